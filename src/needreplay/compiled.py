@@ -1,0 +1,56 @@
+"""The one decorator for compiled kernels (numba), with a kernel cache that cannot go stale.
+
+numba notices a change of the file a kernel is written in, but not of the kernels that it calls in
+other files. So compiled code is kept in a folder named after a digest of every file that a kernel
+may be made of: a change of any of them is a new folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KERNEL_ROOMS = ("rules", "memory", "tabular")
+
+
+@cache
+def cache_folder() -> Path:
+    """Where this version of the package keeps its compiled kernels."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    rooms = [package / room for room in _KERNEL_ROOMS]
+    sources = [*package.glob("*.py"), *(source for room in rooms for source in room.rglob("*.py"))]
+    for source in sorted(sources):
+        digest.update(str(source.relative_to(package)).encode())
+        digest.update(source.read_bytes())
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        root = Path(chosen)
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    return root / "needreplay" / digest.hexdigest()[:16]
+
+
+def compiled(function: F, *, reassociate: bool = False) -> F:
+    """Compile ``function`` with numba, cached on disk; strict floating point.
+
+    Args:
+        function: a kernel, or a pure function from ``rules`` that kernels call.
+        reassociate: let sums be reordered and fused (``reassoc``, ``contract``): for dot products.
+    """
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder())
+    try:
+        flags = {"reassoc", "contract"} if reassociate else False
+        kernel: F = numba.njit(function, cache=True, fastmath=flags, error_model="numpy")
+    finally:
+        numba.config.CACHE_DIR = before
+    return kernel

@@ -1,0 +1,14 @@
+"""The one exception that the command line turns into a sentence and exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class NeedReplayError(ValueError):
+    """Something that was asked for cannot be done; the message says what to do instead."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> NeedReplayError:
+    """The error for a name that is not in a list: "There is no preset 'x'; choose from ..."."""
+    return NeedReplayError(f"There is no {kind} {name!r}; choose from: {', '.join(known)}.")

@@ -1,0 +1,1 @@
+"""The replay memory: what was stored, and how it is drawn."""
