@@ -13,20 +13,17 @@ from needreplay.types import BoolArray, FloatArray, IntArray
 def transition_matrix(next_state: IntArray, ends: BoolArray, policy: FloatArray) -> FloatArray:
     """T[s, s'] = Σ_a π(a | s) [s' = next(s, a)]: how a policy moves through a deterministic table.
 
-    A step that ends the episode still arrives at its next state; the row of a state that is only
-    ever an end is set to 0 by ``stop_at`` in ``closed_form``'s caller, see ``absorbing_states``.
+    Nothing follows a final state (one whose every action ends the episode): its row is 0. A step
+    that ends the episode in any other state leads nowhere, so that nothing is counted after it.
     """
     n_states = next_state.shape[0]
+    final = ends.all(axis=1)
+    counted = np.where(~ends | final[next_state], policy, 0.0)
     T = np.zeros((n_states, n_states))
     states = np.repeat(np.arange(n_states), next_state.shape[1])
-    np.add.at(T, (states, next_state.ravel()), policy.ravel())
-    T[absorbing_states(next_state, ends)] = 0.0
+    np.add.at(T, (states, next_state.ravel()), counted.ravel())
+    T[final] = 0.0
     return T
-
-
-def absorbing_states(next_state: IntArray, ends: BoolArray) -> IntArray:
-    """The states in which episodes end: where a step with ``ends`` arrives. Nothing follows them."""
-    return np.unique(next_state[ends])
 
 
 def closed_form(T: FloatArray, discount: float) -> FloatArray:
@@ -36,36 +33,33 @@ def closed_form(T: FloatArray, discount: float) -> FloatArray:
     return M
 
 
-def decayed_trace(trace: float, discount: float, trace_decay: float) -> float:
-    """γ λ e: what is left of an eligibility trace after one step (then 1 is added at s_t)."""
-    return discount * trace_decay * trace
-
-
-def occupancy_error(visit: float, discount: float, next_occupancy: float, occupancy: float) -> float:
-    """φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M, in one column: the TD-error of an expected visit count."""
-    return visit + discount * next_occupancy - occupancy
-
-
 def td_lambda(
     M: FloatArray,
     trace: FloatArray,
     state: int,
     next_state: int,
     *,
+    ends: bool,
     discount: float,
     trace_decay: float,
     step_size: float,
 ) -> None:
-    """One step of TD(λ) with accumulating traces; writes ``M`` and ``trace`` (both dense).
+    """One step of TD(λ) with accumulating traces; writes ``M`` and ``trace``.
 
     e ← γ λ e + φ(s_t)
     M ← M + α eᵀ [φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M]
 
-    This is the definition; ``tabular`` has a compiled form that touches only rows whose trace is
-    alive.
+    Where the step ends the episode, the arrival is counted and nothing after it: γ φ(s_{t+1}).
+    This is the definition, on dense arrays; ``tabular.trace`` is the same rule, compiled, on only
+    the rows whose trace is alive.
     """
     trace *= discount * trace_decay
     trace[state] += 1.0
-    error = discount * M[next_state] - M[state]
+    error = np.zeros_like(trace)
     error[state] += 1.0
+    if ends:
+        error[next_state] += discount
+    else:
+        error += discount * M[next_state]
+    error -= M[state]
     M += step_size * np.outer(trace, error)
