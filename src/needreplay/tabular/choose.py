@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.compiled import compiled
-from needreplay.types import FloatArray
+from needreplay.compiled import compiled_in_place
+from needreplay.tabular.layout import Records
 
 
-@compiled
+@compiled_in_place
 def epsilon_greedy(
-    Q: FloatArray, value: FloatArray, state: int, epsilon: float, rng: np.random.Generator
+    pairs: Records, n_actions: int, state: int, value: float, u: float, epsilon: float
 ) -> int:
     """A random action with probability ε, else one of the best, drawn among equals.
 
-    ``value[s]`` is max_a Q[s, a]. One uniform number decides both, since what is left of it after
-    the first decision is uniform again.
+    ``value`` is max_a Q(s, a) and ``u`` a uniform number, which decides both: what is left of it
+    after the first decision is uniform again.
     """
-    n_actions = Q.shape[1]
-    u = rng.random()
     if u < epsilon:
         return int(u / epsilon * n_actions)
-    best = value[state]
+    first = state * n_actions
     ties = 0
-    for action in range(n_actions):
-        ties += Q[state, action] == best
+    for pair in range(first, first + n_actions):
+        ties += pairs[pair]["q"] == value
     wanted = int((u - epsilon) / (1.0 - epsilon) * ties)
-    for action in range(n_actions):
-        if Q[state, action] == best:
+    for pair in range(first, first + n_actions):
+        if pairs[pair]["q"] == value:
             if wanted == 0:
-                return action
+                return pair - first
             wanted -= 1
     return n_actions - 1
 
 
-@compiled
-def row_maximum(Q: FloatArray, state: int) -> float:
+@compiled_in_place
+def largest_q(pairs: Records, n_actions: int, state: int) -> float:
     """max_a Q(s, a)."""
-    best = Q[state, 0]
-    for action in range(1, Q.shape[1]):
-        best = max(best, Q[state, action])
-    return float(best)
+    best = -np.inf
+    for pair in range(state * n_actions, (state + 1) * n_actions):
+        q = pairs[pair]["q"]
+        best = q if q > best else best
+    return best

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from needreplay.compiled import compiled
-from needreplay.types import FloatArray, IntArray
+from needreplay.compiled import compiled_in_place
+from needreplay.tabular.layout import EVENTS, Records
+from needreplay.types import IntArray
+
+EVENT = np.dtype(
+    [
+        ("episode", np.int64),
+        ("step", np.int64),
+        ("agent_state", np.int64),  # where the agent stands while it replays
+        ("state", np.int64),  # the pair that was replayed
+        ("action", np.int64),
+        ("gain", np.float64),  # its gain when it was popped
+        ("need", np.float64),  # its state's need; 1 where need plays no part
+        ("q_before", np.float64),
+        ("q_after", np.float64),
+    ]
+)
 
 
-class ReplayLog(NamedTuple):
-    """Room for replay events; with no room nothing is written and nothing is paid."""
-
-    integers: IntArray
-    """[event, 5]: ``INTEGER_COLUMNS``"""
-    floats: FloatArray
-    """[event, 4]: ``FLOAT_COLUMNS``"""
-    count: IntArray
-    """one number: events so far, also those for which there was no room"""
+def new_log(capacity: int) -> Records:
+    """Room for ``capacity`` events; with no room nothing is written and nothing is paid."""
+    return np.zeros(capacity, EVENT)
 
 
-INTEGER_COLUMNS = ("episode", "step", "agent_state", "state", "action")
-FLOAT_COLUMNS = ("gain", "need", "q_before", "q_after")
-
-
-def new_log(capacity: int) -> ReplayLog:
-    """A log with room for ``capacity`` events."""
-    return ReplayLog(
-        integers=np.zeros((capacity, len(INTEGER_COLUMNS)), np.int64),
-        floats=np.zeros((capacity, len(FLOAT_COLUMNS))),
-        count=np.zeros(1, np.int64),
-    )
-
-
-@compiled
+@compiled_in_place
 def write_event(
-    log: ReplayLog,
+    log: Records,
+    counts: IntArray,
     episode: int,
     step: int,
     agent_state: int,
@@ -47,16 +42,16 @@ def write_event(
     q_before: float,
     q_after: float,
 ) -> None:
-    """Append one event where there is room, and count it. Writes ``log``."""
-    event = log.count[0]
-    if event < log.integers.shape[0]:
-        log.integers[event, 0] = episode
-        log.integers[event, 1] = step
-        log.integers[event, 2] = agent_state
-        log.integers[event, 3] = state
-        log.integers[event, 4] = action
-        log.floats[event, 0] = gain
-        log.floats[event, 1] = need
-        log.floats[event, 2] = q_before
-        log.floats[event, 3] = q_after
-    log.count[0] = event + 1
+    """Append one event where there is room, and count it. Writes ``log`` and ``counts``."""
+    event = counts[EVENTS]
+    counts[EVENTS] = event + 1
+    if event < log.shape[0]:
+        log[event]["episode"] = episode
+        log[event]["step"] = step
+        log[event]["agent_state"] = agent_state
+        log[event]["state"] = state
+        log[event]["action"] = action
+        log[event]["gain"] = gain
+        log[event]["need"] = need
+        log[event]["q_before"] = q_before
+        log[event]["q_after"] = q_after

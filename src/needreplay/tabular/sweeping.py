@@ -6,25 +6,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.compiled import compiled
+from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.gain import absolute_gain as _absolute_gain
 from needreplay.rules.td import moved_towards as _moved_towards
 from needreplay.rules.td import td_error as _td_error
-from needreplay.tabular.choose import epsilon_greedy, row_maximum
-from needreplay.tabular.log import ReplayLog, write_event
-from needreplay.tabular.model import Model, empty_model, record
+from needreplay.tabular.choose import epsilon_greedy, largest_q
+from needreplay.tabular.layout import N_ACTIONS, UPDATES, WAITING, Records, Sweeper
+from needreplay.tabular.log import write_event
+from needreplay.tabular.model import record
 from needreplay.tabular.queue import (
-    PairQueue,
-    empty_queue,
     insert,
-    largest_gain,
     largest_product,
     largest_product_of_any_sign,
+    refresh_keys,
     remove,
 )
 from needreplay.tabular.settings import SweepingSettings
-from needreplay.tabular.trace import Successor, forget_trace, learn_successor, new_successor
-from needreplay.types import FloatArray, IntArray, TransitionTable
+from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
+from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
 moved_towards = compiled(_moved_towards)
@@ -51,22 +50,6 @@ class Rule(NamedTuple):
     reset_trace: bool
 
 
-class Sweeper(NamedTuple):
-    """All that a sweeping agent knows; kernels write it in place."""
-
-    Q: FloatArray
-    """[state, action]"""
-    value: FloatArray
-    """[state]: max_a Q(s, a), kept beside Q"""
-    model: Model
-    queue: PairQueue
-    successor: Successor
-    column: FloatArray
-    """room for one column of M"""
-    updates: IntArray
-    """one number: Q-updates so far"""
-
-
 def rule_of(settings: SweepingSettings) -> Rule:
     """The numbers that kernels read."""
     return Rule(
@@ -85,108 +68,83 @@ def rule_of(settings: SweepingSettings) -> Rule:
     )
 
 
-def new_sweeper(n_states: int, n_actions: int, M: FloatArray) -> Sweeper:
-    """An agent with Q = 0 that has seen nothing; ``M`` is the matrix that need begins from."""
-    return Sweeper(
-        Q=np.zeros((n_states, n_actions)),
-        value=np.zeros(n_states),
-        model=empty_model(n_states, n_actions),
-        queue=empty_queue(n_states, n_actions),
-        successor=new_successor(M),
-        column=np.zeros(n_states),
-        updates=np.zeros(1, np.int64),
-    )
-
-
-@compiled
-def _need_row(agent: Sweeper, direction: int, state: int) -> FloatArray:
-    """Need(s, ·): M's row of ``state``, or its column, copied so that it is contiguous."""
-    M = agent.successor.M
+@compiled_in_place
+def _read_need(agent: Sweeper, direction: int, state: int) -> None:
+    """Need(s, ·): M's row of ``state``, or its column. Writes ``agent.need`` and the keys."""
+    M, need = agent.M, agent.need
     if direction == BACKWARD:
         for other in range(M.shape[0]):
-            agent.column[other] = M[other, state]
-        return agent.column
-    return M[state]
-
-
-@compiled
-def _pick(agent: Sweeper, rule: Rule, need: FloatArray) -> tuple[int, int]:
-    """i ← argmax_i P_i · M[S, S_i], the paper's equation 7, as a pair; (−1, −1) for none."""
-    queue = agent.queue
-    if rule.need == NO_NEED:
-        state = largest_gain(queue)
+            need[other] = M[other, state]
     else:
-        state = largest_product(queue, need)
-        if state < 0 and rule.pop_without_need:
-            return largest_product_of_any_sign(queue, need)
-    if state < 0:
-        return -1, -1
-    return state, queue.best_action[state]
+        for other in range(M.shape[0]):
+            need[other] = M[state, other]
+    refresh_keys(agent)
 
 
-@compiled
-def _update(agent: Sweeper, rule: Rule, state: int, action: int) -> None:
-    """Q(S, A) ← Q(S, A) + α [R + γ max_a Q(S', a) − Q(S, A)], from the model. Writes ``agent``."""
-    pair = state * agent.Q.shape[1] + action
-    model = agent.model
-    next_value = agent.value[model.next_state[pair]]
-    q = agent.Q[state, action]
-    error = td_error(model.reward[pair], model.discount[pair], next_value, q)
-    agent.Q[state, action] = moved_towards(q, rule.step_size, error)
-    agent.value[state] = row_maximum(agent.Q, state)
-    agent.updates[0] += 1
+@compiled_in_place
+def _td_error_of(agent: Sweeper, pair: int) -> float:
+    """R + γ max_a Q(S', a) − Q(S, A), with R and S' from the model."""
+    pairs = agent.pairs
+    next_value = agent.states[pairs[pair]["next_state"]]["value"]
+    return td_error(pairs[pair]["reward"], pairs[pair]["discount"], next_value, pairs[pair]["q"])
 
 
-@compiled
+@compiled_in_place
+def _update(agent: Sweeper, rule: Rule, pair: int) -> None:
+    """Q(S, A) ← Q(S, A) + α [R + γ max_a Q(S', a) − Q(S, A)]. Writes q and its state's value."""
+    pairs, states = agent.pairs, agent.states
+    error = _td_error_of(agent, pair)
+    pairs[pair]["q"] = moved_towards(pairs[pair]["q"], rule.step_size, error)
+    state = pairs[pair]["state"]
+    states[state]["value"] = largest_q(pairs, agent.counts[N_ACTIONS], state)
+    agent.counts[UPDATES] += 1
+
+
+@compiled_in_place
 def _queue_if_large(agent: Sweeper, rule: Rule, pair: int) -> None:
-    """P ← |R + γ max_a Q(S', a) − Q(S, A)|; queue the pair if P > θ. Writes ``agent``."""
-    n_actions = agent.Q.shape[1]
-    state = pair // n_actions
-    action = pair - state * n_actions
-    model = agent.model
-    next_value = agent.value[model.next_state[pair]]
-    q = agent.Q[state, action]
-    error = td_error(model.reward[pair], model.discount[pair], next_value, q)
-    gain = absolute_gain(error)
+    """P ← |R + γ max_a Q(S', a) − Q(S, A)|; queue the pair if P > θ. Writes the queue."""
+    gain = absolute_gain(_td_error_of(agent, pair))
     if gain > rule.threshold:
-        insert(agent.queue, state, action, gain)
+        insert(agent, pair, gain)
 
 
-@compiled
+@compiled_in_place
 def _sweep(
-    agent: Sweeper, rule: Rule, current: int, here: int, episode: int, step: int, log: ReplayLog
+    agent: Sweeper, rule: Rule, current: int, here: int, episode: int, step: int, log: Records
 ) -> None:
     """Up to n times: pop the pair of highest priority, update it, queue its predecessors.
 
-    ``current`` is the state that need is read from, ``here`` where the agent is (for the log).
+    ``current`` is the state that need is read from, ``here`` where the agent stands (for the log).
     Writes ``agent`` and ``log``.
     """
-    need = agent.column
+    pairs = agent.pairs
     if rule.need != NO_NEED:
-        need = _need_row(agent, rule.need, current)
+        _read_need(agent, rule.need, current)
     for _ in range(rule.sweeps):
-        state, action = _pick(agent, rule, need)
-        if state < 0:
+        pair = largest_product(agent)
+        if pair < 0 and rule.pop_without_need and agent.counts[WAITING] > 0:
+            pair = largest_product_of_any_sign(agent)
+        if pair < 0:
             return
-        gain = agent.queue.gain[state, action]
-        q_before = agent.Q[state, action]
-        remove(agent.queue, state, action)
-        _update(agent, rule, state, action)
-        if log.integers.shape[0] > 0:
-            seen_need = need[state] if rule.need != NO_NEED else 1.0
-            q_after = agent.Q[state, action]
+        gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]
+        remove(agent, pair)
+        _update(agent, rule, pair)
+        state = pairs[pair]["state"]
+        if log.shape[0] > 0:
+            action = pair - state * agent.counts[N_ACTIONS]
             write_event(
-                log, episode, step, here, state, action, gain, seen_need, q_before, q_after
-            )
-        pair = agent.model.first[state]
-        while pair >= 0:
-            _queue_if_large(agent, rule, pair)
-            pair = agent.model.after[pair]
+                log, agent.counts, episode, step, here, state, action,
+                gain, agent.need[state], q_before, pairs[pair]["q"],
+            )  # fmt: skip
+        predecessor = agent.states[state]["first"]
+        while predecessor >= 0:
+            _queue_if_large(agent, rule, predecessor)
+            predecessor = pairs[predecessor]["after"]
         if rule.need_from == POPPED and rule.need != NO_NEED:
-            need = _need_row(agent, rule.need, state)
+            _read_need(agent, rule.need, state)
 
 
-@compiled
+@compiled_in_place
 def learn_from_step(
     agent: Sweeper,
     rule: Rule,
@@ -198,72 +156,53 @@ def learn_from_step(
     arrival: int,
     episode: int,
     step: int,
-    log: ReplayLog,
+    log: Records,
 ) -> None:
     """All that Algorithm 1 does after a step in the world. Writes ``agent`` and ``log``.
 
-    ``arrival`` is where the agent stands when it replays: ``next_state``, or the start of the next
-    episode where this one ended.
+    ``arrival`` is where the agent stands next: ``next_state``, or the start of the next episode
+    where this one ended.
     """
     if rule.learn_successor:
+        advance_trace(agent, state, rule.discount * rule.trace_decay)
         learn_successor(
-            agent.successor,
-            state,
-            next_state,
-            ends,
-            rule.discount,
-            rule.trace_decay,
-            rule.successor_step_size,
+            agent, state, next_state, ends, rule.discount, rule.successor_step_size
         )
-    pair = state * agent.Q.shape[1] + action
-    discount = 0.0 if ends else rule.discount
-    record(agent.model, pair, reward, next_state, discount)
+    pair = state * agent.counts[N_ACTIONS] + action
+    record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
     _queue_if_large(agent, rule, pair)
     current = arrival if rule.need_from == NEXT else state
     _sweep(agent, rule, current, next_state, episode, step, log)
 
 
-@compiled
+@compiled_in_place
 def run_episodes(
     agent: Sweeper,
     rule: Rule,
     table: TransitionTable,
     first_episode: int,
-    episodes: int,
+    lengths: IntArray,
     rng: np.random.Generator,
-    log: ReplayLog,
-) -> IntArray:
-    """Live through whole episodes; the number of steps of each. Writes ``agent`` and ``log``."""
-    lengths = np.zeros(episodes, np.int64)
-    for index in range(episodes):
+    log: Records,
+) -> None:
+    """Live through whole episodes. Writes ``agent``, ``log`` and the steps of each in ``lengths``."""
+    pairs = agent.pairs
+    n_actions = agent.counts[N_ACTIONS]
+    for index in range(lengths.shape[0]):
         if rule.reset_trace:
-            forget_trace(agent.successor)
-        state = table.start
-        step = 0
-        ends = False
+            forget_trace(agent)
+        state, step, ends = table.start, 0, False
         while not ends:
-            action = epsilon_greedy(agent.Q, agent.value, state, rule.epsilon, rng)
-            next_state = table.next_state[state, action]
+            value = agent.states[state]["value"]
+            action = epsilon_greedy(pairs, n_actions, state, value, rng.random(), rule.epsilon)
+            next_state, ends = table.next_state[state, action], table.ends[state, action]
             reward = table.reward_mean[state, action]
-            spread = table.reward_std[state, action]
-            if spread > 0.0:
-                reward += spread * rng.standard_normal()
-            ends = table.ends[state, action]
-            arrival = table.start if ends else next_state
+            if table.reward_std[state, action] > 0.0:
+                reward += table.reward_std[state, action] * rng.standard_normal()
             learn_from_step(
-                agent,
-                rule,
-                state,
-                action,
-                reward,
-                next_state,
-                ends,
-                arrival,
-                first_episode + index,
-                step,
-                log,
-            )
+                agent, rule, state, action, reward, next_state, ends,
+                table.start if ends else next_state, first_episode + index, step, log,
+            )  # fmt: skip
             state = next_state
             step += 1
         lengths[index] = step
-    return lengths
