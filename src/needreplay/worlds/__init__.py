@@ -1,0 +1,1 @@
+"""Worlds: each is a Gymnasium environment and a table that compiled kernels walk."""
