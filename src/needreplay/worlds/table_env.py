@@ -91,7 +91,7 @@ class TableEnv(gymnasium.Env[Any, Any]):
         self._ended = False
         return self.state, {}
 
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer[Any]) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Take one step; it never truncates (``gymnasium.wrappers.TimeLimit`` does)."""
         if self._ended:
             raise NeedReplayError("No episode is under way: call reset() before step().")
