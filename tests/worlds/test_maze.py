@@ -99,15 +99,20 @@ def test_no_path_is_refused() -> None:
         shortest_path_length(stuck)
 
 
-def test_an_end_without_reward_is_no_path() -> None:
+def test_an_end_without_reward_is_no_path_and_nothing_follows_it() -> None:
+    """0 falls onto 1, one step from the reward; the way that does not end is 0, 2, 3, 4."""
+    ends = np.zeros((5, 2), dtype=bool)
+    ends[0, 0] = ends[1, 0] = ends[3, 0] = True
+    reward_mean = np.zeros((5, 2))
+    reward_mean[1, 0] = reward_mean[3, 0] = 1.0
     table = TransitionTable(
-        next_state=np.array([[2, 1], [2, 1], [2, 2]]),
-        reward_mean=np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]),
-        reward_std=np.zeros((3, 2)),
-        ends=np.array([[True, False], [True, False], [False, False]]),
+        next_state=np.array([[1, 2], [4, 1], [2, 3], [4, 3], [4, 4]]),
+        reward_mean=reward_mean,
+        reward_std=np.zeros((5, 2)),
+        ends=ends,
         start=0,
     )
-    assert shortest_path_length(table) == 2
+    assert shortest_path_length(table) == 3
 
 
 @st.composite
