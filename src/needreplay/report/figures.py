@@ -132,6 +132,10 @@ def draw_band(axes: Axes, x: npt.ArrayLike, band: Band, *, colour: str, label: s
 def save_figure(figure: Figure, folder: str | Path, name: str = "figure") -> None:
     """Write ``name.svg`` and ``name.png`` into ``folder``: the same figure, the same bytes."""
     with house_style():
+        # Constrained layout moves a little with every drawing; one that stands still is the same in
+        # both files, and when a figure is saved again.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
         for kind, metadata in (
             ("svg", {"Date": None, "Creator": "needreplay"}),
             ("png", {"Software": None}),
