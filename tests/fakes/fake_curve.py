@@ -20,7 +20,8 @@ def one_trial(job: tuple[int, str, str, int]) -> list[float]:
     seed, preset, agent, trial = job
     rng = stream(seed, preset, agent, trial)
     speed = 0.5 if agent == "ps-sr" else 0.3
-    return (14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)).tolist()
+    steps = 14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)
+    return [float(step) for step in steps]
 
 
 def run(request: Request, progress: Progress) -> Outcome:

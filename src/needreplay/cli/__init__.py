@@ -3,6 +3,6 @@
 Everything heavy is imported by the subcommand that runs, so that help is instant.
 """
 
-from needreplay.cli.main import main
+from needreplay.cli.command import main
 
 __all__ = ["main"]

@@ -16,7 +16,9 @@ VERDICT_MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 def write_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
     """Write ``report.html`` from all figure folders in ``out``, and say where it is."""
     path = Path(out) / "report.html"
-    write_text(path, render(read_sections(Path(out), order)))
+    page = render(read_sections(Path(out), order))
+    # Half a surrogate pair, in a record or a file's name, is no text that UTF-8 could write.
+    write_text(path, page.encode(errors="replace").decode())
     return path
 
 

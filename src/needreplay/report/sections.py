@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +164,7 @@ def _files(folder: Path) -> list[Link]:
     pictures = [folder / "figure.svg", folder / "figure.png"]
     records = [folder / "claims.json", folder / "meta.json"]
     return [
-        Link(path.name, f"{quote(folder.name)}/{quote(path.name)}", _size(path))
+        Link(path.name, quote(os.fsencode(f"{folder.name}/{path.name}")), _size(path))
         for path in (*tables, *pictures, *records)
         if _is_plain_file(path)
     ]
@@ -205,6 +206,8 @@ def _text(meta: dict[str, Any], name: str) -> str:
 
 
 def _duration(seconds: float) -> str:
+    if not 0 <= seconds < 1e9:
+        return ""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

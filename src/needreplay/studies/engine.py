@@ -66,7 +66,7 @@ def reproduce(
             )
     except KeyboardInterrupt:
         rest = [study.name for study, _ in planned if study.name not in done]
-        finished = f"{', '.join(done)} stay in {out}" if done else "no figure was finished yet"
+        finished = f"done and kept in {out}: {', '.join(done)}" if done else "no figure is done"
         raise Stopped(
             f"stopped; {finished}. Run the rest with:\n  {command_of(rest, request, out)}"
         ) from None

@@ -32,8 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
-        print(f"\nneedreplay: {str(stop) or 'stopped.'}", file=sys.stderr)
-        return INTERRUPTED
+        return _stopped(str(stop))
+    except RuntimeError as error:
+        # Python 3.11 wraps a Ctrl-C that falls into the making of a class, as imports do.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _stopped()
+        raise
+
+
+def _stopped(said: str = "") -> int:
+    print(f"\nneedreplay: {said or 'stopped.'}", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _run(words: list[str]) -> int:
