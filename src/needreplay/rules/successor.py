@@ -10,14 +10,22 @@ import numpy as np
 from needreplay.types import BoolArray, FloatArray, IntArray
 
 
+def final_states(next_state: IntArray, ends: BoolArray) -> BoolArray:
+    """Which states nothing follows: episodes end there, and every action stays there."""
+    arrived = np.zeros(next_state.shape[0], np.bool_)
+    arrived[next_state[ends]] = True
+    stays: BoolArray = (next_state == np.arange(next_state.shape[0])[:, np.newaxis]).all(axis=1)
+    return arrived & stays
+
+
 def transition_matrix(next_state: IntArray, ends: BoolArray, policy: FloatArray) -> FloatArray:
     """T[s, s'] = Σ_a π(a | s) [s' = next(s, a)]: how a policy moves through a deterministic table.
 
-    Nothing follows a final state (one whose every action ends the episode): its row is 0. A step
-    that ends the episode in any other state leads nowhere, so that nothing is counted after it.
+    Nothing follows a final state: its row is 0. A step that ends the episode in any other state
+    leads nowhere, so that nothing is counted after it.
     """
     n_states = next_state.shape[0]
-    final = ends.all(axis=1)
+    final = final_states(next_state, ends)
     counted = np.where(~ends | final[next_state], policy, 0.0)
     T = np.zeros((n_states, n_states))
     states = np.repeat(np.arange(n_states), next_state.shape[1])
