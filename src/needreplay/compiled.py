@@ -60,10 +60,11 @@ def compiled_in_place(function: F) -> F:
 
 
 def _compile(function: F, **options: Any) -> F:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())
     try:
         kernel: F = numba.njit(function, cache=True, error_model="numpy", **options)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
     return kernel

@@ -37,8 +37,7 @@ def transition_matrix(next_state: IntArray, ends: BoolArray, policy: FloatArray)
 def closed_form(T: FloatArray, discount: float) -> FloatArray:
     """M = (I − γ T)⁻¹, the paper's equation 2."""
     identity = np.eye(T.shape[0])
-    M: FloatArray = np.linalg.solve(identity - discount * T, identity)
-    return M
+    return np.linalg.solve(identity - discount * T, identity).astype(np.float64, copy=False)
 
 
 def td_lambda(

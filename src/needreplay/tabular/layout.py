@@ -1,4 +1,4 @@
-"""What a sweeping agent knows, as arrays that compiled kernels write in place.
+"""What a tabular agent knows, as arrays that compiled kernels write in place.
 
 One record per pair (s, a) and one per state: all that a kernel needs of a pair lies in one cache
 line. Pair number = s · actions + a.
@@ -27,6 +27,7 @@ PAIR = np.dtype(
         ("next_state", np.int32),  # of the model; -1: never experienced
         ("after", np.int32),  # the next pair that leads to the same state; -1: none
         ("before", np.int32),  # the one before; -1: none
+        ("seen", np.int32),  # entry i: the i-th pair that was experienced
     ],
     align=True,
 )
@@ -49,8 +50,8 @@ Q-updates, replay events; the number of actions; how many bits of a state's numb
 its block."""
 
 
-class Sweeper(NamedTuple):
-    """All that a sweeping agent knows.
+class Knowledge(NamedTuple):
+    """All that a tabular agent knows.
 
     ``best``, ``need``, ``key`` and ``block`` are the queue (see ``queue``); they are padded to a
     whole number of blocks with states that are never queued.
@@ -68,12 +69,12 @@ class Sweeper(NamedTuple):
     block: FloatArray
     """[block of states]: the largest positive key in it, or 0"""
     M: FloatArray
-    """[state, state]: the successor matrix"""
+    """[state, state]: the successor matrix; empty for an agent that has none"""
     error: FloatArray
     """room for one row of M's TD-errors"""
 
 
-def new_sweeper(n_states: int, n_actions: int, M: FloatArray) -> Sweeper:
+def new_knowledge(n_states: int, n_actions: int, M: FloatArray | None = None) -> Knowledge:
     """An agent with Q = 0 that has seen nothing; ``M`` is where its need begins (copied)."""
     pairs = np.zeros(n_states * n_actions, PAIR)
     pairs["state"] = np.repeat(np.arange(n_states), n_actions)
@@ -87,7 +88,7 @@ def new_sweeper(n_states: int, n_actions: int, M: FloatArray) -> Sweeper:
     padded = blocks << shift
     counts = np.zeros(8, np.int64)
     counts[N_ACTIONS], counts[BLOCK_SHIFT] = n_actions, shift
-    return Sweeper(
+    return Knowledge(
         pairs=pairs,
         states=states,
         counts=counts,
@@ -95,6 +96,12 @@ def new_sweeper(n_states: int, n_actions: int, M: FloatArray) -> Sweeper:
         need=np.ones(padded),
         key=np.zeros(padded),
         block=np.zeros(blocks),
-        M=np.array(M, dtype=np.float64, order="C"),
+        M=np.zeros((0, 0)) if M is None else np.array(M, dtype=np.float64, order="C"),
         error=np.zeros(n_states),
     )
+
+
+def q_values(knowledge: Knowledge) -> FloatArray:
+    """Q as a matrix [state, action]: a view, not a copy."""
+    Q: FloatArray = knowledge.pairs["q"].reshape(len(knowledge.states), -1)
+    return Q

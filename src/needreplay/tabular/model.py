@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from needreplay.compiled import compiled_in_place
-from needreplay.tabular.layout import SEEN, Sweeper
+from needreplay.tabular.layout import SEEN, Knowledge
 
 
 @compiled_in_place
-def record(agent: Sweeper, pair: int, reward: float, next_state: int, discount: float) -> None:
+def record(agent: Knowledge, pair: int, reward: float, next_state: int, discount: float) -> None:
     """Model(s, a) ← r, s'. Writes the model, and the chains of pairs that lead to a state.
 
     A pair that leads elsewhere than it did before changes chains.
@@ -19,6 +19,7 @@ def record(agent: Sweeper, pair: int, reward: float, next_state: int, discount: 
     if known == next_state:
         return
     if known < 0:
+        pairs[agent.counts[SEEN]]["seen"] = pair
         agent.counts[SEEN] += 1
     else:
         _unlink(agent, pair, known)
@@ -34,7 +35,7 @@ def record(agent: Sweeper, pair: int, reward: float, next_state: int, discount: 
 
 
 @compiled_in_place
-def _unlink(agent: Sweeper, pair: int, state: int) -> None:
+def _unlink(agent: Knowledge, pair: int, state: int) -> None:
     """Take ``pair`` out of the chain of those that lead to ``state``. Writes the chain."""
     pairs, states = agent.pairs, agent.states
     before, after = pairs[pair]["before"], pairs[pair]["after"]

@@ -11,13 +11,13 @@ import numpy as np
 
 from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.priority import priority as _priority
-from needreplay.tabular.layout import BLOCK_SHIFT, INSERTED, N_ACTIONS, WAITING, Sweeper
+from needreplay.tabular.layout import BLOCK_SHIFT, INSERTED, N_ACTIONS, WAITING, Knowledge
 
 priority = compiled(_priority)
 
 
 @compiled_in_place
-def insert(agent: Sweeper, pair: int, gain: float) -> None:
+def insert(agent: Knowledge, pair: int, gain: float) -> None:
     """Queue a pair; one that is queued already keeps the larger gain. Writes the queue."""
     pairs, states, best = agent.pairs, agent.states, agent.best
     before = pairs[pair]["gain"]
@@ -45,7 +45,7 @@ def insert(agent: Sweeper, pair: int, gain: float) -> None:
 
 
 @compiled_in_place
-def remove(agent: Sweeper, pair: int) -> None:
+def remove(agent: Knowledge, pair: int) -> None:
     """Take a queued pair out. Writes the queue."""
     pairs = agent.pairs
     pairs[pair]["gain"] = 0.0
@@ -57,7 +57,9 @@ def remove(agent: Sweeper, pair: int) -> None:
     for other in range(first, first + n_actions):
         gain = pairs[other]["gain"]
         if gain > best or (
-            gain == best and gain > 0.0 and pairs[other]["queued_at"] < pairs[best_pair]["queued_at"]
+            gain == best
+            and gain > 0.0
+            and pairs[other]["queued_at"] < pairs[best_pair]["queued_at"]
         ):
             best, best_pair = gain, other
     agent.best[state] = best
@@ -67,7 +69,7 @@ def remove(agent: Sweeper, pair: int) -> None:
 
 
 @compiled_in_place
-def _refresh_block(agent: Sweeper, place: int) -> None:
+def _refresh_block(agent: Knowledge, place: int) -> None:
     """Recompute the largest positive key of one block. Writes ``agent.block``."""
     shift = agent.counts[BLOCK_SHIFT]
     top = 0.0
@@ -77,7 +79,7 @@ def _refresh_block(agent: Sweeper, place: int) -> None:
 
 
 @compiled_in_place
-def refresh_keys(agent: Sweeper) -> None:
+def refresh_keys(agent: Knowledge) -> None:
     """Recompute every key after need changed: one pass over states. Writes the queue."""
     for state in range(agent.key.shape[0]):
         agent.key[state] = priority(agent.best[state], agent.need[state])
@@ -86,7 +88,7 @@ def refresh_keys(agent: Sweeper) -> None:
 
 
 @compiled_in_place
-def largest_product(agent: Sweeper) -> int:
+def largest_product(agent: Knowledge) -> int:
     """argmax_i P_i · M[S, S_i] as a pair, or −1 where no product is positive.
 
     A state's need is the same for all its pairs, so its largest product is its best gain's.
@@ -110,7 +112,7 @@ def largest_product(agent: Sweeper) -> int:
 
 
 @compiled_in_place
-def largest_product_of_any_sign(agent: Sweeper) -> int:
+def largest_product_of_any_sign(agent: Knowledge) -> int:
     """argmax_i P_i · M[S, S_i] as a pair, whatever its sign; −1 where nothing is queued.
 
     Under a negative need a state's largest product is its smallest gain's, so pairs are looked at

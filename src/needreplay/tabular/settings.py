@@ -72,7 +72,7 @@ class SweepingSettings(LearningSettings):
     """set the eligibility trace to 0 at each episode's start"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing, and need without anything to learn it from."""
+        """Refuse values that mean nothing."""
         super().__post_init__()
         _require(self, "sweeps", 0, math.inf)
         _require(self, "threshold", 0.0, math.inf)
@@ -82,6 +82,11 @@ class SweepingSettings(LearningSettings):
             raise unknown("need", self.need, get_args(NeedKind))
         if self.need_from not in get_args(NeedFrom):
             raise unknown("need_from", self.need_from, get_args(NeedFrom))
+
+    @property
+    def uses_successor(self) -> bool:
+        """Whether there has to be an M at all."""
+        return self.need != "none" or self.learn_successor
 
 
 S = TypeVar("S", bound=LearningSettings)

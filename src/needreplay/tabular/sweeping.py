@@ -8,10 +8,9 @@ import numpy as np
 
 from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.gain import absolute_gain as _absolute_gain
-from needreplay.rules.td import moved_towards as _moved_towards
-from needreplay.rules.td import td_error as _td_error
-from needreplay.tabular.choose import epsilon_greedy, largest_q
-from needreplay.tabular.layout import N_ACTIONS, UPDATES, WAITING, Records, Sweeper
+from needreplay.tabular.backup import td_error_of, update
+from needreplay.tabular.choose import epsilon_greedy
+from needreplay.tabular.layout import N_ACTIONS, UPDATES, WAITING, Knowledge, Records
 from needreplay.tabular.log import write_event
 from needreplay.tabular.model import record
 from needreplay.tabular.queue import (
@@ -23,11 +22,10 @@ from needreplay.tabular.queue import (
 )
 from needreplay.tabular.settings import SweepingSettings
 from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
+from needreplay.tabular.walk import drawn_reward, greedy_path_is
 from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
-moved_towards = compiled(_moved_towards)
-td_error = compiled(_td_error)
 
 NO_NEED, FORWARD, BACKWARD = 0, 1, 2
 CURRENT, NEXT, POPPED = 0, 1, 2
@@ -69,7 +67,7 @@ def rule_of(settings: SweepingSettings) -> Rule:
 
 
 @compiled_in_place
-def _read_need(agent: Sweeper, direction: int, state: int) -> None:
+def _read_need(agent: Knowledge, direction: int, state: int) -> None:
     """Need(s, ·): M's row of ``state``, or its column. Writes ``agent.need`` and the keys."""
     M, need = agent.M, agent.need
     if direction == BACKWARD:
@@ -82,35 +80,16 @@ def _read_need(agent: Sweeper, direction: int, state: int) -> None:
 
 
 @compiled_in_place
-def _td_error_of(agent: Sweeper, pair: int) -> float:
-    """R + γ max_a Q(S', a) − Q(S, A), with R and S' from the model."""
-    pairs = agent.pairs
-    next_value = agent.states[pairs[pair]["next_state"]]["value"]
-    return td_error(pairs[pair]["reward"], pairs[pair]["discount"], next_value, pairs[pair]["q"])
-
-
-@compiled_in_place
-def _update(agent: Sweeper, rule: Rule, pair: int) -> None:
-    """Q(S, A) ← Q(S, A) + α [R + γ max_a Q(S', a) − Q(S, A)]. Writes q and its state's value."""
-    pairs, states = agent.pairs, agent.states
-    error = _td_error_of(agent, pair)
-    pairs[pair]["q"] = moved_towards(pairs[pair]["q"], rule.step_size, error)
-    state = pairs[pair]["state"]
-    states[state]["value"] = largest_q(pairs, agent.counts[N_ACTIONS], state)
-    agent.counts[UPDATES] += 1
-
-
-@compiled_in_place
-def _queue_if_large(agent: Sweeper, rule: Rule, pair: int) -> None:
+def _queue_if_large(agent: Knowledge, rule: Rule, pair: int) -> None:
     """P ← |R + γ max_a Q(S', a) − Q(S, A)|; queue the pair if P > θ. Writes the queue."""
-    gain = absolute_gain(_td_error_of(agent, pair))
+    gain = absolute_gain(td_error_of(agent, pair))
     if gain > rule.threshold:
         insert(agent, pair, gain)
 
 
 @compiled_in_place
 def _sweep(
-    agent: Sweeper, rule: Rule, current: int, here: int, episode: int, step: int, log: Records
+    agent: Knowledge, rule: Rule, current: int, here: int, episode: int, step: int, log: Records
 ) -> None:
     """Up to n times: pop the pair of highest priority, update it, queue its predecessors.
 
@@ -128,7 +107,7 @@ def _sweep(
             return
         gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]
         remove(agent, pair)
-        _update(agent, rule, pair)
+        update(agent, rule.step_size, pair)
         state = pairs[pair]["state"]
         if log.shape[0] > 0:
             action = pair - state * agent.counts[N_ACTIONS]
@@ -146,7 +125,7 @@ def _sweep(
 
 @compiled_in_place
 def learn_from_step(
-    agent: Sweeper,
+    agent: Knowledge,
     rule: Rule,
     state: int,
     action: int,
@@ -165,9 +144,7 @@ def learn_from_step(
     """
     if rule.learn_successor:
         advance_trace(agent, state, rule.discount * rule.trace_decay)
-        learn_successor(
-            agent, state, next_state, ends, rule.discount, rule.successor_step_size
-        )
+        learn_successor(agent, state, next_state, ends, rule.discount, rule.successor_step_size)
     pair = state * agent.counts[N_ACTIONS] + action
     record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
     _queue_if_large(agent, rule, pair)
@@ -176,8 +153,30 @@ def learn_from_step(
 
 
 @compiled_in_place
+def _live_one_step(
+    agent: Knowledge,
+    rule: Rule,
+    table: TransitionTable,
+    state: int,
+    episode: int,
+    step: int,
+    rng: np.random.Generator,
+    log: Records,
+) -> tuple[int, bool]:
+    """Act, see what follows, learn; the next state and whether the episode ended."""
+    action = epsilon_greedy(agent, state, rule.epsilon, rng.random())
+    reward = drawn_reward(table, state, action, rng)
+    next_state, ends = table.next_state[state, action], table.ends[state, action]
+    arrival = table.start if ends else next_state
+    learn_from_step(
+        agent, rule, state, action, reward, next_state, ends, arrival, episode, step, log
+    )
+    return next_state, ends
+
+
+@compiled_in_place
 def run_episodes(
-    agent: Sweeper,
+    agent: Knowledge,
     rule: Rule,
     table: TransitionTable,
     first_episode: int,
@@ -185,24 +184,41 @@ def run_episodes(
     rng: np.random.Generator,
     log: Records,
 ) -> None:
-    """Live through whole episodes. Writes ``agent``, ``log`` and the steps of each in ``lengths``."""
-    pairs = agent.pairs
-    n_actions = agent.counts[N_ACTIONS]
+    """Live through whole episodes. Writes ``agent``, ``log``, and the steps in ``lengths``."""
     for index in range(lengths.shape[0]):
         if rule.reset_trace:
             forget_trace(agent)
         state, step, ends = table.start, 0, False
         while not ends:
-            value = agent.states[state]["value"]
-            action = epsilon_greedy(pairs, n_actions, state, value, rng.random(), rule.epsilon)
-            next_state, ends = table.next_state[state, action], table.ends[state, action]
-            reward = table.reward_mean[state, action]
-            if table.reward_std[state, action] > 0.0:
-                reward += table.reward_std[state, action] * rng.standard_normal()
-            learn_from_step(
-                agent, rule, state, action, reward, next_state, ends,
-                table.start if ends else next_state, first_episode + index, step, log,
-            )  # fmt: skip
-            state = next_state
+            state, ends = _live_one_step(
+                agent, rule, table, state, first_episode + index, step, rng, log
+            )
             step += 1
         lengths[index] = step
+
+
+@compiled_in_place
+def run_until_optimal(
+    agent: Knowledge,
+    rule: Rule,
+    table: TransitionTable,
+    shortest: int,
+    budget: int,
+    rng: np.random.Generator,
+    log: Records,
+) -> bool:
+    """Live until the greedy path has ``shortest`` steps, or ``budget`` updates are spent.
+
+    True where the path was found. Writes ``agent`` and ``log``.
+    """
+    state, episode, step = table.start, 0, 0
+    while agent.counts[UPDATES] < budget:
+        state, ends = _live_one_step(agent, rule, table, state, episode, step, rng, log)
+        if greedy_path_is(agent, table, shortest):
+            return True
+        step += 1
+        if ends:
+            state, episode, step = table.start, episode + 1, 0
+            if rule.reset_trace:
+                forget_trace(agent)
+    return False

@@ -7,14 +7,14 @@ that a step costs (live rows) x (states), not states squared.
 from __future__ import annotations
 
 from needreplay.compiled import compiled_in_place
-from needreplay.tabular.layout import LIVE, Sweeper
+from needreplay.tabular.layout import LIVE, Knowledge
 
 ALIVE = 1e-17
 """Smaller traces are dropped: what they would still add stays below 1e-12 (held by a test)."""
 
 
 @compiled_in_place
-def forget_trace(agent: Sweeper) -> None:
+def forget_trace(agent: Knowledge) -> None:
     """e ← 0, at an episode's start. Writes the traces."""
     states = agent.states
     for index in range(agent.counts[LIVE]):
@@ -23,7 +23,7 @@ def forget_trace(agent: Sweeper) -> None:
 
 
 @compiled_in_place
-def advance_trace(agent: Sweeper, state: int, decay: float) -> None:
+def advance_trace(agent: Knowledge, state: int, decay: float) -> None:
     """e ← γλ e + φ(s), where ``decay`` = γλ. Writes the traces."""
     states = agent.states
     count = agent.counts[LIVE]
@@ -47,7 +47,7 @@ def advance_trace(agent: Sweeper, state: int, decay: float) -> None:
 
 @compiled_in_place
 def learn_successor(
-    agent: Sweeper, state: int, next_state: int, ends: bool, discount: float, step_size: float
+    agent: Knowledge, state: int, next_state: int, ends: bool, discount: float, step_size: float
 ) -> None:
     """M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M]; γ φ(s') alone where the step ends the episode.
 
