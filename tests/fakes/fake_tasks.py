@@ -1,4 +1,8 @@
-"""Tasks for worker processes; run as a script, it starts two that sleep."""
+"""Tasks for worker processes.
+
+Run as a script it starts two of them, which leave a file each in a folder, and then are busy or,
+with the word idle, wait for work while the script sleeps.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +39,13 @@ def sleep() -> None:
     time.sleep(60)
 
 
-def begin_and_sleep(folder: str) -> None:
+def begin_and_sleep(job: tuple[str, float]) -> None:
+    folder, seconds = job
     Path(folder, str(os.getpid())).touch()
-    time.sleep(60)
+    time.sleep(seconds)
 
 
 if __name__ == "__main__":
-    run_many(begin_and_sleep, [sys.argv[1]] * 4, workers=2)
+    folder, how = sys.argv[1:]
+    run_many(begin_and_sleep, [(folder, 0.5 if how == "idle" else 60)] * 4, workers=2)
+    time.sleep(60)

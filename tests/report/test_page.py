@@ -107,6 +107,13 @@ def test_nothing_from_a_file_becomes_markup(tmp_path: Path) -> None:
     assert "script" not in parsed(tmp_path).tags
 
 
+def test_addresses_of_files_are_encoded(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "my fig")
+    (folder / "a #1?.csv").write_text("a\n")
+    addresses = [link.address for link in read_section(folder).files]
+    assert addresses[:2] == ["my%20fig/data.csv", "my%20fig/a%20%231%3F.csv"]
+
+
 def test_the_page_needs_no_network(tmp_path: Path) -> None:
     make_folder(tmp_path, "fig2")
     page = parsed(tmp_path)

@@ -100,18 +100,28 @@ def test_fewer_than_one_worker_is_refused() -> None:
         run_many(str, [1], workers=0)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [
+        ("busy", signal.SIGINT),
+        ("idle", signal.SIGINT),
+        ("busy", signal.SIGTERM),
+        ("busy", signal.SIGKILL),
+    ],
+)
 def test_workers_end_with_the_process_that_started_them(
-    fakes_folder: Path, tmp_path: Path, how: signal.Signals
+    fakes_folder: Path, tmp_path: Path, what: str, how: signal.Signals
 ) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "fake_tasks.py", str(tmp_path)],
+        [sys.executable, "fake_tasks.py", str(tmp_path), what],
         cwd=fakes_folder,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     workers = _wait_for_files(tmp_path, 2)
+    if what == "idle":
+        time.sleep(2)
     if how == signal.SIGINT:
         # Ctrl-C in a terminal reaches every process of the group.
         os.killpg(parent.pid, how)
