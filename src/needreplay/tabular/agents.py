@@ -113,18 +113,14 @@ class DynaQ(_Agent):
     ) -> None:
         settings = DynaSettings() if settings is None else settings
         super().__init__(new_knowledge(*_sizes(n_states, n_actions)), settings, seed)
-        self._planning = settings.planning_updates
+        self._rule = dyna.rule_of(settings)
 
     def learn(
         self, state: int, action: int, reward: float, next_state: int, terminated: bool
     ) -> None:
         """Learn from one step, and plan."""
         s, a, r, s2 = self._transition(state, action, reward, next_state)
-        discount, step_size = float(self.settings.discount), float(self.settings.step_size)
-        dyna.learn_from_step(
-            self.knowledge, discount, step_size, self._planning, s, a, r, s2, bool(terminated),
-            self._rng,
-        )  # fmt: skip
+        dyna.learn_from_step(self.knowledge, self._rule, s, a, r, s2, bool(terminated), self._rng)
 
 
 class QLearning(DynaQ):
