@@ -196,8 +196,8 @@ class PrioritizedSweeping(_Agent):
 
 def _sizes(n_states: int, n_actions: int) -> tuple[int, int]:
     for name, value in (("n_states", n_states), ("n_actions", n_actions)):
-        if value < 1:
-            raise NeedReplayError(f"{name} is {value}; it must be at least 1.")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
     return int(n_states), int(n_actions)
 
 
