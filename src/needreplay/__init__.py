@@ -59,6 +59,6 @@ def __dir__() -> list[str]:
 
 
 # Gymnasium 1.x no longer looks for plugins: a package registers its worlds when it is imported.
-# Where Gymnasium is there already, this costs nothing; elsewhere `import needreplay.worlds` does it.
+# Where Gymnasium is there already this costs nothing; else `import needreplay.worlds` does it.
 if "gymnasium" in sys.modules:
     import_module("needreplay.worlds.registration").register_worlds()

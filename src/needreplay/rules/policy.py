@@ -12,7 +12,8 @@ def epsilon_greedy_policy(Q: FloatArray, epsilon: float) -> FloatArray:
     """π(a | s) = ε / |A| + (1 − ε) [a is best] / (number of best actions)."""
     best = Q.max(axis=1, keepdims=True) == Q
     share: FloatArray = best / best.sum(axis=1, keepdims=True)
-    return epsilon / Q.shape[1] + (1.0 - epsilon) * share
+    policy: FloatArray = epsilon / Q.shape[1] + (1.0 - epsilon) * share
+    return policy
 
 
 def expected_steps(T: FloatArray, start: int) -> float:

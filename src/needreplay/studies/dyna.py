@@ -17,8 +17,8 @@ from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_world import best_mean_steps, chunks, dyna_table, trial_stream
-from needreplay.tabular.settings import PS_SR, DynaSettings, without_need
-from needreplay.tabular.trial import TabularSettings, run_trial
+from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
+from needreplay.tabular.trial import run_trial
 from needreplay.types import FloatArray, IntArray
 
 EPISODES = 50
@@ -26,7 +26,7 @@ TRIALS = {"quick": 100, "full": 1000}
 NEAR = 1.25
 """Near-optimal: within a quarter of the best possible mean."""
 
-AGENTS: dict[str, TabularSettings] = {
+AGENTS: dict[str, LearningSettings] = {
     "q-learning": DynaSettings(planning_updates=0),
     "dyna-q-5": DynaSettings(planning_updates=5),
     "dyna-q-50": DynaSettings(planning_updates=50),

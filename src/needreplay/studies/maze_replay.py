@@ -125,8 +125,9 @@ def _counts(events: dict[tuple[str, str], Records], trial: int) -> Table:
 
 def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
     """Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|."""
-    rows_apart: IntArray = np.abs(one // columns - other // columns)
-    return rows_apart + np.abs(one % columns - other % columns)
+    rows, columns_between = one // columns - other // columns, one % columns - other % columns
+    apart: IntArray = np.abs(rows) + np.abs(columns_between)
+    return apart
 
 
 def _draw(events: dict[str, Records]) -> Figure:

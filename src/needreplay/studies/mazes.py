@@ -18,8 +18,8 @@ from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_world import dyna_layout
-from needreplay.tabular.settings import PS_SR, DynaSettings, without_need
-from needreplay.tabular.trial import TabularSettings, updates_until_optimal
+from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
+from needreplay.tabular.trial import updates_until_optimal
 from needreplay.types import BoolArray, FloatArray, IntArray, TransitionTable
 from needreplay.worlds import maze_table, shortest_path_length
 
@@ -29,7 +29,7 @@ BUDGET = 20_000_000
 STEP_SIZE = 0.5
 
 _SWEEPING = replace(PS_SR["printed"], step_size=STEP_SIZE)
-AGENTS: dict[str, TabularSettings] = {
+AGENTS: dict[str, LearningSettings] = {
     "dyna-q": DynaSettings(planning_updates=5, step_size=STEP_SIZE),
     "ps": without_need(_SWEEPING),
     "ps-sr": _SWEEPING,

@@ -11,7 +11,7 @@ from needreplay.tabular.backup import update
 from needreplay.tabular.choose import epsilon_greedy
 from needreplay.tabular.layout import N_ACTIONS, SEEN, UPDATES, Knowledge
 from needreplay.tabular.model import record
-from needreplay.tabular.settings import DynaSettings
+from needreplay.tabular.settings import DynaSettings, LearningSettings
 from needreplay.tabular.walk import Until, drawn_reward, greedy_path_is
 from needreplay.types import IntArray, TransitionTable
 
@@ -25,13 +25,14 @@ class Rule(NamedTuple):
     planning_updates: int
 
 
-def rule_of(settings: DynaSettings) -> Rule:
-    """The numbers that kernels read."""
+def rule_of(settings: LearningSettings) -> Rule:
+    """The numbers that kernels read; settings that say nothing of planning have none."""
+    planning = settings.planning_updates if isinstance(settings, DynaSettings) else 0
     return Rule(
         discount=float(settings.discount),
         step_size=float(settings.step_size),
         epsilon=float(settings.epsilon),
-        planning_updates=int(settings.planning_updates),
+        planning_updates=int(planning),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular import dyna, sweeping
 from needreplay.tabular.layout import EVENTS, UPDATES, Knowledge, Records, new_knowledge, q_values
 from needreplay.tabular.log import new_log
-from needreplay.tabular.settings import DynaSettings, SweepingSettings
+from needreplay.tabular.settings import LearningSettings, SweepingSettings
 from needreplay.tabular.walk import Until
 from needreplay.types import FloatArray, IntArray, TransitionTable
-
-TabularSettings: TypeAlias = SweepingSettings | DynaSettings
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def random_policy_successor(table: TransitionTable, discount: float) -> FloatArr
     return closed_form(transition_matrix(table.next_state, table.ends, policy), discount)
 
 
-def new_agent(table: TransitionTable, settings: TabularSettings) -> Knowledge:
+def new_agent(table: TransitionTable, settings: LearningSettings) -> Knowledge:
     """An agent that has seen nothing of ``table``; need begins at the random policy's M."""
     M = None
     if isinstance(settings, SweepingSettings) and settings.uses_successor:
@@ -59,7 +56,7 @@ def new_agent(table: TransitionTable, settings: TabularSettings) -> Knowledge:
 def live(
     knowledge: Knowledge,
     table: TransitionTable,
-    settings: TabularSettings,
+    settings: LearningSettings,
     episodes: int,
     rng: np.random.Generator,
     *,
@@ -75,7 +72,7 @@ def live(
 def _run(
     knowledge: Knowledge,
     table: TransitionTable,
-    settings: TabularSettings,
+    settings: LearningSettings,
     until: Until,
     lengths: IntArray,
     rng: np.random.Generator,
@@ -91,7 +88,7 @@ def _run(
 
 
 def run_trial(
-    table: TransitionTable, settings: TabularSettings, episodes: int, rng: np.random.Generator
+    table: TransitionTable, settings: LearningSettings, episodes: int, rng: np.random.Generator
 ) -> Trial:
     """A fresh agent's first episodes."""
     knowledge = new_agent(table, settings)
@@ -120,7 +117,7 @@ def logged_trial(
 
 def updates_until_optimal(
     table: TransitionTable,
-    settings: TabularSettings,
+    settings: LearningSettings,
     shortest: int,
     budget: int,
     rng: np.random.Generator,
