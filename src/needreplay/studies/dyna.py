@@ -152,7 +152,7 @@ def _claims(steps: dict[str, IntArray], seed: int) -> list[Claim]:
             Claim(
                 statement=f"{LABELS[agent]} takes about {episodes} episodes to be near-optimal",
                 source="Sutton & Barto, section 8.2",
-                measured=f"episode {found.text()}",
+                measured=f"episode {found.text(digits=2)}",
                 verdict="holds" if near else "does not hold",
                 preset="printed",
                 detail="Near-optimal: the mean stays within a quarter of the best possible. Read "

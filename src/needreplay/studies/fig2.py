@@ -195,7 +195,7 @@ def _claims(name: str, steps: Steps, seed: int) -> list[Claim]:
         Claim(
             statement="PS takes almost 50 episodes to converge to the shortest path",
             source="paper, section 4.1",
-            measured=f"episode {settled.text()}",
+            measured=f"episode {settled.text(digits=2)}",
             verdict=verdict_of(settled, 40.0, "above"),
             preset=name,
             detail=f"{reading} Read as: more than 40.",
@@ -203,7 +203,8 @@ def _claims(name: str, steps: Steps, seed: int) -> list[Claim]:
         Claim(
             statement="PS-SR converges to the shortest path in fewer episodes than PS",
             source="paper, section 4.1",
-            measured=f"episode {settled_sr.text()}; PS-SR minus PS: {sooner.text()}",
+            measured=f"episode {settled_sr.text(digits=2)}; "
+            f"PS-SR minus PS: {sooner.text(digits=2)}",
             verdict=verdict_of(sooner, 0.0, "below"),
             preset=name,
             detail=reading,
