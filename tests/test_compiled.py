@@ -14,7 +14,6 @@ import numba
 import pytest
 
 import needreplay
-from needreplay import compiled as module
 from needreplay.compiled import cache_folder, compiled, compiled_in_place
 
 
@@ -91,7 +90,7 @@ def test_numbas_own_folder_is_put_back(tmp_path: Path, monkeypatch: pytest.Monke
         assert str(tmp_path) != config.CACHE_DIR
         raise RuntimeError("no")
 
-    monkeypatch.setattr(module.numba, "njit", failing)
+    monkeypatch.setattr(numba, "njit", failing)
     with pytest.raises(RuntimeError, match="no"):
         compiled(thrice)
     assert str(tmp_path) == config.CACHE_DIR

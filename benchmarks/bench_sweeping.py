@@ -1,0 +1,130 @@
+"""Prioritized sweeping on the Dyna maze: the compiled kernel against plain Python.
+
+50 trials x 50 episodes, 5 sweeps a step, on one core, after compilation. Also what a second process
+pays for compiled code.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from needreplay.rng import stream
+from needreplay.tabular.settings import PS_SR, without_need
+from needreplay.tabular.trial import run_trial
+from needreplay.worlds.layout import parse_layout
+from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from plain_sweeping import World, numpy_trial, plain_trial
+from timing import alternate, arguments, print_table, print_versions, ratio, write_json
+
+TRIALS, EPISODES = 50, 50
+KERNEL, PLAIN, NUMPY = "needreplay, compiled", "plain Python", "numpy Q"
+TRIALS_OF_A_ROUND = {KERNEL: TRIALS, PLAIN: TRIALS, NUMPY: TRIALS // 5}
+"""The slowest peer runs fewer trials a round; times are compared per trial."""
+
+FIRST_RESULT = """
+from needreplay.rng import stream
+from needreplay.tabular.settings import PS_SR, without_need
+from needreplay.tabular.trial import run_trial
+from needreplay.worlds.layout import parse_layout
+from needreplay.worlds.maze import DYNA_MAZE, maze_table
+run_trial(maze_table(parse_layout(DYNA_MAZE)), without_need(PS_SR["printed"]), 1, stream(0))
+"""
+ONLY_IMPORTS = """
+import numba
+from needreplay.worlds.layout import parse_layout
+from needreplay.worlds.maze import DYNA_MAZE, maze_table
+maze_table(parse_layout(DYNA_MAZE))
+"""
+
+
+def run_process(code: str) -> float:
+    """The seconds of a fresh process that runs ``code``."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - start
+
+
+class Peer:
+    """One way to run trials; every call runs trials that were not run before, and counts."""
+
+    def __init__(self, trials: int, trial: Callable[[int], tuple[int, int]]) -> None:
+        self.trials, self.trial = trials, trial
+        self.counts: list[tuple[int, int]] = []
+
+    def __call__(self) -> None:
+        """Run the next trials."""
+        for seed in range(len(self.counts), len(self.counts) + self.trials):
+            self.counts.append(self.trial(seed))
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__.splitlines()[0])
+    table, settings = maze_table(parse_layout(DYNA_MAZE)), without_need(PS_SR["printed"])
+    world = World(table)
+
+    def kernel_trial(seed: int) -> tuple[int, int]:
+        trial = run_trial(table, settings, EPISODES, stream(0, "bench", seed))
+        return int(trial.lengths.sum()), trial.updates
+
+    trial_of: dict[str, Callable[[int], tuple[int, int]]] = {
+        KERNEL: kernel_trial,
+        PLAIN: lambda seed: plain_trial(world, settings, EPISODES, seed),
+        NUMPY: lambda seed: numpy_trial(world, settings, EPISODES, seed),
+    }
+    print_versions()
+    print(f"PS on the Dyna maze, preset printed: {TRIALS} trials x {EPISODES} episodes, n = 5.\n")
+    peers = {name: Peer(TRIALS_OF_A_ROUND[name], trial) for name, trial in trial_of.items()}
+    seconds = {
+        name: each / TRIALS_OF_A_ROUND[name]
+        for name, each in alternate(peers, options.rounds).items()
+    }
+    ratios = {name: ratio(seconds[name], seconds[KERNEL]) for name in peers}
+    means = {name: np.mean(peer.counts, axis=0) for name, peer in peers.items()}
+    print_table(
+        ["", "ms / trial", "steps / s", "steps / trial", "updates / trial", "times slower [95%]"],
+        [
+            [
+                name,
+                f"{np.median(seconds[name]) * 1e3:.3f}",
+                f"{means[name][0] / np.median(seconds[name]):,.0f}",
+                f"{means[name][0]:.0f}",
+                f"{means[name][1]:.0f}",
+                str(ratios[name]) if name != KERNEL else "1",
+            ]
+            for name in peers
+        ],
+    )
+    for name in (PLAIN, NUMPY):
+        apart = float(np.abs(means[name] / means[KERNEL] - 1.0).max())
+        verdict = "within 2%" if apart <= 0.02 else "MORE THAN 2% APART"
+        print(
+            f"Steps and updates a trial of {name} ({len(peers[name].counts)} trials) differ by "
+            f"{apart:.1%}: {verdict}."
+        )
+
+    pairs = [(run_process(FIRST_RESULT), run_process(ONLY_IMPORTS)) for _ in range(5)]
+    first, imports = np.median(pairs, axis=0)
+    extra = float(np.median([one - other for one, other in pairs]))
+    print(
+        f"A second process: {first:.2f} s to its first result, {imports:.2f} s to import numba and "
+        f"make the maze; so {extra:.2f} s for compiled code."
+    )
+    write_json(
+        options.json,
+        {
+            "seconds_per_trial": {name: each.tolist() for name, each in seconds.items()},
+            "ratios": {name: vars(ratios[name]) for name in (PLAIN, NUMPY)},
+            "steps_and_updates_per_trial": {name: each.tolist() for name, each in means.items()},
+            "seconds_for_compiled_code": extra,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
