@@ -18,7 +18,7 @@ from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import run_trial
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
-from plain_sweeping import World, numpy_trial, plain_trial
+from plain_sweeping import World, choose_by_one_number, numpy_trial, plain_trial
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 
 TRIALS, EPISODES = 50, 50
@@ -74,9 +74,14 @@ def main() -> None:
 
     trial_of: dict[str, Callable[[int], tuple[int, int]]] = {
         KERNEL: kernel_trial,
-        PLAIN: lambda seed: plain_trial(world, settings, EPISODES, seed),
-        NUMPY: lambda seed: numpy_trial(world, settings, EPISODES, seed),
+        PLAIN: lambda seed: plain_trial(world, settings, EPISODES, stream(0, "bench", seed)),
+        NUMPY: lambda seed: numpy_trial(world, settings, EPISODES, stream(0, "bench", seed)),
     }
+
+    def numpy_with_the_same_numbers(seed: int) -> tuple[int, int]:
+        rng = stream(0, "bench", seed)
+        return numpy_trial(world, settings, EPISODES, rng, choose_by_one_number)
+
     print_versions()
     print(f"PS on the Dyna maze, preset printed: {TRIALS} trials x {EPISODES} episodes, n = 5.\n")
     peers = {name: Peer(TRIALS_OF_A_ROUND[name], trial) for name, trial in trial_of.items()}
@@ -100,14 +105,15 @@ def main() -> None:
             for name in peers
         ],
     )
-    for name in (PLAIN, NUMPY):
-        apart = float(np.abs(means[name] / means[KERNEL] - 1.0).max())
+    same = [numpy_with_the_same_numbers(seed) for seed in range(TRIALS_OF_A_ROUND[NUMPY])]
+    for name, counts in ((PLAIN, peers[PLAIN].counts), (NUMPY, same)):
+        expected = np.array(peers[KERNEL].counts[: len(counts)])
+        apart = float(np.abs(np.sum(counts, axis=0) / expected.sum(axis=0) - 1.0).max())
         verdict = "within 2%" if apart <= 0.02 else "MORE THAN 2% APART"
         print(
-            f"Steps and updates a trial of {name} ({len(peers[name].counts)} trials) differ by "
-            f"{apart:.1%}: {verdict}."
+            f"{name}: given the same random numbers, steps and updates in {len(counts)} trials "
+            f"differ by {apart:.2%} from the kernel's: {verdict}."
         )
-
     pairs = [(run_process(FIRST_RESULT), run_process(ONLY_IMPORTS)) for _ in range(5)]
     first, imports = np.median(pairs, axis=0)
     extra = float(np.median([one - other for one, other in pairs]))

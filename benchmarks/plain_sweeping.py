@@ -1,20 +1,20 @@
 """Prioritized sweeping as it is usually written: a dict model and a heap with lazy deletion.
 
-The rule is that of ``needreplay.tabular.sweeping`` without need, settings ``printed``. Twice: with
-Q in a numpy array, as most public implementations have it, and with Q in plain lists.
+The rule is that of ``needreplay.tabular.sweeping`` without need. Twice: with Q in plain lists, and
+with Q in a numpy array, as most public implementations have it.
 """
 
 from __future__ import annotations
 
 import heapq
-import random
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import numpy as np
 
 from needreplay.tabular.settings import SweepingSettings
-from needreplay.types import TransitionTable
+from needreplay.types import FloatArray, TransitionTable
 
 Pair = tuple[int, int]
 Entry = tuple[float, int, Pair]
@@ -68,14 +68,32 @@ class Queue:
         return None
 
 
+def choose_by_one_number(
+    row: Sequence[float] | FloatArray, epsilon: float, rng: np.random.Generator
+) -> int:
+    """An epsilon-greedy action from one uniform number, as the compiled kernels draw it."""
+    u = rng.random()
+    if u < epsilon:
+        return int(u / epsilon * len(row))
+    best = max(row)
+    ties = [a for a, value in enumerate(row) if value == best]
+    return ties[int((u - epsilon) / (1.0 - epsilon) * len(ties))]
+
+
+def choose_usually(row: FloatArray, epsilon: float, rng: np.random.Generator) -> int:
+    """An epsilon-greedy action as it is usually drawn from a numpy array."""
+    if rng.random() < epsilon:
+        return int(rng.integers(len(row)))
+    return int(rng.choice(np.flatnonzero(row == row.max())))
+
+
 def plain_trial(
-    world: World, settings: SweepingSettings, episodes: int, seed: int
+    world: World, settings: SweepingSettings, episodes: int, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """One trial with Q in lists and Python's own random numbers; its steps and its updates."""
-    rng = random.Random(seed)
+    """One trial with Q in lists; its steps and its updates."""
     alpha, gamma, epsilon = settings.step_size, settings.discount, settings.epsilon
-    theta, n, n_actions = settings.threshold, settings.sweeps, world.n_actions
-    Q = [[0.0] * n_actions for _ in range(world.n_states)]
+    theta, n = settings.threshold, settings.sweeps
+    Q = [[0.0] * world.n_actions for _ in range(world.n_states)]
     model: dict[Pair, tuple[float, int, float]] = {}
     leading_to: defaultdict[int, list[Pair]] = defaultdict(list)
     queue = Queue()
@@ -83,14 +101,10 @@ def plain_trial(
     for _ in range(episodes):
         s, ends = world.start, False
         while not ends:
-            if rng.random() < epsilon:
-                a = rng.randrange(n_actions)
-            else:
-                best = max(Q[s])
-                a = rng.choice([b for b, value in enumerate(Q[s]) if value == best])
+            a = choose_by_one_number(Q[s], epsilon, rng)
             s2, r, spread, ends = world.outcome[s, a]
             if spread > 0.0:
-                r = rng.gauss(r, spread)
+                r = rng.normal(r, spread)
             if (s, a) not in model:
                 leading_to[s2].append((s, a))
             model[s, a] = r, s2, 0.0 if ends else gamma
@@ -115,10 +129,13 @@ def plain_trial(
 
 
 def numpy_trial(
-    world: World, settings: SweepingSettings, episodes: int, seed: int
+    world: World,
+    settings: SweepingSettings,
+    episodes: int,
+    rng: np.random.Generator,
+    choose: Callable[[FloatArray, float, np.random.Generator], int] = choose_usually,
 ) -> tuple[int, int]:
-    """The same trial with Q in a numpy array and a numpy generator; its steps and its updates."""
-    rng = np.random.default_rng(seed)
+    """The same trial with Q in a numpy array; its steps and its updates."""
     alpha, gamma, epsilon = settings.step_size, settings.discount, settings.epsilon
     theta, n = settings.threshold, settings.sweeps
     Q = np.zeros((world.n_states, world.n_actions))
@@ -129,10 +146,7 @@ def numpy_trial(
     for _ in range(episodes):
         s, ends = world.start, False
         while not ends:
-            if rng.random() < epsilon:
-                a = int(rng.integers(world.n_actions))
-            else:
-                a = int(rng.choice(np.flatnonzero(Q[s] == Q[s].max())))
+            a = choose(Q[s], epsilon, rng)
             s2, r, spread, ends = world.outcome[s, a]
             if spread > 0.0:
                 r = rng.normal(r, spread)

@@ -52,7 +52,7 @@ def test_a_change_of_any_kernel_source_is_a_new_folder(package: Path) -> None:
         path = package / source
         path.write_text(path.read_text() + "\n# changed\n")
         seen.append(folder_of(package))
-    (package / "tabular" / "queue.py").rename(package / "tabular" / "line.py")
+    (package / "tabular" / "queue.py").rename(package / "tabular" / "queues.py")
     seen.append(folder_of(package))
     assert len(set(seen)) == 5
     assert len({folder.parent for folder in seen}) == 1
