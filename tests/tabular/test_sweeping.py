@@ -274,6 +274,12 @@ def test_whose_row_need_is_read_from_on_reaching_the_goal(
     assert events["q_after"].tolist() == pytest.approx([0.1, 0.0095])
 
 
+@pytest.mark.parametrize(("threshold", "updates"), [(1.0, 0), (np.nextafter(1.0, 0.0), 1)])
+def test_a_gain_must_be_larger_than_the_threshold(threshold: float, updates: int) -> None:
+    settings = without_need(SweepingSettings(threshold=threshold))
+    assert run_trial(one_way(), settings, 1, stream(0)).updates == updates
+
+
 def test_popped_need_moves_with_the_sweep() -> None:
     # Pairs 0 and 2 both lead to 1; after 1 is popped its row decides between them,
     # not that of the next episode's start.

@@ -148,6 +148,7 @@ class PrioritizedSweeping(_Agent):
         settings: a preset of ``tabular.settings.PS_SR`` or your own; default ``printed``.
         M: where need begins; default the identity, which knows nothing of the world. For a world
             with a table, ``tabular.trial.random_policy_successor`` is the paper's beginning.
+            Settings without need that do not learn it either keep none.
         seed: of the agent's own random numbers.
     """
 
@@ -162,15 +163,14 @@ class PrioritizedSweeping(_Agent):
     ) -> None:
         settings = PS_SR["printed"] if settings is None else settings
         n_states, n_actions = _sizes(n_states, n_actions)
-        if settings.uses_successor:
-            M = _checked_successor(M, n_states)
-        super().__init__(new_knowledge(n_states, n_actions, M), settings, seed)
+        begins = _checked_successor(M, n_states) if settings.uses_successor else None
+        super().__init__(new_knowledge(n_states, n_actions, begins), settings, seed)
         self._rule = sweeping.rule_of(settings)
         self._log = new_log(0)
 
     @property
     def M(self) -> FloatArray:
-        """[state, state]: the successor matrix as it is now (a view)."""
+        """[state, state]: the successor matrix as it is now (a view); empty where there is none."""
         return self.knowledge.M
 
     def begin(self, state: int) -> None:
