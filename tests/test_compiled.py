@@ -119,3 +119,20 @@ def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert said == [["0", "1"], ["1", "0"]]
     assert list((tmp_path / "needreplay" / cache_folder().name).rglob("*.nbc"))
+
+
+def test_a_cache_that_cannot_be_written_is_done_without() -> None:
+    code = (
+        "from needreplay.compiled import cache_is_writable, compiled\n"
+        "from needreplay.rules.td import td_error\n"
+        "assert not cache_is_writable()\n"
+        "print(compiled(td_error)(1.0, 0.5, 2.0, 0.5))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": os.devnull},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "1.5"
