@@ -41,7 +41,9 @@ def decayed_trace(trace: float, discount: float, trace_decay: float) -> float:
     return discount * trace_decay * trace
 
 
-def occupancy_error(visit: float, discount: float, next_occupancy: float, occupancy: float) -> float:
+def occupancy_error(
+    visit: float, discount: float, next_occupancy: float, occupancy: float
+) -> float:
     """φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M, in one column: the TD-error of an expected visit count."""
     return visit + discount * next_occupancy - occupancy
 

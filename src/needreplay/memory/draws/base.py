@@ -49,7 +49,7 @@ class Draw(Protocol):
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
-        """Draw ``size`` slots with replacement; ``need`` is the present query, if the draw has one."""
+        """Draw ``size`` slots with replacement; ``need`` is the present query, if the draw takes it."""
         ...
 
     def check_valid(self) -> None:
