@@ -48,7 +48,7 @@ def accumulate(
 ) -> int:
     """One step of every environment; writes finished transitions to ``rows`` from ``first_id`` on.
 
-    ``step`` holds a row of it for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether
+    ``step`` has a row of it for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether
     it terminated, was truncated, and is to be passed over. ``pending`` and ``rewards`` hold up to n
     steps whose window is still open. ``slots`` become those written to, ``previous`` the id before
     each transition in its episode. ``layout`` is where the columns of a window's last step begin

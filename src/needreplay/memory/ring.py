@@ -66,7 +66,7 @@ def take_rows(rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, o
 def put_rows(
     rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, source: Bytes, size: int
 ) -> None:
-    """The opposite of ``take_rows``: ``size`` entries of each column of ``source``, to ``slots``."""
+    """The opposite of ``take_rows``: ``size`` entries of each column of ``source`` to ``slots``."""
     row_words, words = rows.view(np.uint32), source.view(np.uint32)
     for c in range(len(starts)):
         offset, count, at = spans[c, 0], spans[c, 1], starts[c]

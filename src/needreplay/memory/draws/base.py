@@ -49,7 +49,7 @@ class Draw(Protocol):
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
-        """Draw ``size`` slots with replacement; ``need`` is the present query, if the draw takes it."""
+        """Draw ``size`` slots with replacement; ``need`` is the present query, if it takes one."""
         ...
 
     def check_valid(self) -> None:
