@@ -192,6 +192,11 @@ class FrameStore:
         """How many transitions from the oldest on are no longer whole."""
         return count_stale(next_frames, oldest_id, next_id, self.limit)
 
+    def filled(self) -> dict[str, int]:
+        """How many rows of an array are in use."""
+        count = min(int(self.numbers[_NEXT]), len(self.frames))
+        return {"frames": count, "back": count}
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
         return {"frames": self.frames, "back": self.back, "numbers": self.numbers}

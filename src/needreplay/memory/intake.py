@@ -54,6 +54,10 @@ class Intake(Protocol):
         """Every array that a checkpoint has to hold, live."""
         ...
 
+    def filled(self) -> dict[str, int]:
+        """How many rows of an array are in use, where not all are."""
+        ...
+
     def settings(self) -> dict[str, Any]:
         """What a file has to agree on."""
         ...
@@ -111,6 +115,10 @@ class PlainIntake:
         return 0
 
     def arrays(self) -> dict[str, AnyArray]:
+        """Nothing is kept beside the rows."""
+        return {}
+
+    def filled(self) -> dict[str, int]:
         """Nothing is kept beside the rows."""
         return {}
 
@@ -278,6 +286,10 @@ class EpisodeIntake:
         """Open windows and frames."""
         frames = self._frames.arrays() if self._frames is not None else {}
         return {**self._windows.arrays(), **frames}
+
+    def filled(self) -> dict[str, int]:
+        """How many frames there are."""
+        return self._frames.filled() if self._frames is not None else {}
 
     def settings(self) -> dict[str, Any]:
         """What a file has to agree on."""

@@ -35,6 +35,7 @@ def set_minima(tree: FloatArray, capacity: int, slots: IntArray, values: FloatAr
             nodes[i] //= FANOUT
             tree[above + nodes[i]] = node_minimum(tree, start + nodes[i] * FANOUT)
         if groups == 1:
+            tree[-1] = tree[above]
             return
         start, below = above, groups
 

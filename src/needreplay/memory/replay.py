@@ -6,6 +6,7 @@ each of them whole, so that an actor's and a learner's thread can share a memory
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from needreplay.errors import NeedReplayError, unknown
 from needreplay.memory.admit import admitted, admitted_gains
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
+from needreplay.memory.checkpoint import opened, write_checkpoint
 from needreplay.memory.draws.base import Draw
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
@@ -26,6 +28,8 @@ from needreplay.rng import stream
 from needreplay.types import AnyArray
 
 _WHOLE = (int, np.integer)
+_PLAIN = (bool, int, float, str)
+_COUNTERS = ("_batches", "_dropped", "_largest_seen")
 
 FIRST_GAIN = 1.0
 """The gain of new transitions until a larger one is told."""
@@ -315,6 +319,61 @@ class Replay:
             if self._present is not None:
                 self._present.check_valid()
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole memory to one file, all at once: an older file stays until then."""
+        with self._lock:
+            filled = self._filled()
+            facts = {
+                "settings": self._settings(),
+                "counters": {name: getattr(self, name) for name in _COUNTERS},
+                "ids": [self._ring.oldest_id, self._ring.next_id],
+                "random": self._rng.bit_generator.state,
+                "filled": filled,
+            }
+            write_checkpoint(path, facts, _cut(self.arrays(), filled))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read back what ``save`` wrote, from a memory of the same settings.
+
+        The next draws are the very draws that the saved memory would have made. A file that is
+        damaged, or of a memory with other settings, is refused before anything changes.
+        """
+        with self._lock, opened(path) as saved:
+            self._check_settings(saved.facts["settings"], path)
+            saved.read_into(_cut(self.arrays(), saved.facts["filled"]))
+            for name, value in saved.facts["counters"].items():
+                setattr(self, name, value)
+            self._ring.oldest_id, self._ring.next_id = saved.facts["ids"]
+            self._rng.bit_generator.state = saved.facts["random"]
+
+    def _filled(self) -> dict[str, int]:
+        """How many rows of an array are in use, where not all are."""
+        filled = {"ring/rows": min(self._ring.next_id, self._ring.capacity)}
+        return filled | {f"intake/{name}": n for name, n in self._intake.filled().items()}
+
+    def _settings(self) -> dict[str, Any]:
+        """What has to be the same for a file to be read back."""
+        draw = {k: v for k, v in vars(self._draw).items() if k[0] != "_" and isinstance(v, _PLAIN)}
+        settings = {
+            "capacity": self._ring.capacity,
+            "draw": self._draw.name,
+            **{f"draw.{name}": value for name, value in draw.items()},
+            "weights_by": "batch" if self._smallest is None else "buffer",
+            "new_gain": "seen" if self._present is None else "present",
+            **self._intake.settings(),
+        }
+        return {name: settings[name] for name in sorted(settings)}
+
+    def _check_settings(self, saved: dict[str, Any], path: str | os.PathLike[str]) -> None:
+        own = self._settings()
+        for name in sorted(own.keys() | saved.keys()):
+            if own.get(name) != saved.get(name):
+                raise NeedReplayError(
+                    f"{os.fspath(path)} was saved with {name} {saved.get(name)}, but this memory "
+                    f"has {own.get(name)}; make it with the settings of the file. Nothing was "
+                    "loaded."
+                )
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that is kept, live, under a name."""
         parts: dict[str, dict[str, AnyArray]] = {
@@ -325,3 +384,8 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _cut(arrays: Mapping[str, AnyArray], filled: Mapping[str, int]) -> dict[str, AnyArray]:
+    """Of each array, the rows in use."""
+    return {name: array[: filled.get(name, len(array))] for name, array in arrays.items()}
