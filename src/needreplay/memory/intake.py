@@ -21,7 +21,7 @@ from needreplay.memory.schema import (
     laid_out,
     nested,
 )
-from needreplay.memory.staging import Staging
+from needreplay.memory.staging import Staging, shape_of
 from needreplay.types import AnyArray, BoolArray, IntArray
 
 _MOST_SIZES = 8
@@ -103,7 +103,7 @@ class PlainIntake:
         value: Any = values
         for key in self._first_path:
             value = value.get(key) if isinstance(value, Mapping) else None
-        shape = value.shape if isinstance(value, np.ndarray) else np.shape(value)
+        shape = shape_of(value)
         return shape[0] if len(shape) > self._first_ndim and shape[0] > 0 else 1
 
     def columns(self, taken: dict[str, AnyArray]) -> dict[str, Any]:

@@ -66,9 +66,8 @@ class Staging:
         """With the leading axis, or without it if the first value has none."""
         if self.size > 1:
             return self._batched
-        value: Any = values.get(self._first)
-        ndim = value.ndim if isinstance(value, np.ndarray) else np.ndim(value)
-        return self._single if ndim < self._first_ndim else self._batched
+        shape = shape_of(values.get(self._first))
+        return self._single if len(shape) < self._first_ndim else self._batched
 
     def _refuse_shape(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         raise NeedReplayError(
@@ -86,6 +85,16 @@ class Staging:
             f"add takes {', '.join(sorted(self._names))}: {' and '.join(parts)}. "
             "Nothing was stored."
         )
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of ``value``, or () if it is nothing that could be an array."""
+    if isinstance(value, np.ndarray):
+        return value.shape
+    try:
+        return np.shape(value)
+    except ValueError:
+        return ()
 
 
 def _target(name: str, target: AnyArray) -> Target:
