@@ -37,7 +37,7 @@ def walk(n_steps: int, name: str, ends: float = 0.2) -> list[Step]:
 
 def brute_force(steps: list[Step], n: int, discount: float) -> dict[int, tuple[float, ...]]:
     """What each step's transition should be, by its action, for windows that are closed."""
-    transitions = {}
+    transitions: dict[int, tuple[float, ...]] = {}
     for t in range(len(steps)):
         total = 0.0
         for k in range(n):
@@ -127,7 +127,7 @@ def test_next_step_autoreset_passes_over_the_reset_step() -> None:
 
 
 def test_previous_ids_are_told_within_an_episode_only() -> None:
-    told = []
+    told: list[tuple[int, int]] = []
 
     class Watching(Uniform):
         """Notes what it is told of trajectories."""

@@ -1,4 +1,4 @@
-"""Frames stored once: stacks equal to Gymnasium's, whatever wraps around, and how little it takes."""
+"""Frames stored once: stacks equal to Gymnasium's, whatever wraps around, in little memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from needreplay.types import AnyArray
 STACK = 4
 
 
-class Pictures(gym.Env[AnyArray, int]):
+class Pictures(gym.Env[AnyArray, np.int64]):
     """Random frames, with few values so that equal frames happen; random ends."""
 
     observation_space = gym.spaces.Box(0, 255, (3, 5), np.uint8)
@@ -33,22 +33,22 @@ class Pictures(gym.Env[AnyArray, int]):
             return np.full((3, 5), self._rng.integers(self._values), dtype=np.uint8)
         return self._rng.integers(0, 256, size=(3, 5), dtype=np.uint8)
 
-    def reset(self, **_: Any) -> tuple[AnyArray, dict[str, Any]]:  # type: ignore[override]
+    def reset(self, **_: Any) -> tuple[AnyArray, dict[str, Any]]:
         return self._frame(), {}
 
-    def step(self, action: int) -> tuple[AnyArray, float, bool, bool, dict[str, Any]]:
+    def step(self, _: np.int64) -> tuple[AnyArray, float, bool, bool, dict[str, Any]]:
         ended, truncated = self._rng.random() < self._ends, self._rng.random() < self._ends
         return self._frame(), 0.0, bool(ended), bool(truncated), {}
 
 
-def wrapped(name: str, ends: float, padding: str, values: int) -> gym.Env[AnyArray, int]:
+def wrapped(name: str, ends: float, padding: str, values: int) -> gym.Env[AnyArray, np.int64]:
     return gym.wrappers.FrameStackObservation(
         Pictures(name, ends, values), STACK, padding_type=padding
     )
 
 
 def run(
-    replay: Replay, envs: list[gym.Env[AnyArray, int]], steps: int
+    replay: Replay, envs: list[gym.Env[AnyArray, np.int64]], steps: int
 ) -> dict[int, tuple[AnyArray, AnyArray, bool]]:
     """Fill the memory; each action's (number's) stacks, and whether it ended an episode."""
     given: dict[int, tuple[AnyArray, AnyArray, bool]] = {}
@@ -58,7 +58,7 @@ def run(
     for _ in range(steps):
         obs, then, ended, truncated, actions = [], [], [], [], []
         for e, env in enumerate(envs):
-            next_obs, _, terminated, cut, _ = env.step(0)
+            next_obs, _, terminated, cut, _ = env.step(np.int64(0))
             given[number] = (now[e], next_obs, terminated or cut)
             obs.append(now[e])
             then.append(next_obs)

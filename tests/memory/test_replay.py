@@ -333,8 +333,9 @@ def test_corrected_probabilities_make_the_weights_and_factors_are_handed_on() ->
 
         def sample(self, size: int, rng: Any, need: AnyArray | None = None) -> Drawn:
             drawn = super().sample(size, rng)
-            corrected = drawn.slots + 1.0
-            return Drawn(drawn.slots, drawn.probabilities, False, corrected * need, corrected)
+            corrected = np.asarray(drawn.slots + 1.0, dtype=np.float64)
+            assert need is not None
+            return Drawn(drawn.slots, drawn.probabilities, False, need * corrected, corrected)
 
     batch = memory(draw=ByGainAndNeed()).sample(20, need=np.array(2.0), beta=1.0)
     np.testing.assert_allclose(batch.weights, (batch.ids + 1.0).min() / (batch.ids + 1.0))

@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
     names = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
-    machine = type("Sized", (Machine,), {"capacity": capacity, "draws": names})
+    machine: Any = type("Sized", (Machine,), {"capacity": capacity, "draws": names})
     case = machine.TestCase
     case.settings = settings(
         max_examples=5,

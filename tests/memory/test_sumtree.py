@@ -59,7 +59,7 @@ def test_a_leaf_without_mass_is_never_found(capacity: int, beyond: float) -> Non
 @pytest.mark.parametrize("stratified", [False, True])
 def test_leaves_are_drawn_in_proportion(stratified: bool) -> None:
     tree = SumTree(70)
-    masses = np.arange(70) % 7.0
+    masses = np.arange(70, dtype=np.float64) % 7
     tree.set(np.arange(70), masses)
     rng = stream(3, "sumtree")
     draws = np.concatenate([tree.sample(16, rng, stratified=stratified) for _ in range(4000)])

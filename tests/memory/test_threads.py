@@ -93,5 +93,8 @@ def test_ids_and_columns_belong_together() -> None:
         batch = replay.sample(2)
         np.testing.assert_array_equal(batch["value"], batch.ids)
 
-    assert run_together(lambda: replay.add(value=next(values)) and None, learn) > 10
+    def act() -> None:
+        replay.add(value=next(values))
+
+    assert run_together(act, learn) > 10
     replay.check_valid()

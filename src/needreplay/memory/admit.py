@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
-from needreplay.types import AnyArray, FloatArray, IntArray
+from needreplay.types import FloatArray, IntArray
 
 LARGEST_GAIN = 1e200
 """Sums of larger gains, and their products with need, could overflow."""
@@ -92,7 +93,7 @@ def _admit_gains(
 
 
 def admitted_gains(
-    ids: AnyArray, gain: AnyArray, oldest_id: int, next_id: int, capacity: int
+    ids: ArrayLike, gain: ArrayLike, oldest_id: int, next_id: int, capacity: int
 ) -> tuple[int, float, IntArray, FloatArray]:
     """How many ids are gone, the largest gain of the others, their slots and their gains.
 
@@ -119,7 +120,7 @@ def admitted_gains(
     return (gone, largest, slots[where:], gains[where:]) if where else (gone, largest, slots, gains)
 
 
-def _as_gains(gain: AnyArray) -> FloatArray:
+def _as_gains(gain: ArrayLike) -> FloatArray:
     try:
         return np.asarray(gain, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -127,10 +128,9 @@ def _as_gains(gain: AnyArray) -> FloatArray:
 
 
 def admitted(
-    ids: AnyArray, oldest_id: int, next_id: int, capacity: int
+    ids: IntArray, oldest_id: int, next_id: int, capacity: int
 ) -> tuple[int, IntArray, IntArray]:
     """How many ids are gone; the places and slots of those that count, of equal ids the last."""
-    ids = checked_ids(ids)
     bad = _first_bad_id(ids, next_id)
     if bad >= 0:
         _refuse_id(ids, bad, next_id)
@@ -140,7 +140,7 @@ def admitted(
     return gone, keep, ids[keep] % capacity
 
 
-def checked_ids(ids: AnyArray) -> IntArray:
+def checked_ids(ids: ArrayLike) -> IntArray:
     """``ids`` as a vector of int64."""
     array = np.asarray(ids)
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -12,9 +12,10 @@ from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.memory.admit import admitted, admitted_gains
+from needreplay.memory.admit import admitted, admitted_gains, checked_ids
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
 from needreplay.memory.checkpoint import opened, write_checkpoint
@@ -262,7 +263,7 @@ class Replay:
             self._batches += 1
             return Batch(ids, probabilities, weights, columns, normalised, factors)
 
-    def update(self, ids: AnyArray, gain: AnyArray) -> None:
+    def update(self, ids: ArrayLike, gain: ArrayLike) -> None:
         """The transitions ``ids`` have these raw gains from now on (absolute TD-errors, say).
 
         An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
@@ -280,26 +281,26 @@ class Replay:
             if largest > self._largest_seen:
                 self._largest_seen = largest
 
-    def set_features(self, ids: AnyArray, features: AnyArray) -> None:
+    def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
         self._tell("set_features", ids, features)
 
-    def set_states(self, ids: AnyArray, states: AnyArray) -> None:
+    def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """The transitions ``ids`` began in these states (integers), for a draw by them."""
         self._tell("set_state", ids, states)
 
-    def _tell(self, method: str, ids: AnyArray, values: AnyArray) -> None:
+    def _tell(self, method: str, ids: ArrayLike, values: ArrayLike) -> None:
         with self._lock:
             ring = self._ring
             tell = self._draw_method(method)
-            values = np.asarray(values)
-            if values.ndim < 1 or len(values) != len(ids):
+            ids, rows = checked_ids(ids), np.asarray(values)
+            if rows.ndim < 1 or len(rows) != len(ids):
                 raise NeedReplayError(
-                    f"{len(ids)} ids but values of shape {values.shape}; give one for each id. "
+                    f"{len(ids)} ids but values of shape {rows.shape}; give one for each id. "
                     "Nothing was changed."
                 )
             gone, keep, slots = admitted(ids, ring.oldest_id, ring.next_id, ring.capacity)
-            tell(slots, values[keep])
+            tell(slots, rows[keep])
             self._dropped += gone
 
     def _draw_method(self, name: str) -> Any:

@@ -92,9 +92,10 @@ def shape_of(value: Any) -> tuple[int, ...]:
     if isinstance(value, np.ndarray):
         return value.shape
     try:
-        return np.shape(value)
+        shape: tuple[int, ...] = np.shape(value)
     except ValueError:
         return ()
+    return shape
 
 
 def _target(name: str, target: AnyArray) -> Target:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,15 +29,17 @@ def filled(draw: Draw, gain: FloatArray = GAIN) -> Draw:
 
 
 def by_gain(exponent: float) -> FloatArray:
-    masses = GAIN**exponent
-    return masses / masses.sum()
+    masses: FloatArray = GAIN**exponent
+    total: float = masses.sum()
+    return masses / total
 
 
 def by_rank(exponent: float) -> FloatArray:
     ranks = np.empty(len(GAIN))
     ranks[np.lexsort((np.arange(len(GAIN)), -GAIN))] = np.arange(1, len(GAIN) + 1)
-    masses = ranks**-exponent
-    return masses / masses.sum()
+    masses: FloatArray = ranks**-exponent
+    total: float = masses.sum()
+    return masses / total
 
 
 def by_segments(exponent: float) -> FloatArray:
@@ -42,13 +47,13 @@ def by_segments(exponent: float) -> FloatArray:
     order = np.lexsort((np.arange(len(GAIN)), -GAIN))
     starts = segment_starts(np.cumsum(np.arange(1.0, len(GAIN) + 1) ** -exponent), SIZE)
     probabilities = np.zeros(len(GAIN))
-    for start, end in zip(starts[:-1], starts[1:], strict=True):
+    for start, end in pairwise(starts):
         members = order[start : max(end, start + 1)]
         probabilities[members] += 1.0 / (SIZE * len(members))
     return probabilities
 
 
-CASES = {
+CASES: dict[str, tuple[Any, FloatArray, bool]] = {
     "uniform": (Uniform(), np.full(len(GAIN), 1 / len(GAIN)), False),
     "proportional": (Proportional(0.6, stratified=False), by_gain(0.6), False),
     "proportional, alpha 1": (Proportional(1.0, stratified=False), by_gain(1.0), False),
@@ -120,9 +125,9 @@ def test_proportional_draws_differ_from_uniform_ones() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_smallest_probability(case: str) -> None:
     draw, expected, _ = CASES[case]
-    draw.follow_smallest()  # type: ignore[attr-defined]
+    draw.follow_smallest()
     filled(draw)
-    smallest = draw.smallest_probability(SIZE)  # type: ignore[attr-defined]
+    smallest = draw.smallest_probability(SIZE)
     assert smallest == pytest.approx(expected[expected > 0].min(), rel=1e-12)
 
 
@@ -130,7 +135,7 @@ def test_smallest_probability(case: str) -> None:
 def test_cleared_slots_are_not_drawn_and_may_come_back(case: str) -> None:
     draw, _, _ = CASES[case]
     filled(draw)
-    draw.clear(np.arange(4))  # type: ignore[attr-defined]
+    draw.clear(np.arange(4))
     draw.check_valid()
     assert set(draws_of(draw, 6, batches=200)) <= set(range(4, len(GAIN)))
     draw.set_gain(np.array([0, 1]), np.array([9.0, 9.0]))
