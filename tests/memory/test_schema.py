@@ -70,9 +70,10 @@ def test_names_that_would_be_ambiguous_are_refused(name: str) -> None:
 def test_layout_keeps_dtypes_aligned_and_rows_and_groups_on_words() -> None:
     a, b, c = (Column(n, np.dtype(d), ()) for n, d in (("a", "i1"), ("b", "f8"), ("c", "u1")))
     layout = laid_out([a, b], [c])
-    assert layout.offsets == (0, 8, 16)
+    assert layout.offsets == (8, 0, 16)
+    assert layout.groups == (0, 16)
     assert layout.stride == 24
-    np.testing.assert_array_equal(layout.spans, [[0, 1], [8, 8], [16, 1]])
+    np.testing.assert_array_equal(layout.spans, [[8, 1], [0, 8], [16, 1]])
 
 
 def test_layout_refuses_no_columns_and_doubled_ones() -> None:

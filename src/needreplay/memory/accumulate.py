@@ -113,7 +113,7 @@ def add_step(
     discount: float,
 ) -> int:
     """Make rows of the staged columns, and ``accumulate`` them."""
-    put_rows(step, np.arange(len(step)), spans, starts, staged, len(step))
+    put_rows(step, 0, spans, starts, staged, 0, len(step))
     return accumulate(
         rows, first_id, step, pending, rewards, flags, state, slots, previous, layout, discount
     )

@@ -96,16 +96,32 @@ def store(
 
 
 @compiled
-def take_stacks(frames: Bytes, back: AnyArray, newest: IntArray, out: Bytes) -> None:
-    """Rebuild the stack of each newest frame; writes ``out`` (stacks, frames, bytes)."""
-    for i in range(len(newest)):
-        number = newest[i]
-        for k in range(out.shape[1] - 1, -1, -1):
-            place = number % len(frames)
-            frame, target = frames[place], out[i, k]
-            for b in range(len(frame)):
-                target[b] = frame[b]
-            number -= back[place]
+def _take_stack(frames: Bytes, back: AnyArray, newest: int, out: Bytes, i: int) -> None:
+    """Rebuild the stack whose newest frame is ``newest``; writes ``out[i]``."""
+    number = newest
+    for k in range(out.shape[1] - 1, -1, -1):
+        place = number % len(frames)
+        for b in range(frames.shape[1]):
+            out[i, k, b] = frames[place, b]
+        number -= back[place]
+
+
+@compiled
+def take_stacks(
+    frames: Bytes,
+    back: AnyArray,
+    obs_frame: IntArray,
+    next_frame: IntArray,
+    obs: Bytes,
+    next_obs: Bytes,
+) -> None:
+    """Rebuild both stacks of each transition; writes the last two (stacks, frames, bytes).
+
+    One transition after the other: its stacks share most of their frames, which are then at hand.
+    """
+    for i in range(len(obs_frame)):
+        _take_stack(frames, back, obs_frame[i], obs, i)
+        _take_stack(frames, back, next_frame[i], next_obs, i)
 
 
 @compiled
@@ -181,12 +197,13 @@ class FrameStore:
                 "observation (Gymnasium's info['final_obs']), not the first of the next episode."
             )
 
-    def take(self, newest: IntArray) -> AnyArray:
-        """The stacks whose newest frames are numbered ``newest``, copied."""
-        stacks = np.empty((len(newest), *self.stack_shape), dtype=self.dtype)
-        flat = stacks.view(np.uint8).reshape(len(newest), self.stack_shape[0], self._size)
-        take_stacks(self.frames, self.back, newest, flat)
-        return stacks
+    def take(self, obs_frame: IntArray, next_frame: IntArray) -> tuple[AnyArray, AnyArray]:
+        """The stacks whose newest frames have these numbers, copied."""
+        size = len(obs_frame)
+        stacks = np.empty((2, size, *self.stack_shape), dtype=self.dtype)
+        flat = stacks.view(np.uint8).reshape(2, size, self.stack_shape[0], self._size)
+        take_stacks(self.frames, self.back, obs_frame, next_frame, flat[0], flat[1])
+        return stacks[0], stacks[1]
 
     def stale(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
         """How many transitions from the oldest on are no longer whole."""

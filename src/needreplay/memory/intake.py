@@ -11,13 +11,14 @@ import numpy as np
 from needreplay.errors import NeedReplayError, unknown
 from needreplay.memory.accumulate import NONE, Windows, add_step
 from needreplay.memory.frames import FrameStore, store
-from needreplay.memory.ring import Bytes, Plan, Ring, planned, write_rows
+from needreplay.memory.ring import Bytes, Ring, planned, write_rows
 from needreplay.memory.schema import (
     WORD,
     Column,
     ColumnSpec,
     RowLayout,
     columns_of,
+    flattened,
     laid_out,
     nested,
 )
@@ -73,38 +74,36 @@ class PlainIntake:
         self.slots: IntArray = np.zeros(1, dtype=np.int64)
         self.previous: IntArray = np.full(1, NONE, dtype=np.int64)
         self._nested = any("/" in column.name for column in self.layout.columns)
-        self._first_path = self.layout.columns[0].name.split("/")
-        self._first_ndim = len(self.layout.columns[0].shape)
-        self._staged: dict[int, tuple[Bytes, Plan, Staging]] = {}
+        self._first = self.layout.columns[0]
+        self._staged: dict[int, tuple[Bytes, IntArray, Staging, IntArray, IntArray]] = {}
 
     def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
         """Write one row, or as many as the columns have."""
         size = self._size(values)
-        found = self._staged.get(size)
-        memory, plan, staging = found if found is not None else self._new_staging(size)
+        if size not in self._staged:
+            self._make_room(size)
+        memory, starts, staging, self.slots, self.previous = self._staged[size]
         staging.fill(values)
-        write_rows(ring.rows, ring.next_id, ring.spans, plan.starts, memory, size, self.slots)
+        write_rows(ring.rows, ring.next_id, ring.spans, starts, memory, self.slots)
         return size
 
-    def _new_staging(self, size: int) -> tuple[Bytes, Plan, Staging]:
+    def _make_room(self, size: int) -> None:
         """Room for ``size`` transitions at a time, kept for next time."""
         if len(self._staged) >= _MOST_SIZES:
             self._staged.clear()
         plan = planned(self.layout, size)
-        memory = np.zeros(plan.length, dtype=np.uint8)
-        self._staged[size] = memory, plan, Staging(plan.columns(memory), size)
-        if size > len(self.slots):
-            self.slots = np.zeros(size, dtype=np.int64)
-            self.previous = np.full(size, NONE, dtype=np.int64)
-        return self._staged[size]
+        memory: Bytes = np.zeros(plan.length, dtype=np.uint8)
+        staging = Staging(plan.columns(memory), size)
+        slots, previous = np.zeros(size, dtype=np.int64), np.full(size, NONE, dtype=np.int64)
+        self._staged[size] = memory, plan.starts, staging, slots, previous
 
     def _size(self, values: Mapping[str, Any]) -> int:
         """How many transitions are given: the first column has one axis more if they are many."""
-        value: Any = values
-        for key in self._first_path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        shape = shape_of(value)
-        return shape[0] if len(shape) > self._first_ndim and shape[0] > 0 else 1
+        if self._nested:
+            values = flattened(values)
+        value = values.get(self._first.name)
+        shape = value.shape if type(value) is np.ndarray else shape_of(value)
+        return shape[0] if len(shape) > len(self._first.shape) and shape[0] > 0 else 1
 
     def columns(self, taken: dict[str, AnyArray]) -> dict[str, Any]:
         """The columns of the ring, nested as they were given."""
@@ -190,9 +189,9 @@ class EpisodeIntake:
         made = [Column(name, np.dtype(np.float32), ()) for name in ("reward", "discount")]
         self.layout = laid_out(at_first, at_last, made)
         self._nested = any("/" in column.name for column in self.layout.columns)
-        self._stage(len(at_first))
+        self._stage()
 
-    def _stage(self, n_first: int) -> None:
+    def _stage(self) -> None:
         episodes, layout = self.episodes, self.layout
         n_envs = episodes.n_envs
         self.slots: IntArray = np.zeros(n_envs * episodes.n_step, dtype=np.int64)
@@ -210,12 +209,8 @@ class EpisodeIntake:
         views["terminated"], views["truncated"] = self._flags[:, 0], self._flags[:, 1]
         self._staging = Staging(views, n_envs)
         offsets = layout.offsets
-        self._places = (
-            offsets[n_first] // WORD,
-            offsets[-2] // WORD,
-            offsets[-2] // 4,
-            offsets[-1] // 4,
-        )
+        _, last_step, made = layout.groups
+        self._places = (last_step // WORD, made // WORD, offsets[-2] // 4, offsets[-1] // 4)
 
     def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
         """One step of every environment; writes the transitions whose windows it closes."""
@@ -272,8 +267,7 @@ class EpisodeIntake:
         """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
         if self._frames is not None:
             obs, next_obs = taken.pop(_OBS_FRAME), taken.pop(_NEXT_FRAME)
-            taken["obs"] = self._frames.take(obs)
-            taken["next_obs"] = self._frames.take(next_obs)
+            taken["obs"], taken["next_obs"] = self._frames.take(obs, next_obs)
         return nested(taken) if self._nested else taken
 
     def stale(self, ring: Ring) -> int:

@@ -85,7 +85,8 @@ class Replay:
             self._draw_method("smallest_probability") if weights_by == "buffer" else None
         )
         self._place = getattr(self._draw, "place", None)
-        if episodes is not None and episodes.frame_stack:
+        self._may_go_stale = episodes is not None and episodes.frame_stack > 0
+        if self._may_go_stale:
             self._draw_method("clear")
         if weights_by == "buffer":
             self._draw_method("follow_smallest")()
@@ -184,22 +185,22 @@ class Replay:
             ring.advance(count)
             if count:
                 self._occupy(count)
-            stale = self._intake.stale(ring)
-            if stale:
+            if self._may_go_stale and (stale := self._intake.stale(ring)):
                 self._forget(stale)
             return range(first, first + count)
 
     def _occupy(self, count: int) -> None:
         """Tell the draw of the ``count`` newest transitions, if they are kept at all."""
         ring = self._ring
-        first = 0 if count <= ring.capacity else count - ring.capacity
-        slots = self._intake.slots[first:count]
+        slots, previous = self._intake.slots, self._intake.previous
+        if count != len(slots) or count > ring.capacity:
+            first = max(0, count - ring.capacity)
+            slots, previous = slots[first:count], previous[first:count]
         gain = self._largest_seen if self._present is None else self._largest_present()
-        if len(self._new_gains) < count or self._new_gains[0] != gain:
-            self._new_gains = np.full(max(count, len(self._new_gains)), gain)
-        gains = self._new_gains[first:count]
+        gains = self._new_gains
+        if len(gains) != len(slots) or gains[0] != gain:
+            gains = self._new_gains = np.full(len(slots), gain)
         if self._place is not None:
-            previous = self._intake.previous[first:count]
             alive = previous >= ring.oldest_id
             self._place(slots, np.where(alive, previous % ring.capacity, -1))
         self._draw.set_gain(slots, gains)

@@ -48,35 +48,45 @@ def copy_row(source: Words, i: int, target: Words, j: int, first: int, end: int)
 def take_rows(rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, out: Bytes) -> None:
     """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
 
-    A column of a few words of four bytes, which most are, is copied word by word.
+    A column of a few words of eight or four bytes, which most are, is copied word by word.
     """
-    row_words, out_words = rows.view(np.uint32), out.view(np.uint32)
+    row8, row4 = rows.view(np.uint64), rows.view(np.uint32)
+    out8, out4 = out.view(np.uint64), out.view(np.uint32)
     for c in range(len(starts)):
-        offset, count, to = spans[c, 0], spans[c, 1], starts[c]
-        if count <= _FEW and count % 4 == 0 and offset % 4 == 0:
+        at, count, to = spans[c, 0], spans[c, 1], starts[c]
+        if count <= _FEW and count % 8 == 0 and at % 8 == 0:
+            for k in range(count // 8):
+                for i in range(len(slots)):
+                    out8[to // 8 + k + i * (count // 8)] = row8[slots[i], at // 8 + k]
+        elif count <= _FEW and count % 4 == 0 and at % 4 == 0:
             for k in range(count // 4):
                 for i in range(len(slots)):
-                    out_words[to // 4 + k + i * (count // 4)] = row_words[slots[i], offset // 4 + k]
+                    out4[to // 4 + k + i * (count // 4)] = row4[slots[i], at // 4 + k]
         else:
             for i in range(len(slots)):
-                copy_bytes(rows[slots[i]], offset, out, to + i * count, count)
+                copy_bytes(rows[slots[i]], at, out, to + i * count, count)
 
 
 @compiled
 def put_rows(
-    rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, source: Bytes, size: int
+    rows: Bytes, slot: int, spans: IntArray, starts: IntArray, source: Bytes, first: int, end: int
 ) -> None:
-    """The opposite of ``take_rows``: ``size`` entries of each column of ``source`` to ``slots``."""
-    row_words, words = rows.view(np.uint32), source.view(np.uint32)
+    """The opposite: entries ``first`` to ``end`` of each column go to the rows from ``slot`` on."""
+    row8, row4 = rows.view(np.uint64), rows.view(np.uint32)
+    source8, source4 = source.view(np.uint64), source.view(np.uint32)
     for c in range(len(starts)):
-        offset, count, at = spans[c, 0], spans[c, 1], starts[c]
-        if count <= _FEW and count % 4 == 0 and offset % 4 == 0:
+        to, count, at = spans[c, 0], spans[c, 1], starts[c]
+        if count <= _FEW and count % 8 == 0 and to % 8 == 0:
+            for k in range(count // 8):
+                for i in range(first, end):
+                    row8[slot + i - first, to // 8 + k] = source8[at // 8 + k + i * (count // 8)]
+        elif count <= _FEW and count % 4 == 0 and to % 4 == 0:
             for k in range(count // 4):
-                for i in range(size):
-                    row_words[slots[i], offset // 4 + k] = words[at // 4 + k + i * (count // 4)]
+                for i in range(first, end):
+                    row4[slot + i - first, to // 4 + k] = source4[at // 4 + k + i * (count // 4)]
         else:
-            for i in range(size):
-                copy_bytes(source, at + i * count, rows[slots[i]], offset, count)
+            for i in range(first, end):
+                copy_bytes(source, at + i * count, rows[slot + i - first], to, count)
 
 
 @compiled
@@ -86,15 +96,17 @@ def write_rows(
     spans: IntArray,
     starts: IntArray,
     staged: Bytes,
-    size: int,
     slots: IntArray,
 ) -> None:
-    """``size`` staged transitions get the ids from ``first_id`` on; writes rows and slots."""
-    slot = first_id % len(rows)
-    for i in range(size):
-        slots[i] = slot
-        slot = following(slot, len(rows))
-    put_rows(rows, slots, spans, starts, staged, size)
+    """Staged transitions get the ids from ``first_id`` on; writes ``rows`` and their ``slots``."""
+    done = 0
+    while done < len(slots):
+        slot = (first_id + done) % len(rows)
+        end = min(len(slots), done + len(rows) - slot)
+        put_rows(rows, slot, spans, starts, staged, done, end)
+        for i in range(done, end):
+            slots[i] = slot + i - done
+        done = end
 
 
 class Plan(NamedTuple):

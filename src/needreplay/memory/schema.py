@@ -79,6 +79,8 @@ class RowLayout(NamedTuple):
 
     columns: tuple[Column, ...]
     offsets: tuple[int, ...]
+    groups: tuple[int, ...]
+    """Where each group of columns begins."""
     stride: int
 
     @property
@@ -89,9 +91,10 @@ class RowLayout(NamedTuple):
 
 
 def laid_out(*groups: list[Column]) -> RowLayout:
-    """Columns one after the other, each where its dtype wants to begin, each group on a whole word.
+    """Columns group by group, each where its dtype wants to begin, each group on a whole word.
 
-    A row and a group of its columns can then be copied in words of eight bytes.
+    A row and a group of its columns can then be copied in words of eight bytes. In a group, columns
+    of whole words come first, so that they are on whole words as well.
     """
     columns = tuple(column for group in groups for column in group)
     names = [column.name for column in columns]
@@ -99,14 +102,16 @@ def laid_out(*groups: list[Column]) -> RowLayout:
         raise NeedReplayError(f"A column is named twice: {', '.join(names)}.")
     if not columns:
         raise NeedReplayError("columns is empty; a memory needs at least one column.")
-    offsets, at = [], 0
+    begins, offsets, at = [], dict[str, int](), 0
     for group in groups:
         at += -at % WORD
-        for column in group:
+        begins.append(at)
+        for column in sorted(group, key=lambda column: column.nbytes % WORD != 0):
             at += -at % column.dtype.alignment
-            offsets.append(at)
+            offsets[column.name] = at
             at += column.nbytes
-    return RowLayout(columns, tuple(offsets), at + -at % WORD)
+    in_order = tuple(offsets[name] for name in names)
+    return RowLayout(columns, in_order, tuple(begins), at + -at % WORD)
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

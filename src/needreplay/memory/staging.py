@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,11 @@ from needreplay.errors import NeedReplayError
 from needreplay.memory.schema import flattened
 from needreplay.types import AnyArray
 
-Target = tuple[str, AnyArray, tuple[int, ...], np.dtype[Any], set[Any], tuple[type, ...]]
-"""Name, the array to fill, its shape and dtype, dtypes known to fit, types of plain numbers."""
+Target = tuple[str, AnyArray, tuple[int, ...], np.dtype[Any], set[Any], set[type]]
+"""Name, the array to fill, its shape and dtype, dtypes known to fit, types of numbers that do."""
 
-_ARRAYS = (np.ndarray, np.generic)
+_ARRAY = np.ndarray
+_NUMBERS = "biufc"
 
 _SCALARS: dict[str, tuple[type, ...]] = {
     "f": (float, int, bool),
@@ -44,30 +46,37 @@ class Staging:
         """Write every value into its array, or raise in prose."""
         if self._nested:
             values = flattened(values)
-        if len(values) != len(self._names):
-            self._refuse_names(values)
-        for name, target, shape, dtype, castable, scalars in self._targets(values):
-            if name not in values:
-                self._refuse_names(values)
-            value = values[name]
-            if type(value) in scalars and not shape:
-                _put_number(name, value, target)
-                continue
-            if not isinstance(value, _ARRAYS):
-                value = _as_array(name, value, target)
-            if value.shape != shape:
-                self._refuse_shape(name, value.shape, shape)
-            if value.dtype is not dtype and value.dtype not in castable:
-                _check_cast(name, value.dtype, dtype)
-                castable.add(value.dtype)
-            target[...] = value
+        name = ""
+        try:
+            for name, target, shape, dtype, castable, scalars in self._targets(values):
+                value = values[name]
+                if type(value) is not _ARRAY:
+                    if type(value) in scalars:
+                        target[...] = value
+                        continue
+                    value = _as_array(name, value, dtype)
+                if value.shape != shape:
+                    self._refuse_shape(name, value.shape, shape)
+                if value.dtype is not dtype and value.dtype not in castable:
+                    _check_cast(name, value.dtype, dtype)
+                    castable.add(value.dtype)
+                target[...] = value
+                if not shape and value.dtype.kind in _NUMBERS:
+                    scalars.add(value.dtype.type)
+        except OverflowError as error:
+            raise NeedReplayError(
+                f"{name} is {values[name]}, which its column cannot hold; nothing was stored."
+            ) from error
 
     def _targets(self, values: Mapping[str, Any]) -> list[Target]:
         """With the leading axis, or without it if the first value has none."""
+        if values.keys() != self._names:
+            self._refuse_names(values)
         if self.size > 1:
             return self._batched
-        shape = shape_of(values.get(self._first))
-        return self._single if len(shape) < self._first_ndim else self._batched
+        value = values[self._first]
+        ndim = value.ndim if type(value) is _ARRAY else len(shape_of(value))
+        return self._single if ndim < self._first_ndim else self._batched
 
     def _refuse_shape(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         raise NeedReplayError(
@@ -89,39 +98,32 @@ class Staging:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape of ``value``, or () if it is nothing that could be an array."""
+    shape: tuple[int, ...] = ()
     if isinstance(value, np.ndarray):
-        return value.shape
-    try:
-        shape: tuple[int, ...] = np.shape(value)
-    except ValueError:
-        return ()
+        shape = value.shape
+    else:
+        with contextlib.suppress(ValueError):
+            shape = np.shape(value)
     return shape
 
 
 def _target(name: str, target: AnyArray) -> Target:
-    return name, target, target.shape, target.dtype, set(), _SCALARS.get(target.dtype.kind, ())
+    scalars = () if target.shape else _SCALARS.get(target.dtype.kind, ())
+    return name, target, target.shape, target.dtype, set(), set(scalars)
 
 
-def _put_number(name: str, value: Any, target: AnyArray) -> None:
-    try:
-        target[...] = value
-    except OverflowError as error:
-        raise NeedReplayError(
-            f"{name} is {value}, but its column is {target.dtype}, which cannot hold it; "
-            "nothing was stored."
-        ) from error
-
-
-def _as_array(name: str, value: Any, target: AnyArray) -> AnyArray:
+def _as_array(name: str, value: Any, kept: np.dtype[Any]) -> AnyArray:
     """An array of what is not one; whole numbers fit any integer column that can hold them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise NeedReplayError(f"{name} cannot be read as an array: {error}") from error
-    if array.dtype.kind in "iu" and target.dtype.kind in "iu" and array.size:
-        limits = np.iinfo(target.dtype)
+    if array.dtype.kind in "iu" and kept.kind in "iu" and array.size:
+        limits = np.iinfo(kept)
         if array.min() >= limits.min and array.max() <= limits.max:
-            return array.astype(target.dtype)
+            return array.astype(kept)
     return array
 
 
