@@ -95,10 +95,8 @@ def time_round(job: Job, calls: int, clock: str) -> float:
     return (now() - begin) / calls * 1e6
 
 
-def measure(
-    task: Task, *, rounds: int, capacity: int, clock: str, libraries: list[str]
-) -> Result:
-    """Time ``task`` in every library, in turn, ``rounds`` times; one round before does not count."""
+def measure(task: Task, *, rounds: int, capacity: int, clock: str, libraries: list[str]) -> Result:
+    """Time ``task`` in every library, in turn, ``rounds`` times after one that does not count."""
     size = min(capacity, FRAMES) if task.name.startswith("frames") else capacity
     made = {name: LIBRARIES[name][1](task.name, size) for name in libraries}
     jobs = {name: job for name, job in made.items() if job is not None}

@@ -282,7 +282,7 @@ def stable_baselines3_job(task: str, capacity: int) -> Job | None:
     if task.startswith("frames uniform"):
         space: Any = gym.spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
         buffer = buffers.ReplayBuffer(capacity, space, action, device="cpu", n_envs=1)
-        rest = (np.array([1]), np.array([0.0]), np.array([False]), [{}])
+        rest: Any = (np.array([1]), np.array([0.0]), np.array([False]), [{}])
         for obs, next_obs in _stacks(capacity):
             buffer.add(obs, next_obs, *rest)
         return lambda: buffer.sample(size)

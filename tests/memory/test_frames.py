@@ -205,7 +205,7 @@ def test_a_draw_that_cannot_clear_is_refused() -> None:
 
 
 def test_atari_frames_take_at_most_7200_bytes_a_transition() -> None:
-    capacity = 20_000
+    capacity = 10_000
     replay = Replay.for_spaces(
         gym.spaces.Box(0, 255, (4, 84, 84), np.uint8),
         gym.spaces.Discrete(18),

@@ -14,7 +14,7 @@ from needreplay.errors import NeedReplayError
 from needreplay.memory.ring import Bytes, aligned_rows
 from needreplay.types import AnyArray, BoolArray, IntArray
 
-_EPISODE_LENGTH = 100
+_EPISODE_LENGTH = 200
 """Room is made for one more frame (an episode's last) in so many."""
 
 _NEXT = 0
@@ -136,7 +136,7 @@ def count_stale(next_frames: IntArray, first_id: int, end_id: int, limit: int) -
 class FrameStore:
     """Frames of stacks of shape ``stack_shape`` (first axis: oldest to newest), in a ring.
 
-    ``capacity`` transitions fit if episodes are some hundred steps long or longer; of shorter ones
+    ``capacity`` transitions fit if episodes are 200 steps long or longer, on average; of shorter ones
     fewer fit, and ``limit`` says from which frame on transitions are whole.
     """
 

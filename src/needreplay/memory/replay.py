@@ -91,7 +91,7 @@ class Replay:
         if weights_by == "buffer":
             self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
-        self._new_gains = np.full(1, FIRST_GAIN)
+        self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
 
     @classmethod
     def for_spaces(
@@ -197,9 +197,10 @@ class Replay:
             first = max(0, count - ring.capacity)
             slots, previous = slots[first:count], previous[first:count]
         gain = self._largest_seen if self._present is None else self._largest_present()
-        gains = self._new_gains
-        if len(gains) != len(slots) or gains[0] != gain:
-            gains = self._new_gains = np.full(len(slots), gain)
+        gain_before, gains = self._new_gains
+        if gain_before != gain or len(gains) != len(slots):
+            gains = np.full(len(slots), gain)
+            self._new_gains = gain, gains
         if self._place is not None:
             alive = previous >= ring.oldest_id
             self._place(slots, np.where(alive, previous % ring.capacity, -1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -46,9 +46,12 @@ class Staging:
         """Write every value into its array, or raise in prose."""
         if self._nested:
             values = flattened(values)
-        name = ""
+        if len(values) != len(self._names):
+            self._refuse_names(values)
+        name = self._first
         try:
-            for name, target, shape, dtype, castable, scalars in self._targets(values):
+            targets = self._batched if self.size > 1 else self._axes_of(values[name])
+            for name, target, shape, dtype, castable, scalars in targets:
                 value = values[name]
                 if type(value) is not _ARRAY:
                     if type(value) in scalars:
@@ -63,29 +66,26 @@ class Staging:
                 target[...] = value
                 if not shape and value.dtype.kind in _NUMBERS:
                     scalars.add(value.dtype.type)
+        except KeyError:
+            self._refuse_names(values)
         except OverflowError as error:
             raise NeedReplayError(
                 f"{name} is {values[name]}, which its column cannot hold; nothing was stored."
             ) from error
 
-    def _targets(self, values: Mapping[str, Any]) -> list[Target]:
-        """With the leading axis, or without it if the first value has none."""
-        if values.keys() != self._names:
-            self._refuse_names(values)
-        if self.size > 1:
-            return self._batched
-        value = values[self._first]
-        ndim = value.ndim if type(value) is _ARRAY else len(shape_of(value))
+    def _axes_of(self, first: Any) -> list[Target]:
+        """Targets with the leading axis, or without it if the first value has none."""
+        ndim = first.ndim if type(first) is _ARRAY else len(shape_of(first))
         return self._single if ndim < self._first_ndim else self._batched
 
-    def _refuse_shape(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    def _refuse_shape(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> NoReturn:
         raise NeedReplayError(
             f"{name} has shape {given}, but {wanted} is taken at a time"
             + (", with or without a leading axis of 1" if self.size == 1 else "")
             + "; nothing was stored."
         )
 
-    def _refuse_names(self, values: Mapping[str, Any]) -> None:
+    def _refuse_names(self, values: Mapping[str, Any]) -> NoReturn:
         missing = sorted(self._names - values.keys())
         unknown = sorted(values.keys() - self._names)
         parts = [f"{', '.join(missing)} missing"] if missing else []
