@@ -136,8 +136,8 @@ def count_stale(next_frames: IntArray, first_id: int, end_id: int, limit: int) -
 class FrameStore:
     """Frames of stacks of shape ``stack_shape`` (first axis: oldest to newest), in a ring.
 
-    ``capacity`` transitions fit if episodes are 200 steps long or longer, on average; of shorter ones
-    fewer fit, and ``limit`` says from which frame on transitions are whole.
+    ``capacity`` transitions fit if episodes are 200 steps long on average, or longer; of shorter
+    ones fewer fit, and ``limit`` says from which frame on transitions are whole.
     """
 
     def __init__(
