@@ -138,6 +138,19 @@ def stacks(count: int) -> AnyArray:
     return np.stack([frames[t : t + STACK] for t in range(count)])
 
 
+@pytest.mark.parametrize(("padded", "frames"), [(4, 2), (2, 4), (1, 5)])
+def test_repeated_first_frames_are_stored_once(padded: int, frames: int) -> None:
+    replay = memory(10, Uniform())
+    row = stacks(9)
+    obs = np.concatenate([np.repeat(row[0][:1], padded, axis=0), row[1][: STACK - padded]])
+    next_obs = np.concatenate([obs[1:], row[8][-1:]])
+    replay.add(**step(obs, next_obs))
+    assert replay._intake.arrays()["numbers"][0] == frames
+    batch = replay.sample(1)
+    np.testing.assert_array_equal(batch["obs"][0], obs)
+    np.testing.assert_array_equal(batch["next_obs"][0], next_obs)
+
+
 def test_a_loss_of_life_shares_its_frames() -> None:
     replay = memory(10, Uniform())
     row = stacks(4)
