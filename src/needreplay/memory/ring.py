@@ -32,6 +32,18 @@ def copy_bytes(source: Bytes, at: int, target: Bytes, to: int, count: int) -> No
 
 
 @compiled
+def _words8(memory: Bytes) -> Words:
+    """The same memory in words of eight bytes."""
+    return memory.view(np.uint64)
+
+
+@compiled
+def _words4(memory: Bytes) -> npt.NDArray[np.uint32]:
+    """The same memory in words of four bytes."""
+    return memory.view(np.uint32)
+
+
+@compiled
 def following(place: int, length: int) -> int:
     """(place + 1) mod length, without a division."""
     return place + 1 if place + 1 < length else 0
@@ -45,26 +57,53 @@ def copy_row(source: Words, i: int, target: Words, j: int, first: int, end: int)
 
 
 @compiled
+def _gather(
+    source: AnyArray, slots: IntArray, stride: int, at: int, out: AnyArray, to: int, step: int
+) -> None:
+    """out[to + i step] = source[slots[i] stride + at], in words.
+
+    Unsigned places: they need no test for being counted from the end.
+    """
+    place, by = np.uint64(to), np.uint64(step)
+    for i in range(len(slots)):
+        out[place] = source[np.uint64(slots[i] * stride + at)]
+        place += by
+
+
+@compiled
+def _spread(
+    source: AnyArray, at: int, step: int, out: AnyArray, to: int, stride: int, count: int
+) -> None:
+    """out[to + i stride] = source[at + i step] for ``count`` places, in words."""
+    place, by = np.uint64(to), np.uint64(stride)
+    given, on = np.uint64(at), np.uint64(step)
+    for _ in range(count):
+        out[place] = source[given]
+        place += by
+        given += on
+
+
+@compiled
 def take_rows(rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, out: Bytes) -> None:
     """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
 
     A column of a few words of eight or four bytes, which most are, is copied word by word.
     """
-    row8, row4 = rows.view(np.uint64), rows.view(np.uint32)
-    out8, out4 = out.view(np.uint64), out.view(np.uint32)
+    stride, flat = rows.shape[1], rows.reshape(-1)
+    rows8, rows4, out8, out4 = _words8(flat), _words4(flat), _words8(out), _words4(out)
     for c in range(len(starts)):
         at, count, to = spans[c, 0], spans[c, 1], starts[c]
         if count <= _FEW and count % 8 == 0 and at % 8 == 0:
-            for k in range(count // 8):
-                for i in range(len(slots)):
-                    out8[to // 8 + k + i * (count // 8)] = row8[slots[i], at // 8 + k]
+            step = count // 8
+            for k in range(step):
+                _gather(rows8, slots, stride // 8, at // 8 + k, out8, to // 8 + k, step)
         elif count <= _FEW and count % 4 == 0 and at % 4 == 0:
-            for k in range(count // 4):
-                for i in range(len(slots)):
-                    out4[to // 4 + k + i * (count // 4)] = row4[slots[i], at // 4 + k]
+            step = count // 4
+            for k in range(step):
+                _gather(rows4, slots, stride // 4, at // 4 + k, out4, to // 4 + k, step)
         else:
             for i in range(len(slots)):
-                copy_bytes(rows[slots[i]], at, out, to + i * count, count)
+                copy_bytes(flat, slots[i] * stride + at, out, to + i * count, count)
 
 
 @compiled
@@ -72,21 +111,21 @@ def put_rows(
     rows: Bytes, slot: int, spans: IntArray, starts: IntArray, source: Bytes, first: int, end: int
 ) -> None:
     """The opposite: entries ``first`` to ``end`` of each column go to the rows from ``slot`` on."""
-    row8, row4 = rows.view(np.uint64), rows.view(np.uint32)
-    source8, source4 = source.view(np.uint64), source.view(np.uint32)
+    stride, flat = rows.shape[1], rows.reshape(-1)
+    rows8, rows4, given8, given4 = _words8(flat), _words4(flat), _words8(source), _words4(source)
     for c in range(len(starts)):
-        to, count, at = spans[c, 0], spans[c, 1], starts[c]
+        to, count, at = slot * stride + spans[c, 0], spans[c, 1], starts[c] + first * spans[c, 1]
         if count <= _FEW and count % 8 == 0 and to % 8 == 0:
-            for k in range(count // 8):
-                for i in range(first, end):
-                    row8[slot + i - first, to // 8 + k] = source8[at // 8 + k + i * (count // 8)]
+            step = count // 8
+            for k in range(step):
+                _spread(given8, at // 8 + k, step, rows8, to // 8 + k, stride // 8, end - first)
         elif count <= _FEW and count % 4 == 0 and to % 4 == 0:
-            for k in range(count // 4):
-                for i in range(first, end):
-                    row4[slot + i - first, to // 4 + k] = source4[at // 4 + k + i * (count // 4)]
+            step = count // 4
+            for k in range(step):
+                _spread(given4, at // 4 + k, step, rows4, to // 4 + k, stride // 4, end - first)
         else:
-            for i in range(first, end):
-                copy_bytes(source, at + i * count, rows[slot + i - first], to, count)
+            for i in range(end - first):
+                copy_bytes(source, at + i * count, flat, to + i * stride, count)
 
 
 @compiled
