@@ -74,12 +74,17 @@ class PlainIntake:
         self.slots: IntArray = np.zeros(1, dtype=np.int64)
         self.previous: IntArray = np.full(1, NONE, dtype=np.int64)
         self._nested = any("/" in column.name for column in self.layout.columns)
-        self._first = self.layout.columns[0]
+        self._first = self.layout.columns[0].name
+        self._first_ndim = len(self.layout.columns[0].shape)
         self._staged: dict[int, tuple[Bytes, IntArray, Staging, IntArray, IntArray]] = {}
 
     def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
         """Write one row, or as many as the columns have."""
-        size = self._size(values)
+        if self._nested:
+            values = flattened(values)
+        first = values.get(self._first)
+        shape = first.shape if type(first) is np.ndarray else shape_of(first)
+        size = shape[0] if len(shape) > self._first_ndim and shape[0] > 0 else 1
         if size not in self._staged:
             self._make_room(size)
         memory, starts, staging, self.slots, self.previous = self._staged[size]
@@ -96,14 +101,6 @@ class PlainIntake:
         staging = Staging(plan.columns(memory), size)
         slots, previous = np.zeros(size, dtype=np.int64), np.full(size, NONE, dtype=np.int64)
         self._staged[size] = memory, plan.starts, staging, slots, previous
-
-    def _size(self, values: Mapping[str, Any]) -> int:
-        """How many transitions are given: the first column has one axis more if they are many."""
-        if self._nested:
-            values = flattened(values)
-        value = values.get(self._first.name)
-        shape = value.shape if type(value) is np.ndarray else shape_of(value)
-        return shape[0] if len(shape) > len(self._first.shape) and shape[0] > 0 else 1
 
     def columns(self, taken: dict[str, AnyArray]) -> dict[str, Any]:
         """The columns of the ring, nested as they were given."""

@@ -180,10 +180,10 @@ class Replay:
         """
         with self._lock:
             ring = self._ring
-            count = self._intake.write(ring, values)
             first = ring.next_id
-            ring.advance(count)
+            count = self._intake.write(ring, values)
             if count:
+                ring.advance(count)
                 self._occupy(count)
             if self._may_go_stale and (stale := self._intake.stale(ring)):
                 self._forget(stale)
