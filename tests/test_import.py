@@ -38,6 +38,33 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
 
 
 def test_exported_names() -> None:
-    assert needreplay.__all__ == ["__version__"]
+    assert needreplay.__all__ == [
+        "DynaQ",
+        "DynaSettings",
+        "LearningSettings",
+        "MazeEnv",
+        "NeedReplayError",
+        "PrioritizedSweeping",
+        "QLearning",
+        "SweepingSettings",
+        "__version__",
+        "as_discrete",
+        "play",
+    ]
+    assert dir(needreplay) == needreplay.__all__
     for name in needreplay.__all__:
         assert getattr(needreplay, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(needreplay, "nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import gymnasium, needreplay", "import needreplay.worlds, gymnasium", "import gymnasium"],
+)
+def test_gymnasium_makes_our_worlds(imports: str) -> None:
+    prefix = "" if "needreplay" in imports else "needreplay:"
+    loaded = loaded_after(
+        f"{imports}\nassert gymnasium.make('{prefix}needreplay/DynaMaze-v1').reset()[0] == 18"
+    )
+    assert "numba" not in loaded

@@ -4,6 +4,61 @@ Importing this package is instant: numba, gymnasium, matplotlib and the rest loa
 needs them is first used.
 """
 
-from needreplay._version import __version__
+from __future__ import annotations
 
-__all__ = ["__version__"]
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from needreplay._version import __version__
+from needreplay.errors import NeedReplayError
+
+if TYPE_CHECKING:
+    from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning
+    from needreplay.tabular.play import play
+    from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+    from needreplay.worlds import MazeEnv, as_discrete
+
+_HOME_OF = {
+    "DynaQ": "needreplay.tabular.agents",
+    "DynaSettings": "needreplay.tabular.settings",
+    "LearningSettings": "needreplay.tabular.settings",
+    "MazeEnv": "needreplay.worlds",
+    "PrioritizedSweeping": "needreplay.tabular.agents",
+    "QLearning": "needreplay.tabular.agents",
+    "SweepingSettings": "needreplay.tabular.settings",
+    "as_discrete": "needreplay.worlds",
+    "play": "needreplay.tabular.play",
+}
+
+__all__ = [
+    "DynaQ",
+    "DynaSettings",
+    "LearningSettings",
+    "MazeEnv",
+    "NeedReplayError",
+    "PrioritizedSweeping",
+    "QLearning",
+    "SweepingSettings",
+    "__version__",
+    "as_discrete",
+    "play",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'needreplay' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+# Gymnasium 1.x no longer looks for plugins: a package registers its worlds when it is imported.
+# Where Gymnasium is there already this costs nothing; else `import needreplay.worlds` does it.
+if "gymnasium" in sys.modules:
+    import_module("needreplay.worlds.registration").register_worlds()

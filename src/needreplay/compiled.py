@@ -39,6 +39,16 @@ def cache_folder() -> Path:
     return root / "needreplay" / digest.hexdigest()[:16]
 
 
+@cache
+def cache_is_writable() -> bool:
+    """Whether kernels can be kept; where they cannot, each process compiles them anew."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(cache_folder(), os.W_OK)
+
+
 def compiled(function: F, *, reassociate: bool = False) -> F:
     """Compile ``function`` with numba, cached on disk; strict floating point.
 
@@ -64,7 +74,7 @@ def _compile(function: F, **options: Any) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        kernel: F = numba.njit(function, cache=True, error_model="numpy", **options)
+        kernel: F = numba.njit(function, cache=cache_is_writable(), error_model="numpy", **options)
     finally:
         config.CACHE_DIR = before
     return kernel

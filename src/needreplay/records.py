@@ -56,6 +56,11 @@ class Table:
         return tuple(self.columns)
 
 
+def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
+    """One table of many that have the same columns, one below the other."""
+    return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
 def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
     if not isinstance(name, str) or not name:
         raise NeedReplayError(f"A column's name must be some text, not {name!r}.")

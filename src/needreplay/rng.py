@@ -13,7 +13,12 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     The same seed and names always give the same numbers; different names give independent streams,
     whatever order, process or worker asks for them.
     """
-    label = "/".join(f"{type(name).__name__}:{name}" for name in names)
+    label = "/".join(_spelled(name) for name in names)
     digest = hashlib.sha256(label.encode()).digest()
     words = np.frombuffer(digest, dtype="<u4")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *words.tolist()])))
+
+
+def _spelled(name: str | int) -> str:
+    """One name, so that no two lists of names are spelled alike."""
+    return "str:" + name.replace("/", "//") if isinstance(name, str) else f"int:{int(name)}"

@@ -57,6 +57,8 @@ class Reproduce:
     """Trials of each agent."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Every random number follows from it: the same seed gives the same data.csv, byte for byte."""
+    trial: Annotated[int, arg(metavar="K")] = 0
+    """Which trial to show where a picture or a log can show only one (fig1, maze-replay)."""
     workers: Annotated[int, arg(metavar="N")] = field(default_factory=usable_cores)
     """Processes that work at once. Results do not depend on it."""
     size: Literal["quick", "full"] = "quick"
@@ -75,5 +77,6 @@ class Reproduce:
             seed=self.seed,
             workers=self.workers,
             size=self.size,
+            trial=self.trial,
         )
         reproduce(self.figures, request, self.out, argv)

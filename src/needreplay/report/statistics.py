@@ -119,6 +119,28 @@ def ratio_interval(
     return _two_samples(np.divide, a, b, rng, paired, level, resamples)
 
 
+def curve_interval(
+    samples: npt.ArrayLike,
+    statistic: Callable[[FloatArray], float],
+    rng: np.random.Generator,
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """A number read off the mean curve (``statistic`` of the columns' means), with its interval.
+
+    For two agents whose trials are paired, put their curves side by side.
+    """
+    values = _trials("samples", samples, ndim=2)
+    _check(level, resamples)
+    estimate = float(statistic(values.mean(axis=0)))
+    if len(values) == 1:
+        return Interval(estimate, -np.inf, np.inf, level)
+    drawn = np.array([statistic(curve) for curve in _resampled_means(values, rng, resamples)])
+    low, high = _percentiles(drawn, level)
+    return Interval(estimate, float(low), float(high), level)
+
+
 def proportion_interval(successes: int, trials: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval for a proportion: sound also near 0 and 1.
 

@@ -56,7 +56,8 @@ def td_lambda(
     e ← γ λ e + φ(s_t)
     M ← M + α eᵀ [φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M]
 
-    Where the step ends the episode, the arrival is counted and nothing after it: γ φ(s_{t+1}).
+    Where the step ends the episode, the arrival is counted and nothing after it: γ φ(s_{t+1}). At
+    a final state this is what ``closed_form`` of ``transition_matrix`` counts too.
     This is the definition, on dense arrays; ``tabular.trace`` is the same rule, compiled, on only
     the rows whose trace is alive.
     """

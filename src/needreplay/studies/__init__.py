@@ -27,7 +27,14 @@ class Listing:
     shows: str
 
 
-STUDIES: tuple[Listing, ...] = ()
+STUDIES: tuple[Listing, ...] = (
+    Listing("fig1", "needreplay.studies.fig1", "the start's occupancy as it is learned"),
+    Listing("fig2", "needreplay.studies.fig2", "steps per episode, PS against PS-SR"),
+    Listing("dyna", "needreplay.studies.dyna", "Dyna-Q with n = 0, 5, 50 beside PS and PS-SR"),
+    Listing("mazes", "needreplay.studies.mazes", "updates until optimal as mazes grow"),
+    Listing("maze-settings", "needreplay.studies.maze_settings", "each setting changed alone"),
+    Listing("maze-replay", "needreplay.studies.maze_replay", "what is replayed, in order"),
+)
 """Every study, in the order in which they run and stand on the page."""
 
 

@@ -26,6 +26,7 @@ class Request:
         seed: every random number follows from it.
         workers: how many processes; results do not depend on it.
         size: "quick" is minutes for everything, "full" is the paper's size or more.
+        trial: which trial is shown where a picture can show only one.
     """
 
     presets: tuple[str, ...]
@@ -33,6 +34,7 @@ class Request:
     seed: int
     workers: int
     size: Size
+    trial: int = 0
 
 
 @dataclass

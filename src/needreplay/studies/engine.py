@@ -84,6 +84,7 @@ def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
         ("trials", request.trials, 1),
         ("workers", request.workers, 1),
         ("seed", request.seed, 0),
+        ("trial", request.trial, 0),
     ):
         if value is not None and value < least:
             raise NeedReplayError(f"--{field} must be at least {least}, not {value}.")
@@ -123,6 +124,8 @@ def command_of(names: Sequence[str], request: Request, out: Path) -> str:
         words += ["--preset", *request.presets]
     if request.trials is not None:
         words += ["--trials", str(request.trials)]
+    if request.trial:
+        words += ["--trial", str(request.trial)]
     words += ["--seed", str(request.seed), "--size", request.size, "--out", str(out)]
     return shlex.join(words)
 
@@ -135,5 +138,7 @@ def _answer(study: Study, request: Request, progress: Progress) -> Outcome:
 
 
 def _summary(outcome: Outcome) -> str:
+    if not outcome.claims:
+        return "no claim to check"
     holding = sum(claim.verdict == "holds" for claim in outcome.claims)
     return f"{holding} of {len(outcome.claims)} claims hold"

@@ -111,6 +111,7 @@ def _meta(study: Study, request: Request, outcome: Outcome) -> dict[str, Any]:
         "presets": request.presets,
         "trials": request.trials,
         "seed": request.seed,
+        "trial": request.trial,
         "size": request.size,
         "workers": request.workers,
         "config": outcome.config,

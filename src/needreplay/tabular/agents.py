@@ -113,18 +113,14 @@ class DynaQ(_Agent):
     ) -> None:
         settings = DynaSettings() if settings is None else settings
         super().__init__(new_knowledge(*_sizes(n_states, n_actions)), settings, seed)
-        self._planning = settings.planning_updates
+        self._rule = dyna.rule_of(settings)
 
     def learn(
         self, state: int, action: int, reward: float, next_state: int, terminated: bool
     ) -> None:
         """Learn from one step, and plan."""
         s, a, r, s2 = self._transition(state, action, reward, next_state)
-        discount, step_size = float(self.settings.discount), float(self.settings.step_size)
-        dyna.learn_from_step(
-            self.knowledge, discount, step_size, self._planning, s, a, r, s2, bool(terminated),
-            self._rng,
-        )  # fmt: skip
+        dyna.learn_from_step(self.knowledge, self._rule, s, a, r, s2, bool(terminated), self._rng)
 
 
 class QLearning(DynaQ):
@@ -152,6 +148,7 @@ class PrioritizedSweeping(_Agent):
         settings: a preset of ``tabular.settings.PS_SR`` or your own; default ``printed``.
         M: where need begins; default the identity, which knows nothing of the world. For a world
             with a table, ``tabular.trial.random_policy_successor`` is the paper's beginning.
+            Settings without need that do not learn it either keep none.
         seed: of the agent's own random numbers.
     """
 
@@ -166,15 +163,14 @@ class PrioritizedSweeping(_Agent):
     ) -> None:
         settings = PS_SR["printed"] if settings is None else settings
         n_states, n_actions = _sizes(n_states, n_actions)
-        if settings.uses_successor:
-            M = _checked_successor(M, n_states)
-        super().__init__(new_knowledge(n_states, n_actions, M), settings, seed)
+        begins = _checked_successor(M, n_states) if settings.uses_successor else None
+        super().__init__(new_knowledge(n_states, n_actions, begins), settings, seed)
         self._rule = sweeping.rule_of(settings)
         self._log = new_log(0)
 
     @property
     def M(self) -> FloatArray:
-        """[state, state]: the successor matrix as it is now (a view)."""
+        """[state, state]: the successor matrix as it is now (a view); empty where there is none."""
         return self.knowledge.M
 
     def begin(self, state: int) -> None:
@@ -200,8 +196,8 @@ class PrioritizedSweeping(_Agent):
 
 def _sizes(n_states: int, n_actions: int) -> tuple[int, int]:
     for name, value in (("n_states", n_states), ("n_actions", n_actions)):
-        if value < 1:
-            raise NeedReplayError(f"{name} is {value}; it must be at least 1.")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
     return int(n_states), int(n_actions)
 
 

@@ -125,7 +125,7 @@ def largest_product_of_any_sign(agent: Knowledge) -> int:
             continue
         product = priority(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
         if product > top or (
-            product == top and pairs[pair]["queued_at"] < pairs[found]["queued_at"]
+            product == top and (found < 0 or pairs[pair]["queued_at"] < pairs[found]["queued_at"])
         ):
             top, found = product, pair
     return found

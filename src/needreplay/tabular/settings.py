@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar, get_args
 
+import numpy as np
+
 from needreplay.errors import NeedReplayError, unknown
 
 NeedKind = Literal["none", "forward", "backward"]
@@ -42,9 +44,9 @@ class DynaSettings(LearningSettings):
     """n: Q-updates from the model for each step in the world"""
 
     def __post_init__(self) -> None:
-        """Refuse a negative number of planning updates."""
+        """Refuse a number of planning updates that cannot be made."""
         super().__post_init__()
-        _require(self, "planning_updates", 0, math.inf)
+        _require_count(self, "planning_updates")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class SweepingSettings(LearningSettings):
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
         super().__post_init__()
-        _require(self, "sweeps", 0, math.inf)
+        _require_count(self, "sweeps")
         _require(self, "threshold", 0.0, math.inf)
         _require(self, "successor_step_size", 0.0, 1.0)
         _require(self, "trace_decay", 0.0, 1.0)
@@ -97,6 +99,12 @@ def _require(settings: LearningSettings, name: str, low: float, high: float) -> 
     if not low <= value <= high:
         bounds = f"from {low} to {high}" if high < math.inf else f"at least {low}"
         raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")
+
+
+def _require_count(settings: LearningSettings, name: str) -> None:
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, 0 or more.")
 
 
 PS_SR = {

@@ -22,7 +22,7 @@ from needreplay.tabular.queue import (
 )
 from needreplay.tabular.settings import SweepingSettings
 from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
-from needreplay.tabular.walk import drawn_reward, greedy_path_is
+from needreplay.tabular.walk import Until, drawn_reward, greedy_path_is
 from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
@@ -153,72 +153,39 @@ def learn_from_step(
 
 
 @compiled_in_place
-def _live_one_step(
-    agent: Knowledge,
-    rule: Rule,
-    table: TransitionTable,
-    state: int,
-    episode: int,
-    step: int,
-    rng: np.random.Generator,
-    log: Records,
-) -> tuple[int, bool]:
-    """Act, see what follows, learn; the next state and whether the episode ended."""
-    action = epsilon_greedy(agent, state, rule.epsilon, rng.random())
-    reward = drawn_reward(table, state, action, rng)
-    next_state, ends = table.next_state[state, action], table.ends[state, action]
-    arrival = table.start if ends else next_state
-    learn_from_step(
-        agent, rule, state, action, reward, next_state, ends, arrival, episode, step, log
-    )
-    return next_state, ends
-
-
-@compiled_in_place
 def run_episodes(
     agent: Knowledge,
     rule: Rule,
     table: TransitionTable,
     first_episode: int,
+    until: Until,
     lengths: IntArray,
     rng: np.random.Generator,
     log: Records,
-) -> None:
-    """Live through whole episodes. Writes ``agent``, ``log``, and the steps in ``lengths``."""
-    for index in range(lengths.shape[0]):
+) -> bool:
+    """Live through episodes; true where ``until`` asked for a shortest path and it was found.
+
+    Writes ``agent``, ``log``, and as many episodes' steps as there is room for in ``lengths``.
+    """
+    for index in range(until.episodes):
         if rule.reset_trace:
             forget_trace(agent)
         state, step, ends = table.start, 0, False
         while not ends:
-            state, ends = _live_one_step(
-                agent, rule, table, state, first_episode + index, step, rng, log
-            )
+            if agent.counts[UPDATES] >= until.updates:
+                return False
+            action = epsilon_greedy(agent, state, rule.epsilon, rng.random())
+            reward = drawn_reward(table, state, action, rng)
+            next_state, ends = table.next_state[state, action], table.ends[state, action]
+            arrival = table.start if ends else next_state
+            learn_from_step(
+                agent, rule, state, action, reward, next_state, ends, arrival,
+                first_episode + index, step, log,
+            )  # fmt: skip
+            if until.shortest > 0 and greedy_path_is(agent, table, until.shortest):
+                return True
+            state = next_state
             step += 1
-        lengths[index] = step
-
-
-@compiled_in_place
-def run_until_optimal(
-    agent: Knowledge,
-    rule: Rule,
-    table: TransitionTable,
-    shortest: int,
-    budget: int,
-    rng: np.random.Generator,
-    log: Records,
-) -> bool:
-    """Live until the greedy path has ``shortest`` steps, or ``budget`` updates are spent.
-
-    True where the path was found. Writes ``agent`` and ``log``.
-    """
-    state, episode, step = table.start, 0, 0
-    while agent.counts[UPDATES] < budget:
-        state, ends = _live_one_step(agent, rule, table, state, episode, step, rng, log)
-        if greedy_path_is(agent, table, shortest):
-            return True
-        step += 1
-        if ends:
-            state, episode, step = table.start, episode + 1, 0
-            if rule.reset_trace:
-                forget_trace(agent)
+        if index < lengths.shape[0]:
+            lengths[index] = step
     return False

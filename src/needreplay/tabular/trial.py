@@ -10,7 +10,8 @@ from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular import dyna, sweeping
 from needreplay.tabular.layout import EVENTS, UPDATES, Knowledge, Records, new_knowledge, q_values
 from needreplay.tabular.log import new_log
-from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+from needreplay.tabular.settings import LearningSettings, SweepingSettings
+from needreplay.tabular.walk import Until
 from needreplay.types import FloatArray, IntArray, TransitionTable
 
 
@@ -64,13 +65,26 @@ def live(
 ) -> IntArray:
     """Let an agent live on for some episodes; the steps of each. Writes ``knowledge``."""
     lengths = np.zeros(episodes, np.int64)
-    if isinstance(settings, SweepingSettings):
-        log = new_log(0) if log is None else log
-        rule = sweeping.rule_of(settings)
-        sweeping.run_episodes(knowledge, rule, table, first_episode, lengths, rng, log)
-    else:
-        dyna.run_episodes(knowledge, *_dyna_numbers(settings), table, lengths, rng)
+    _run(knowledge, table, settings, Until(episodes), lengths, rng, first_episode, log)
     return lengths
+
+
+def _run(
+    knowledge: Knowledge,
+    table: TransitionTable,
+    settings: LearningSettings,
+    until: Until,
+    lengths: IntArray,
+    rng: np.random.Generator,
+    first_episode: int = 0,
+    log: Records | None = None,
+) -> bool:
+    if isinstance(settings, SweepingSettings):
+        rule, log = sweeping.rule_of(settings), new_log(0) if log is None else log
+        return bool(
+            sweeping.run_episodes(knowledge, rule, table, first_episode, until, lengths, rng, log)
+        )
+    return bool(dyna.run_episodes(knowledge, dyna.rule_of(settings), table, until, lengths, rng))
 
 
 def run_trial(
@@ -109,21 +123,7 @@ def updates_until_optimal(
     rng: np.random.Generator,
 ) -> tuple[int, bool]:
     """Q-updates until the greedy path has ``shortest`` steps, and whether it was found in time."""
-    agent = new_agent(table, settings)
-    if isinstance(settings, SweepingSettings):
-        rule, log = sweeping.rule_of(settings), new_log(0)
-        found = sweeping.run_until_optimal(agent, rule, table, shortest, budget, rng, log)
-    else:
-        numbers = _dyna_numbers(settings)
-        found = dyna.run_until_optimal(agent, *numbers, table, shortest, budget, rng)
-    return int(agent.counts[UPDATES]), bool(found)
-
-
-def _dyna_numbers(settings: LearningSettings) -> tuple[float, float, float, int]:
-    planning = settings.planning_updates if isinstance(settings, DynaSettings) else 0
-    return (
-        float(settings.discount),
-        float(settings.step_size),
-        float(settings.epsilon),
-        int(planning),
-    )
+    knowledge = new_agent(table, settings)
+    until = Until(updates=budget, shortest=shortest)
+    found = _run(knowledge, table, settings, until, np.zeros(0, np.int64), rng)
+    return int(knowledge.counts[UPDATES]), found

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from needreplay.compiled import compiled_in_place
 from needreplay.tabular.layout import N_ACTIONS, Knowledge
 from needreplay.types import TransitionTable
+
+NO_LIMIT = 2**62
+
+
+class Until(NamedTuple):
+    """When an agent stops living: whichever comes first."""
+
+    episodes: int = NO_LIMIT
+    updates: int = NO_LIMIT
+    """Q-updates"""
+    shortest: int = 0
+    """steps of the greedy path, looked at after every step; 0 does not look"""
 
 
 @compiled_in_place

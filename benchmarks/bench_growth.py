@@ -1,0 +1,200 @@
+"""How the cost of a step grows with the number of states, from 54 to 5,400.
+
+A random walk through the Dyna maze, magnified; every reward is noise, so that each step queues a
+pair and all five sweeps are made. M begins as the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from needreplay.rng import stream
+from needreplay.tabular.layout import LIVE, WAITING, Knowledge, Records, new_knowledge
+from needreplay.tabular.log import new_log
+from needreplay.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
+from needreplay.tabular.settings import PS_SR, without_need
+from needreplay.tabular.sweeping import Rule, learn_from_step, rule_of
+from needreplay.tabular.trace import advance_trace, learn_successor
+from needreplay.types import FloatArray, TransitionTable
+from needreplay.worlds.layout import parse_layout
+from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from timing import alternate, arguments, print_table, print_versions, ratio, write_json
+
+RESOLUTIONS = (1, 2, 3, 5, 10)
+STEPS = 1000
+POPS = 1000
+DENSE_ENTRIES = 60_000_000
+"""The dense update is run for as many steps as touch about so many entries of M."""
+
+kernel: Callable[[Any], Any] = numba.njit(error_model="numpy")
+
+
+@kernel
+def walk(
+    agent: Knowledge,
+    rule: Rule,
+    table: TransitionTable,
+    steps: int,
+    rng: np.random.Generator,
+    log: Records,
+) -> None:
+    """Random steps with noise for reward, and all that an agent learns from them."""
+    state = table.start
+    for step in range(steps):
+        action = int(rng.random() * table.next_state.shape[1])
+        next_state, ends = table.next_state[state, action], table.ends[state, action]
+        arrival = table.start if ends else next_state
+        learn_from_step(
+            agent, rule, state, action, rng.standard_normal(), next_state, ends, arrival, 0, step,
+            log,
+        )  # fmt: skip
+        state = arrival
+
+
+@kernel
+def learn_live_rows(
+    agent: Knowledge,
+    rule: Rule,
+    table: TransitionTable,
+    steps: int,
+    rng: np.random.Generator,
+) -> None:
+    """M alone, on the rows whose trace is alive."""
+    state = table.start
+    for _ in range(steps):
+        action = int(rng.random() * table.next_state.shape[1])
+        next_state, ends = table.next_state[state, action], table.ends[state, action]
+        advance_trace(agent, state, rule.discount * rule.trace_decay)
+        learn_successor(agent, state, next_state, ends, rule.discount, rule.successor_step_size)
+        state = table.start if ends else next_state
+
+
+@kernel
+def learn_all_rows(
+    M: FloatArray,
+    trace: FloatArray,
+    rule: Rule,
+    table: TransitionTable,
+    steps: int,
+    rng: np.random.Generator,
+) -> None:
+    """M alone, on every row, compiled too: ``rules.successor.td_lambda`` in loops."""
+    error = np.zeros(M.shape[0])
+    state = table.start
+    for _ in range(steps):
+        action = int(rng.random() * table.next_state.shape[1])
+        next_state, ends = table.next_state[state, action], table.ends[state, action]
+        trace *= rule.discount * rule.trace_decay
+        trace[state] += 1.0
+        for column in range(M.shape[0]):
+            following = 0.0 if ends else M[next_state, column]
+            error[column] = rule.discount * following - M[state, column]
+        error[state] += 1.0
+        if ends:
+            error[next_state] += rule.discount
+        for row in range(M.shape[0]):
+            size = rule.successor_step_size * trace[row]
+            for column in range(M.shape[0]):
+                M[row, column] += size * error[column]
+        state = table.start if ends else next_state
+
+
+@kernel
+def pop_by_blocks(agent: Knowledge, pops: int) -> None:
+    """Pop the largest product and queue it again."""
+    for _ in range(pops):
+        pair = largest_product(agent)
+        gain = agent.pairs[pair]["gain"]
+        remove(agent, pair)
+        insert(agent, pair, gain)
+
+
+@kernel
+def pop_by_scan(agent: Knowledge, pops: int) -> None:
+    """The same, looking at every pair."""
+    for _ in range(pops):
+        pair = largest_product_of_any_sign(agent)
+        gain = agent.pairs[pair]["gain"]
+        remove(agent, pair)
+        insert(agent, pair, gain)
+
+
+def measured(resolution: int, rounds: int) -> dict[str, Any]:
+    """All that is printed about one size."""
+    table = maze_table(parse_layout(DYNA_MAZE).magnified(resolution))
+    n_states, n_actions = table.next_state.shape
+    rule = rule_of(PS_SR["printed"])
+    bare = rule_of(without_need(PS_SR["printed"]))
+    with_need = new_knowledge(n_states, n_actions, np.eye(n_states))
+    without = new_knowledge(n_states, n_actions)
+    M, trace = np.eye(n_states), np.zeros(n_states)
+    dense_steps = max(1, min(STEPS, DENSE_ENTRIES // n_states**2))
+    rng, log = stream(0, "growth", resolution), new_log(0)
+    # Long enough for the walk to have been everywhere near, so that the queue is filled.
+    walk(without, bare, table, 20 * n_states, rng, log)
+    seconds = alternate(
+        {
+            "ps": lambda: walk(without, bare, table, STEPS, rng, log),
+            "ps-sr": lambda: walk(with_need, rule, table, STEPS, rng, log),
+            "live": lambda: learn_live_rows(with_need, rule, table, STEPS, rng),
+            "dense": lambda: learn_all_rows(M, trace, rule, table, dense_steps, rng),
+            "blocks": lambda: pop_by_blocks(without, POPS),
+            "scan": lambda: pop_by_scan(without, POPS),
+        },
+        rounds,
+    )
+    seconds["dense"] *= STEPS / dense_steps
+    return {
+        "states": n_states,
+        "live": int(with_need.counts[LIVE]),
+        "queued": int(without.counts[WAITING]),
+        "microseconds": {
+            name: float(np.median(each)) / STEPS * 1e6 for name, each in seconds.items()
+        },
+        "dense_to_live": ratio(seconds["dense"], seconds["live"]),
+        "scan_to_blocks": ratio(seconds["scan"], seconds["blocks"]),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments(__doc__.splitlines()[0])
+    print_versions()
+    print("Microseconds of a step (PS, PS-SR), of M's update, and of a pop; medians.\n")
+    sizes = [measured(resolution, options.rounds) for resolution in RESOLUTIONS]
+    print_table(
+        ["states", "PS", "PS-SR", "live rows", "M: live", "M: dense", "dense / live [95%]",
+         "queued", "pop", "pop: scan", "scan / pop [95%]"],
+        [
+            [
+                size["states"],
+                *(f"{size['microseconds'][name]:.2f}" for name in ("ps", "ps-sr")),
+                size["live"],
+                *(f"{size['microseconds'][name]:.2f}" for name in ("live", "dense")),
+                size["dense_to_live"],
+                size["queued"],
+                *(f"{size['microseconds'][name]:.3f}" for name in ("blocks", "scan")),
+                size["scan_to_blocks"],
+            ]
+            for size in sizes
+        ],
+    )  # fmt: skip
+    logs = np.log([size["states"] for size in sizes])
+    print()
+    labels = {"ps": "PS step", "ps-sr": "PS-SR step", "live": "M on live rows", "dense": "M dense",
+              "blocks": "pop", "scan": "pop by scan"}  # fmt: skip
+    for name, label in labels.items():
+        cost = np.log([size["microseconds"][name] for size in sizes])
+        print(f"{label}: grows like states^{np.polyfit(logs, cost, 1)[0]:.2f}")
+    for size in sizes:
+        size["dense_to_live"] = vars(size["dense_to_live"])
+        size["scan_to_blocks"] = vars(size["scan_to_blocks"])
+    write_json(options.json, {"sizes": sizes})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Figure 1: the start state's occupancy as TD(λ) learns it, and how far it is from the truth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from needreplay.records import Table, joined
+from needreplay.report.claims import Claim, verdict_of
+from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
+from needreplay.report.statistics import difference_interval, mean_band
+from needreplay.rng import stream
+from needreplay.rules.policy import epsilon_greedy_policy
+from needreplay.rules.successor import closed_form, transition_matrix
+from needreplay.runs.many import run_many
+from needreplay.runs.progress import Progress
+from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.maze_world import (
+    chunks,
+    draw_board,
+    draw_heat,
+    dyna_layout,
+    dyna_table,
+    trial_stream,
+)
+from needreplay.tabular.layout import Knowledge, q_values
+from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
+from needreplay.tabular.trial import live, new_agent
+from needreplay.types import FloatArray
+
+SNAPSHOTS = (1, 10, 30, 100)
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHOWN = (0.0, 1.0)
+TRIALS = {"quick": 50, "full": 500}
+
+
+class Job(NamedTuple):
+    """Some trials of one agent."""
+
+    settings: SweepingSettings
+    trials: range
+    seed: int
+
+
+class Snapshots(NamedTuple):
+    """One row per trial, one column per snapshot."""
+
+    occupancy: FloatArray
+    """[trial, snapshot, state]: M's start row"""
+    distance: FloatArray
+    """[trial, snapshot]: of that row to the closed form of the policy of that moment"""
+
+
+def settings_of(preset_name: str, trace_decay: float) -> SweepingSettings:
+    """Figure 1's agent under a preset, with this λ."""
+    return preset(OCCUPANCY, preset_name, trace_decay=trace_decay)
+
+
+def run_job(job: Job) -> Snapshots:
+    """Let agents live to each snapshot and look at their start row."""
+    table = dyna_table()
+    shape = (len(job.trials), len(SNAPSHOTS))
+    occupancy, distance = np.zeros((*shape, table.n_states)), np.zeros(shape)
+    for row, trial in enumerate(job.trials):
+        rng = trial_stream(job.seed, trial)
+        knowledge = new_agent(table, job.settings)
+        lived = 0
+        for column, episodes in enumerate(SNAPSHOTS):
+            live(knowledge, table, job.settings, episodes - lived, rng, first_episode=lived)
+            lived = episodes
+            occupancy[row, column] = knowledge.M[table.start]
+            distance[row, column] = distance_to_truth(knowledge, job.settings)
+    return Snapshots(occupancy, distance)
+
+
+def distance_to_truth(knowledge: Knowledge, settings: SweepingSettings) -> float:
+    """|M_start − M*_start|₁ / |M*_start|₁, where M* is the closed form of the present policy."""
+    table = dyna_table()
+    policy = epsilon_greedy_policy(q_values(knowledge), settings.epsilon)
+    T = transition_matrix(table.next_state, table.ends, policy)
+    truth = closed_form(T, settings.discount)[table.start]
+    return float(np.abs(knowledge.M[table.start] - truth).sum() / np.abs(truth).sum())
+
+
+def run(request: Request, progress: Progress) -> Outcome:
+    """Run every preset and λ, draw the occupancies of one trial and the distances of all."""
+    trials = max(request.trials or TRIALS[request.size], request.trial + 1)
+    cases = [(name, trace_decay) for name in request.presets for trace_decay in LAMBDAS]
+    pieces = chunks(trials)
+    jobs = [Job(settings_of(*case), piece, request.seed) for case in cases for piece in pieces]
+    with progress.task("fig1", total=len(jobs)) as bar:
+        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
+    found = {
+        case: Snapshots(
+            *map(np.concatenate, zip(*done[i * len(pieces) : (i + 1) * len(pieces)], strict=True))
+        )
+        for i, case in enumerate(cases)
+    }
+    shown = {case: found[case].occupancy[request.trial] for case in cases if case[1] in SHOWN}
+    distances = {case: snapshots.distance for case, snapshots in found.items()}
+    return Outcome(
+        tables={"data": _data(shown), "distance": _distance_table(distances)},
+        figures={
+            "figure": _draw_heatmaps(shown),
+            "board": _draw_board(),
+            "distance": _draw_distances(request, distances),
+        },
+        captions={
+            "figure": f"M's start row over the maze after {SNAPSHOTS[0]}, {SNAPSHOTS[1]}, "
+            f"{SNAPSHOTS[2]} and {SNAPSHOTS[3]} episodes, in trial {request.trial}. Each panel has "
+            "its own scale, from 0 to its largest value apart from the start's own.",
+            "board": "The Dyna maze (the paper's figures 1a and 7): 6 x 9 cells, four moves, and a "
+            "shortest path of 14.",
+            "distance": "How far M's start row is from the closed form of the policy of that "
+            f"moment, as a share of its length (L1): means over {trials} trials, 95% bands.",
+        },
+        claims=[
+            claim for name in request.presets for claim in _claims(name, distances, request.seed)
+        ],
+        config={
+            "trials": trials,
+            "shown_trial": request.trial,
+            "episodes": SNAPSHOTS,
+            "lambdas": LAMBDAS,
+            "settings": {name: asdict(preset(OCCUPANCY, name)) for name in request.presets},
+        },
+        notes=[
+            "M begins as the closed form of the random policy, and after one episode the policy is "
+            "still nearly random: there is nothing to learn yet, and a larger λ only adds noise. "
+            "The comparison becomes meaningful once the path has been found."
+        ],
+    )
+
+
+def _data(shown: dict[tuple[str, float], FloatArray]) -> Table:
+    layout = dyna_layout()
+    rows, columns = np.divmod(np.arange(layout.rows * layout.cols), layout.cols)
+    return joined(
+        [
+            {
+                "preset": np.full(len(rows), name),
+                "lambda": np.full(len(rows), trace_decay),
+                "episodes": np.full(len(rows), episodes),
+                "row": rows,
+                "column": columns,
+                "occupancy": occupancy[column],
+            }
+            for (name, trace_decay), occupancy in shown.items()
+            for column, episodes in enumerate(SNAPSHOTS)
+        ]
+    )
+
+
+def _distance_table(distances: dict[tuple[str, float], FloatArray]) -> Table:
+    return joined(
+        [
+            {
+                "preset": np.full(found.size, name),
+                "lambda": np.full(found.size, trace_decay),
+                "trial": np.repeat(np.arange(len(found)), len(SNAPSHOTS)),
+                "episodes": np.tile(SNAPSHOTS, len(found)),
+                "distance": found.ravel(),
+            }
+            for (name, trace_decay), found in distances.items()
+        ]
+    )
+
+
+def _draw_heatmaps(shown: dict[tuple[str, float], FloatArray]) -> Figure:
+    layout = dyna_layout()
+    figure, grid = new_figure(len(shown), len(SNAPSHOTS), height=1.3 * len(shown) + 0.3)
+    start = layout.state(layout.start)
+    with house_style():
+        for axes_row, ((name, trace_decay), occupancy) in zip(grid, shown.items(), strict=True):
+            for axes, values, episodes in zip(axes_row, occupancy, SNAPSHOTS, strict=True):
+                highest = float(np.delete(values, start).max())
+                draw_heat(axes, layout, values, highest=highest)
+                if axes_row[0] is grid[0, 0]:
+                    noun = "episode" if episodes == 1 else "episodes"
+                    axes.set_title(f"{episodes} {noun}", fontsize=10)
+            axes_row[0].set_ylabel(f"{name}\nλ = {trace_decay:g}", fontsize=10)
+    return figure
+
+
+def _draw_board() -> Figure:
+    figure, grid = new_figure(1, 1, height=3.0, width=4.5)
+    with house_style():
+        draw_board(grid[0, 0], dyna_layout())
+    return figure
+
+
+def _draw_distances(request: Request, distances: dict[tuple[str, float], FloatArray]) -> Figure:
+    figure, grid = new_figure(1, len(request.presets), height=3.2, sharey=True)
+    with house_style():
+        for axes, name in zip(grid[0], request.presets, strict=True):
+            for colour, trace_decay in zip(PALETTE, LAMBDAS, strict=False):
+                rng = stream(request.seed, "fig1", name, str(trace_decay))
+                band = mean_band(distances[name, trace_decay], rng)
+                draw_band(axes, SNAPSHOTS, band, colour=colour, label=f"λ = {trace_decay:g}")
+            axes.set_xscale("log")
+            axes.set_xticks(SNAPSHOTS, [str(episodes) for episodes in SNAPSHOTS])
+            axes.minorticks_off()
+            axes.set_ylim(bottom=0)
+            axes.set_title(name)
+            axes.set_xlabel("episodes")
+        grid[0, 0].set_ylabel("distance to the closed form")
+        grid[0, -1].legend()
+    return figure
+
+
+def _claims(name: str, distances: dict[tuple[str, float], FloatArray], seed: int) -> list[Claim]:
+    claims = []
+    for column, episodes in enumerate(SNAPSHOTS):
+        with_trace, without = (distances[name, decay][:, column] for decay in (1.0, 0.0))
+        rng = stream(seed, "fig1", "claims", name, episodes)
+        difference = difference_interval(with_trace, without, rng, paired=True)
+        means = {decay: distances[name, decay][:, column].mean() for decay in LAMBDAS}
+        said = ", ".join(f"{means[decay]:.2f} at λ = {decay:g}" for decay in LAMBDAS)
+        claims.append(
+            Claim(
+                statement=f"A larger λ learns M faster: after {episodes} "
+                f"episode{'s' if episodes > 1 else ''} λ = 1 is nearer to the truth than λ = 0",
+                source="paper, section 4.1 and fig. 1b",
+                measured=f"distance of the start row, λ = 1 minus λ = 0: {difference.text()}",
+                verdict=verdict_of(difference, 0.0, "below"),
+                preset=name,
+                detail=f"Mean distance: {said}.",
+            )
+        )
+    return claims
+
+
+STUDY = Study(
+    name="fig1",
+    title="Learning the successor representation (figure 1)",
+    question="Does an eligibility trace (λ = 1 instead of 0) make M's start row show the path "
+    "sooner?",
+    presets=tuple(OCCUPANCY),
+    run=run,
+    documentation="docs/maze.md",
+)

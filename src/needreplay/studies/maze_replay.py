@@ -1,0 +1,188 @@
+"""What is replayed, in order: at the goal's first visit, and when a later episode begins."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from needreplay.records import Table, joined
+from needreplay.report.figures import house_style, label_of, new_figure
+from needreplay.runs.many import run_many
+from needreplay.runs.progress import Progress
+from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.fig2 import AGENTS, settings_of
+from needreplay.studies.maze_world import (
+    draw_board,
+    draw_heat,
+    dyna_layout,
+    dyna_table,
+    trial_stream,
+)
+from needreplay.tabular.layout import Records
+from needreplay.tabular.log import EVENT
+from needreplay.tabular.settings import PS_SR, SweepingSettings
+from needreplay.tabular.trial import logged_trial
+from needreplay.types import IntArray
+
+EPISODES = 50
+LATER_EPISODE = 5
+MOMENT_STEPS = 4
+"""A moment is so many steps long: with n = 5, up to 20 replays."""
+
+DIRECTIONS = ((0.0, -1.0), (0.0, 1.0), (-1.0, 0.0), (1.0, 0.0))
+"""(x, y) of up, down, left, right, with y growing downwards."""
+
+
+class Job(NamedTuple):
+    """One logged trial."""
+
+    settings: SweepingSettings
+    trial: int
+    seed: int
+
+
+def run_job(job: Job) -> Records:
+    """Every replay event of the trial, in order."""
+    rng = trial_stream(job.seed, job.trial)
+    _, events = logged_trial(dyna_table(), job.settings, EPISODES, rng)
+    return events
+
+
+def run(request: Request, progress: Progress) -> Outcome:
+    """Log one trial of PS and of PS-SR under each preset, and draw two moments of it."""
+    cases = [(name, agent) for name in request.presets for agent in AGENTS]
+    jobs = [Job(settings_of(*case), request.trial, request.seed) for case in cases]
+    with progress.task("maze-replay", total=len(jobs)) as bar:
+        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
+    events = dict(zip(cases, done, strict=True))
+    table = _table(events, request.trial)
+    first = request.presets[0]
+    return Outcome(
+        tables={"data": _counts(events, request.trial), "replay_events": table},
+        figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},
+        captions={
+            "figure": f"{first}, trial {request.trial}: arrows are the pairs (state, action) that "
+            "were replayed, from dark (first) to light (last); the circle is where the agent "
+            "stands. Left: the goal's first visit and the steps after it, as long as the reward "
+            f"is news. Right: the first {MOMENT_STEPS} steps of episode {LATER_EPISODE + 1}. For "
+            "PS-SR the shade of a cell is its need at the moment's first replay."
+        },
+        config={
+            "episodes": EPISODES,
+            "trial": request.trial,
+            "settings": {
+                f"{name}, {agent}": asdict(settings_of(name, agent)) for name, agent in cases
+            },
+        },
+        notes=[
+            "replay_events.csv has every replay of the trial: when, where the agent stood, which "
+            "pair, its gain and need, and Q before and after. --trial K logs another trial, the "
+            "same that fig2 ran as trial K under the same seed."
+        ],
+    )
+
+
+def _table(events: dict[tuple[str, str], Records], trial: int) -> Table:
+    return joined(
+        [
+            {
+                "preset": np.full(len(found), name),
+                "agent": np.full(len(found), agent),
+                "trial": np.full(len(found), trial),
+                **{field: found[field] for field in EVENT.names or ()},
+            }
+            for (name, agent), found in events.items()
+        ]
+    )
+
+
+def _counts(events: dict[tuple[str, str], Records], trial: int) -> Table:
+    """How many replays each episode had, and how far from the agent they were on average."""
+    columns = dyna_layout().cols
+    parts = []
+    for (name, agent), found in events.items():
+        apart = _distance(found["agent_state"], found["state"], columns)
+        count = np.bincount(found["episode"], minlength=EPISODES)
+        total = np.bincount(found["episode"], weights=apart, minlength=EPISODES)
+        parts.append(
+            {
+                "preset": np.full(EPISODES, name),
+                "agent": np.full(EPISODES, agent),
+                "trial": np.full(EPISODES, trial),
+                "episode": np.arange(EPISODES),
+                "replays": count,
+                "mean_distance": total / np.maximum(count, 1),
+            }
+        )
+    return joined(parts)
+
+
+def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
+    """Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|."""
+    rows, columns_between = one // columns - other // columns, one % columns - other % columns
+    apart: IntArray = np.abs(rows) + np.abs(columns_between)
+    return apart
+
+
+def _draw(events: dict[str, Records]) -> Figure:
+    figure, grid = new_figure(len(events), 2, height=3.0 * len(events))
+    with house_style():
+        for row, (agent, found) in zip(grid, events.items(), strict=True):
+            arrived = found[found["episode"] == found["episode"][0]]
+            after = found[
+                (found["episode"] == arrived["episode"][0] + 1) & (found["step"] < MOMENT_STEPS - 1)
+            ]
+            later = found[(found["episode"] == LATER_EPISODE) & (found["step"] < MOMENT_STEPS)]
+            moments = (np.concatenate([arrived, after]), later)
+            titles = ("goal's first visit", f"start of episode {LATER_EPISODE + 1}")
+            for axes, moment, title in zip(row, moments, titles, strict=True):
+                _draw_moment(axes, moment, agent)
+                axes.set_title(f"{label_of(agent)}: {title}", fontsize=11)
+        scale = ScalarMappable(Normalize(0, 1), "plasma")
+        bar = figure.colorbar(scale, ax=list(grid[:, 1]), shrink=0.6)
+        bar.set_ticks([0, 1], labels=["first", "last"])
+    return figure
+
+
+def _draw_moment(axes: Axes, moment: Records, agent: str) -> None:
+    layout = dyna_layout()
+    need = np.zeros(layout.rows * layout.cols)
+    if agent == "ps-sr" and len(moment):
+        need[moment["state"]] = np.maximum(moment["need"], 0.0)
+    image = draw_heat(axes, layout, need, highest=max(float(need.max()), 1e-9))
+    image.set_cmap("Greys")
+    image.set_alpha(0.35)
+    draw_board(axes, layout)
+    axes.grid(False)
+    if not len(moment):
+        axes.text(4, 2.5, "nothing is replayed", ha="center")
+        return
+    row, column = divmod(int(moment["agent_state"][0]), layout.cols)
+    axes.plot(column, row, "o", markersize=17, markerfacecolor="none", color="#0072B2", mew=2)
+    shades = ScalarMappable(Normalize(0, max(len(moment) - 1, 1)), "plasma")
+    colours = shades.to_rgba(np.arange(len(moment)))
+    for event, colour in zip(moment, colours, strict=True):
+        row, column = divmod(int(event["state"]), layout.cols)
+        dx, dy = DIRECTIONS[int(event["action"])]
+        tail, head = (column - 0.1 * dx, row - 0.1 * dy), (column + 0.42 * dx, row + 0.42 * dy)
+        axes.annotate(
+            "", xy=head, xytext=tail,
+            arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.8},
+        )  # fmt: skip
+
+
+STUDY = Study(
+    name="maze-replay",
+    title="What is replayed",
+    question="Which pairs do PS and PS-SR replay, and in which order, when the goal is first found "
+    "and when a later episode begins?",
+    presets=tuple(PS_SR),
+    run=run,
+    documentation="docs/maze.md",
+)

@@ -1,0 +1,31 @@
+"""Gain, need and the one place where they are combined: numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.rules.gain import absolute_gain
+from needreplay.rules.need import backward_need, forward_need
+from needreplay.rules.priority import priority
+
+M = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+
+
+def test_gain_is_the_size_of_the_error() -> None:
+    assert absolute_gain(-0.75) == 0.75
+    assert absolute_gain(0.5) == 0.5
+    assert absolute_gain(0.0) == 0.0
+
+
+def test_forward_need_is_the_row() -> None:
+    assert forward_need(M, 1).tolist() == [4.0, 5.0, 6.0]
+
+
+def test_backward_need_is_the_column() -> None:
+    assert backward_need(M, 1).tolist() == [2.0, 5.0, 8.0]
+
+
+def test_priority_is_the_product_and_keeps_the_sign_of_need() -> None:
+    assert priority(0.5, 3.0) == 1.5
+    assert priority(0.5, -3.0) == -1.5
+    assert priority(0.5, 0.0) == 0.0

@@ -1,0 +1,184 @@
+"""The maze's studies at a tiny size: their columns, their claims, and what they read off curves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from needreplay.records import read_table
+from needreplay.rng import stream
+from needreplay.runs.progress import Progress
+from needreplay.studies import dyna, fig1, fig2, load_study, maze_settings, mazes, study_names
+from needreplay.studies.base import Outcome, Request
+from needreplay.studies.engine import reproduce
+from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
+from needreplay.tabular.settings import PS_SR, without_need
+from needreplay.tabular.trial import new_agent, run_trial
+
+COLUMNS = {
+    "fig1": ("preset", "lambda", "episodes", "row", "column", "occupancy"),
+    "fig2": ("preset", "agent", "trial", "episode", "steps"),
+    "dyna": ("preset", "agent", "trial", "episode", "steps"),
+    "mazes": ("preset", "agent", "resolution", "states", "trial", "updates", "found"),
+    "maze-settings": ("preset", "agent", "changed", "trial", "steps_2_to_50"),
+    "maze-replay": ("preset", "agent", "trial", "episode", "replays", "mean_distance"),
+}
+
+
+def answer(name: str, trials: int = 3, trial: int = 0) -> Outcome:
+    study = load_study(name)
+    request = Request(study.presets, trials, seed=5, workers=1, size="quick", trial=trial)
+    return study.run(request, Progress(visible=False))
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    return {name: answer(name) for name in COLUMNS}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_are_the_documented_ones(outcomes: dict[str, Outcome], name: str) -> None:
+    outcome = outcomes[name]
+    assert outcome.tables["data"].names == COLUMNS[name]
+    assert set(outcome.captions) == set(outcome.figures) >= {"figure"}
+
+
+def test_every_maze_study_is_tested_here() -> None:
+    assert set(COLUMNS) <= set(study_names())
+
+
+def test_fig2_is_trials_of_the_presets(outcomes: dict[str, Outcome]) -> None:
+    data = outcomes["fig2"].tables["data"]
+    assert len(data) == 2 * 2 * 3 * 50
+    rows = (data["preset"] == "released") & (data["agent"] == "ps-sr") & (data["trial"] == 2)
+    lived = run_trial(dyna_table(), PS_SR["released"], 50, trial_stream(5, 2))
+    assert data["steps"][rows].tolist() == lived.lengths.tolist()
+    assert data["episode"][rows].tolist() == list(range(50))
+
+
+def test_fig2_agents_share_their_first_episode(outcomes: dict[str, Outcome]) -> None:
+    data = outcomes["fig2"].tables["data"]
+    first = data["episode"] == 0
+    ps, ps_sr = (data["steps"][first & (data["agent"] == agent)] for agent in ("ps", "ps-sr"))
+    assert ps.tolist() == ps_sr.tolist()
+
+
+def test_fig2_summary_is_the_mean_of_the_data(outcomes: dict[str, Outcome]) -> None:
+    data, summary = outcomes["fig2"].tables["data"], outcomes["fig2"].tables["summary"]
+    rows = (data["preset"] == "printed") & (data["agent"] == "ps") & (data["episode"] == 7)
+    (at,) = np.flatnonzero(
+        (summary["preset"] == "printed") & (summary["agent"] == "ps") & (summary["episode"] == 7)
+    )
+    assert summary["mean"][at] == pytest.approx(data["steps"][rows].mean())
+    assert summary["low"][at] <= summary["mean"][at] <= summary["high"][at]
+    assert summary["trials"][at] == 3
+
+
+def test_convergence_is_read_off_a_curve() -> None:
+    best = best_mean_steps(dyna_table(), 0.1)
+    curve = np.full(50, best)
+    assert fig2.converged_at(curve) == 1
+    curve[20] = 1.2 * best
+    assert fig2.converged_at(curve) == 22
+    curve[:] = 1.05 * best
+    assert fig2.converged_at(curve) == 1
+    curve[49] = 1.2 * best
+    assert fig2.converged_at(curve) == 51
+    assert dyna.near_optimal_at(curve) == 1
+    curve[10] = 1.3 * best
+    assert dyna.near_optimal_at(curve) == 12
+
+
+def test_best_mean_steps() -> None:
+    table = dyna_table()
+    assert best_mean_steps(table, 0.0) == pytest.approx(14.0)
+    # By simulation: an agent whose Q is right takes that many steps.
+    settings = without_need(PS_SR["printed"])
+    late = run_trial(dyna_table(0.0), settings, 4000, stream(1)).lengths[2000:]
+    assert late.mean() == pytest.approx(best_mean_steps(table, 0.1), abs=0.3)
+
+
+def test_fig1_shows_the_chosen_trial(outcomes: dict[str, Outcome]) -> None:
+    data = outcomes["fig1"].tables["data"]
+    assert len(data) == 2 * 2 * 4 * 54
+    # The start is visited at least once, whatever has been learned.
+    start = (data["row"] == 2) & (data["column"] == 0)
+    assert (data["occupancy"][start & (data["episodes"] == 1)] > 0.5).all()
+    other = answer("fig1", trials=3, trial=1).tables["data"]
+    assert other["occupancy"].tolist() != data["occupancy"].tolist()
+
+
+def test_fig1_distance_is_zero_for_the_closed_form() -> None:
+    settings = fig1.settings_of("printed", 0.5)
+    # Before anything is learned the policy is random, and M begins as its closed form.
+    assert fig1.distance_to_truth(new_agent(dyna_table(), settings), settings) < 1e-12
+
+
+def test_every_difference_of_the_presets_is_changed_alone() -> None:
+    printed, released = asdict(PS_SR["printed"]), asdict(PS_SR["released"])
+    differing = {field for field in printed if printed[field] != released[field]}
+    assert set(maze_settings.DIFFERENCES) == differing
+    for name in ("printed", "released"):
+        base = asdict(PS_SR[name])
+        for change in maze_settings.changes(name):
+            if change.agent == "ps-sr":
+                changed = {f for f, v in asdict(change.settings).items() if v != base[f]}
+                assert len(changed) == (change.label != "as it is")
+
+
+def test_maze_settings_effects_are_paired_differences(outcomes: dict[str, Outcome]) -> None:
+    data = outcomes["maze-settings"].tables["data"]
+    effects = outcomes["maze-settings"].tables["effects"]
+    at = 5
+    key = {name: effects[name][at] for name in ("preset", "agent", "changed")}
+    rows = np.logical_and.reduce([data[name] == value for name, value in key.items()])
+    base = np.logical_and.reduce(
+        [data["preset"] == key["preset"], data["agent"] == key["agent"],
+         data["changed"] == "as it is"]
+    )  # fmt: skip
+    steps = data["steps_2_to_50"]
+    assert effects["difference"][at] == pytest.approx(steps[rows].mean() - steps[base].mean())
+
+
+def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome]) -> None:
+    data = outcomes["mazes"].tables["data"]
+    assert sorted(set(data["states"].tolist())) == [47, 188, 423]
+    assert data["found"].all()
+    assert (data["updates"] > 0).all()
+
+
+def test_typical_is_the_geometric_mean() -> None:
+    found = mazes.typical(np.array([1.0, 100.0]), stream(0))
+    assert found.estimate == pytest.approx(10.0)
+    assert found.low == pytest.approx(1.0)
+    assert found.high == pytest.approx(100.0)
+
+
+def test_replay_events_are_the_updates_of_the_trial(outcomes: dict[str, Outcome]) -> None:
+    events = outcomes["maze-replay"].tables["replay_events"]
+    rows = (events["preset"] == "printed") & (events["agent"] == "ps-sr")
+    lived = run_trial(dyna_table(), PS_SR["printed"], 50, trial_stream(5, 0))
+    assert rows.sum() == lived.updates
+    counts = outcomes["maze-replay"].tables["data"]
+    of_agent = (counts["preset"] == "printed") & (counts["agent"] == "ps-sr")
+    assert counts["replays"][of_agent].sum() == lived.updates
+    # Nothing is replayed before the goal has been found, and then its own pair comes first.
+    assert events["episode"][rows][0] == 0
+    assert events["agent_state"][rows][0] == 8
+    assert events["need"][(events["agent"] == "ps")].tolist() == [1.0] * int(
+        (events["agent"] == "ps").sum()
+    )
+
+
+def test_data_does_not_depend_on_workers(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        request = Request((), 45, seed=9, workers=workers, size="quick")
+        reproduce(
+            ["fig2"], request, tmp_path / str(workers), ["test"], progress=Progress(visible=False)
+        )
+    one, two = ((tmp_path / name / "fig2" / "data.csv").read_bytes() for name in ("1", "2"))
+    assert one == two
+    assert len(read_table(tmp_path / "1" / "fig2" / "data.csv")) == 45 * 50 * 4
