@@ -1,0 +1,209 @@
+"""The replay memory against its peers: one process, one core, alternating rounds.
+
+    python benchmarks/bench_replay.py [--rounds 9] [--capacity 1000000] [--json table.json]
+
+Times are medians over rounds; ratios are of medians, with a 95% bootstrap interval over rounds. The
+peers are in the dependency group ``peers``; those that are not installed are named and left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import argparse  # noqa: E402
+import gc  # noqa: E402
+import json  # noqa: E402
+import platform  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+import warnings  # noqa: E402
+from dataclasses import asdict, dataclass, field  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
+
+FRAMES = 20_000
+OURS = "needreplay"
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+"""The processor's own time leaves out what other processes take on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is timed: ``name`` for the libraries, words for people, and how often in a round."""
+
+    name: str
+    words: str
+    calls: int
+
+
+TASKS = (
+    Task("cycle 32", "sample 32, gather, update 32", 1000),
+    Task("cycle 256", "sample 256, gather, update 256", 300),
+    Task("uniform 256", "sample 256 uniformly, gather", 300),
+    Task("add 1", "add one", 1000),
+    Task("add 64", "add 64", 1000),
+    Task("step 1", "step of one environment (n-step, ends)", 1000),
+    Task("step 64", "step of 64 environments (n-step, ends)", 500),
+    Task("frames 32", "84 x 84 x 4 stacks: sample 32, update 32", 30),
+    Task("frames uniform 32", "84 x 84 x 4 stacks: sample 32 uniformly", 30),
+)
+
+
+@dataclass
+class Result:
+    """One task: microseconds of each round by library, and our ratio to each peer."""
+
+    task: str
+    words: str
+    rounds: dict[str, list[float]]
+    medians: dict[str, float] = field(default_factory=dict)
+    ratios: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.medians = {name: float(np.median(times)) for name, times in self.rounds.items()}
+        ours = np.array(self.rounds[OURS])
+        for name, times in self.rounds.items():
+            if name != OURS:
+                self.ratios[name] = ratio_of_medians(np.array(times), ours)
+
+
+def ratio_of_medians(
+    theirs: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    ours: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> tuple[float, float, float]:
+    """How many times faster we are, and a 95% interval over resampled rounds."""
+    chosen = np.random.default_rng(0).integers(0, len(ours), (4000, len(ours)))
+    resampled = np.median(theirs[chosen], axis=1) / np.median(ours[chosen], axis=1)
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return float(np.median(theirs) / np.median(ours)), float(low), float(high)
+
+
+def time_round(job: Job, calls: int, clock: str) -> float:
+    """Microseconds of one call, over ``calls`` of them."""
+    now = CLOCKS[clock]
+    begin = now()
+    for _ in range(calls):
+        job()
+    return (now() - begin) / calls * 1e6
+
+
+def measure(task: Task, *, rounds: int, capacity: int, clock: str, libraries: list[str]) -> Result:
+    """Time ``task`` in every library, in turn, ``rounds`` times after one that does not count."""
+    size = min(capacity, FRAMES) if task.name.startswith("frames") else capacity
+    made = {name: LIBRARIES[name][1](task.name, size) for name in libraries}
+    jobs = {name: job for name, job in made.items() if job is not None}
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    gc.collect()
+    gc.disable()
+    for _ in range(rounds + 1):
+        for name, job in jobs.items():
+            times[name].append(time_round(job, task.calls, clock))
+    gc.enable()
+    return Result(task.name, task.words, {name: values[1:] for name, values in times.items()})
+
+
+@dataclass
+class Report:
+    """All tasks, and what they were measured on."""
+
+    versions: dict[str, str]
+    missing: list[str]
+    capacity: int
+    rounds: int
+    clock: str
+    load_before: float
+    results: list[Result] = field(default_factory=list)
+
+    def table(self) -> str:
+        """As Markdown."""
+        peers = [name for name in self.versions if name in LIBRARIES and name != OURS]
+        lines = [
+            f"| us a call, N = {self.capacity:,} | {OURS} | " + " | ".join(peers) + " |",
+            "|---|" + "---:|" * (len(peers) + 1),
+        ]
+        for result in self.results:
+            cells = [f"{result.medians[OURS]:.1f}"]
+            for name in peers:
+                if name in result.medians:
+                    ratio, low, high = result.ratios[name]
+                    cell = f"{result.medians[name]:.1f} ({ratio:.1f}x [{low:.1f}, {high:.1f}])"
+                    cells.append(cell)
+                else:
+                    cells.append("-")
+            lines.append(f"| {result.words} | " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+
+def run(
+    *,
+    rounds: int = 9,
+    capacity: int = 10**6,
+    clock: str = "wall",
+    tasks: list[str] | None = None,
+    loud: bool = True,
+) -> Report:
+    """Measure every task (or those named) in every library that is installed."""
+    installed = {name: version for name in LIBRARIES if (version := version_of(name)) is not None}
+    missing = [name for name in LIBRARIES if name not in installed]
+    versions = {**installed, "numpy": np.__version__, "python": platform.python_version()}
+    for name in ("numba", "torch"):
+        if (version := version_of(name)) is not None:
+            versions[name] = version
+            if name == "torch":
+                __import__("torch").set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    report = Report(versions, missing, capacity, rounds, clock, load)
+    for task in TASKS:
+        if tasks is None or task.name in tasks:
+            result = measure(
+                task, rounds=rounds, capacity=capacity, clock=clock, libraries=list(installed)
+            )
+            report.results.append(result)
+            if loud:
+                print(json.dumps({result.words: result.ratios}), file=sys.stderr, flush=True)
+    return report
+
+
+def main() -> None:
+    """Measure, print the table, write JSON if asked to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--capacity", type=int, default=10**6)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
+    parser.add_argument("--tasks", nargs="+", choices=[task.name for task in TASKS])
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    report = run(
+        rounds=options.rounds,
+        capacity=options.capacity,
+        clock=options.clock,
+        tasks=options.tasks,
+    )
+    print(", ".join(f"{name} {version}" for name, version in report.versions.items()))
+    print(
+        f"one core, {report.rounds} alternating rounds, {report.clock} time, "
+        f"load before {report.load_before:.2f}"
+    )
+    if report.missing:
+        print(f"not installed: {', '.join(report.missing)}")
+    print()
+    print(report.table())
+    if options.json is not None:
+        options.json.write_text(json.dumps(asdict(report), indent=1))
+
+
+if __name__ == "__main__":
+    main()

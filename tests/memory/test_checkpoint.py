@@ -1,0 +1,212 @@
+"""Saved and loaded: the very same draws; damage, other settings and foreign files refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory import (
+    LinearBeta,
+    Proportional,
+    RankBased,
+    Replay,
+    Sequence,
+    Uniform,
+    checkpoint,
+)
+from needreplay.rng import stream
+
+DRAWS: dict[str, Any] = {
+    "uniform": Uniform,
+    "proportional": Proportional,
+    "rank": RankBased,
+    "sequence": Sequence,
+}
+
+
+def memory(draw: str = "proportional", **options: Any) -> Replay:
+    space = gym.spaces.Box(0, 255, (3, 2, 2), np.uint8)
+    chosen: dict[str, Any] = {
+        "capacity": 40,
+        "n_envs": 2,
+        "n_step": 3,
+        "frame_stack": 3,
+        "beta": LinearBeta(0.4, 1.0, 50),
+        "new_gain": "present",
+        "seed": 3,
+        **options,
+    }
+    return Replay.for_spaces(space, gym.spaces.Discrete(4), draw=DRAWS[draw](), **chosen)
+
+
+class Actor:
+    """Steps two environments of random frames; its own numbers do not depend on the memory."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = stream(seed, "actor")
+        self._stacks = np.zeros((2, 3, 2, 2), dtype=np.uint8)
+
+    def act(self, replay: Replay) -> None:
+        frames = self._rng.integers(0, 256, size=(2, 1, 2, 2), dtype=np.uint8)
+        then = np.concatenate([self._stacks[:, 1:], frames], axis=1)
+        ends = self._rng.random(2) < 0.1
+        replay.add(
+            obs=self._stacks, action=self._rng.integers(0, 4, 2), reward=self._rng.random(2),
+            next_obs=then, terminated=ends, truncated=np.zeros(2, bool),
+        )  # fmt: skip
+        self._stacks = np.where(ends[:, None, None, None], frames, then)
+
+
+def learn(replay: Replay, record: list[Any]) -> None:
+    batch = replay.sample(8)
+    record.append((batch.ids, batch.probabilities, batch.weights, batch["obs"], batch["reward"]))
+    replay.update(batch.ids, batch["reward"].astype(np.float64) + 0.1)
+
+
+def go_on(replay: Replay, actor: Actor, steps: int) -> list[Any]:
+    record: list[Any] = []
+    for _ in range(steps):
+        actor.act(replay)
+        if len(replay):
+            learn(replay, record)
+    return record
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("steps", [1, 7, 60])
+def test_goes_on_with_the_very_draws(draw: str, steps: int, tmp_path: Path) -> None:
+    straight, actor = memory(draw), Actor(0)
+    go_on(straight, actor, steps)
+    straight.save(tmp_path / "memory")
+    resumed, other = memory(draw, seed=9), Actor(0)
+    go_on(memory(draw), other, steps)
+    go_on(resumed, Actor(5), 20)
+    resumed.load(tmp_path / "memory")
+    resumed.check_valid()
+    for a, b in zip(go_on(straight, actor, 40), go_on(resumed, other, 40), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert straight.batches == resumed.batches
+    assert straight.dropped == resumed.dropped
+
+
+def test_saving_changes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
+    replay = memory()
+    go_on(replay, Actor(0), 30)
+    before = {name: array.copy() for name, array in replay.arrays().items()}
+    replay.save(tmp_path / "memory")
+    replay.save(tmp_path / "memory")
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    for name, array in replay.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def assert_refused(path: Path, said: str, **options: Any) -> None:
+    replay = memory(**options)
+    go_on(replay, Actor(1), 25)
+    before = {name: array.copy() for name, array in replay.arrays().items()}
+    state = replay._rng.bit_generator.state
+    with pytest.raises(NeedReplayError, match=said):
+        replay.load(path)
+    for name, array in replay.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    assert replay._rng.bit_generator.state == state
+    replay.check_valid()
+
+
+def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    replay = memory()
+    go_on(replay, Actor(0), 30)
+    replay.save(path)
+    whole = path.read_bytes()
+    places = [20, 40, 200, len(whole) // 2, len(whole) - 40, len(whole) - 1]
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert_refused(path, "damaged")
+    for length in (len(checkpoint._MAGIC), 30, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert_refused(path, "damaged")
+    path.write_bytes(whole + b"x")
+    assert_refused(path, "damaged")
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    assert_refused(path, "cannot be opened")
+    for content in (b"", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100)):
+        path.write_bytes(content)
+        assert_refused(path, "not a memory")
+
+
+def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = memory()
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    replay.save(tmp_path / "memory")
+    monkeypatch.undo()
+    assert_refused(tmp_path / "memory", "format 99")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"capacity": 41},
+        {"n_step": 2},
+        {"n_envs": 1},
+        {"discount": 0.5},
+        {"draw": "uniform"},
+        {"new_gain": "seen"},
+        {"weights_by": "buffer"},
+        {"extra_columns": {"more": np.int8}},
+    ],
+)
+def test_other_settings_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
+    memory(**options).save(tmp_path / "memory")
+    assert_refused(tmp_path / "memory", "was saved with")
+
+
+def test_another_exponent_is_refused(tmp_path: Path) -> None:
+    columns = {"x": np.int64}
+    Replay(3, columns, draw=Proportional(0.5)).save(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match=r"gain_exponent 0\.5"):
+        Replay(3, columns, draw=Proportional(0.6)).load(tmp_path / "memory")
+
+
+def test_a_save_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    replay = memory()
+    replay.save(path)
+    whole = path.read_bytes()
+    go_on(replay, Actor(0), 10)
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        replay.save(path)
+    assert path.read_bytes() == whole
+    assert [p.name for p in tmp_path.iterdir()] == ["memory"]
+
+
+def test_no_second_copy_is_made(tmp_path: Path) -> None:
+    import tracemalloc
+
+    replay = Replay(40_000, {"x": (np.float64, 100)}, draw=Uniform())
+    replay.add(x=np.ones((20_000, 100)))
+    path = tmp_path / "memory"
+    tracemalloc.start()
+    replay.save(path)
+    replay.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size < 17_000_000
+    assert peak < 9_000_000

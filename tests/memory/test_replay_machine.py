@@ -1,0 +1,167 @@
+"""A memory against a naive list, through every order of operations, at every capacity to 70."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform
+from needreplay.memory.draws.base import Draw
+
+GAINS = st.floats(0.0, 100.0)
+CAPACITIES = range(1, 71)
+
+
+def make_draw(name: str) -> Draw:
+    makers: dict[str, Any] = {
+        "uniform": Uniform,
+        "proportional": Proportional,
+        "plain": lambda: Proportional(1.0, stratified=False),
+        "rank": RankBased,
+        "exact rank": lambda: RankBased(exact=True),
+        "sequence": lambda: Sequence(window=0, share_kept=0.0),
+    }
+    draw: Draw = makers[name]()
+    return draw
+
+
+class Machine(RuleBasedStateMachine):
+    """``kept`` is the naive list: (id, value, gain), oldest first."""
+
+    capacity = 1
+    draws: tuple[str, ...] = ("proportional",)
+
+    @initialize(
+        data=st.data(),
+        weights_by=st.sampled_from(["batch", "buffer"]),
+        new_gain=st.sampled_from(["seen", "present"]),
+    )
+    def begin(self, data: st.DataObject, weights_by: Any, new_gain: Any) -> None:
+        self.draw = data.draw(st.sampled_from(self.draws))
+        self.options: dict[str, Any] = {"weights_by": weights_by, "new_gain": new_gain}
+        self.replay = self.make()
+        self.kept: list[list[float]] = []
+        self.next_id = 0
+        self.largest = 1.0
+        self.dropped = 0
+
+    def make(self) -> Replay:
+        columns = {"value": np.int64, "more": (np.float32, 2)}
+        return Replay(self.capacity, columns, draw=make_draw(self.draw), **self.options)
+
+    def new_gain(self) -> float:
+        if self.options["new_gain"] == "seen":
+            return self.largest
+        return max((gain for _, _, gain in self.kept), default=1.0)
+
+    @rule(value=st.integers(-(2**62), 2**62))
+    def add(self, value: int) -> None:
+        gain = self.new_gain()
+        assert self.replay.add(value=value, more=np.full(2, value % 1000)) == range(
+            self.next_id, self.next_id + 1
+        )
+        self.note([value], gain)
+
+    @rule(values=st.lists(st.integers(-1000, 1000), min_size=1, max_size=90))
+    def add_many(self, values: list[int]) -> None:
+        gain = self.new_gain()
+        array = np.array(values)
+        self.replay.add(value=array, more=np.stack([array % 1000, array % 1000], axis=1))
+        self.note(values, gain)
+
+    def note(self, values: list[int], gain: float) -> None:
+        for value in values:
+            self.kept.append([self.next_id, value, gain])
+            self.next_id += 1
+        self.kept = self.kept[-self.capacity :]
+
+    @precondition(lambda self: self.next_id > 0)
+    @rule(data=st.data())
+    def update(self, data: st.DataObject) -> None:
+        ids = data.draw(st.lists(st.integers(0, self.next_id - 1), max_size=40))
+        gains = data.draw(st.lists(GAINS, min_size=len(ids), max_size=len(ids)))
+        self.replay.update(np.array(ids, dtype=np.int64), np.array(gains))
+        by_id = {item[0]: item for item in self.kept}
+        last = dict(zip(ids, gains, strict=True))
+        for ident, gain in last.items():
+            if ident in by_id:
+                by_id[ident][2] = gain
+                self.largest = max(self.largest, gain)
+        self.dropped += sum(ident not in by_id for ident in ids)
+
+    @precondition(lambda self: self.next_id > 0)
+    @rule(bad=st.sampled_from([np.nan, np.inf, -1.0]), data=st.data())
+    def refused_update(self, bad: float, data: st.DataObject) -> None:
+        ids = data.draw(st.lists(st.integers(0, self.next_id - 1), min_size=1, max_size=5))
+        gains = np.ones(len(ids))
+        gains[data.draw(st.integers(0, len(ids) - 1))] = bad
+        with pytest.raises(NeedReplayError):
+            self.replay.update(np.array(ids), gains)
+
+    @precondition(lambda self: any(gain > 0 for _, _, gain in self.kept))
+    @rule(size=st.integers(1, 40))
+    def sample(self, size: int) -> None:
+        batch = self.replay.sample(size)
+        by_id = {item[0]: item for item in self.kept}
+        for ident, value, more in zip(batch.ids, batch["value"], batch["more"], strict=True):
+            assert value == by_id[ident][1]
+            assert more.tolist() == [value % 1000] * 2
+        if self.draw in ("proportional", "plain", "sequence"):
+            exponent = self.replay.draw.gain_exponent  # type: ignore[attr-defined]
+            total = sum(gain**exponent for _, _, gain in self.kept)
+            said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
+            np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
+        assert np.all(batch.probabilities > 0)
+        assert np.all((batch.weights > 0) & (batch.weights <= 1 + 1e-12))
+
+    @rule(after=st.integers(0, 3))
+    def save_and_load(self, after: int) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "memory"
+            self.replay.save(path)
+            again = self.make()
+            for _ in range(after):
+                again.add(value=0, more=np.zeros(2))
+            again.load(path)
+        for name, array in self.replay.arrays().items():
+            used = min(self.next_id, self.capacity) if name == "ring/rows" else len(array)
+            np.testing.assert_array_equal(again.arrays()[name][:used], array[:used])
+        self.replay = again
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "replay"):
+            return
+        self.replay.check_valid()
+        assert len(self.replay) == len(self.kept)
+        assert self.replay.next_id == self.next_id
+        assert self.replay.oldest_id == (self.kept[0][0] if self.kept else self.next_id)
+        assert self.replay.dropped == self.dropped
+        if self.draw in ("proportional", "plain", "sequence"):
+            gain = self.replay.draw.gain  # type: ignore[attr-defined]
+            for ident, _, expected in self.kept:
+                assert gain[int(ident) % self.capacity] == expected
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_every_capacity(capacity: int) -> None:
+    names = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
+    machine: Any = type("Sized", (Machine,), {"capacity": capacity, "draws": names})
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=5,
+        stateful_step_count=20,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    case("runTest").runTest()

@@ -1,0 +1,100 @@
+"""An actor's and a learner's thread on one memory, under load."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from needreplay.memory import Episodes, Proportional, RankBased, Replay, Sequence, Uniform
+from needreplay.memory.draws.base import Draw
+
+SECONDS = 0.7
+
+
+@pytest.fixture(autouse=True)
+def _hectic() -> Iterator[None]:
+    """Let threads take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def run_together(act: Callable[[], None], learn: Callable[[], None]) -> int:
+    """Both in threads of their own, again and again; how often ``learn`` was done."""
+    stop, failures, learned = threading.Event(), [], 0
+
+    def again(what: Callable[[], None]) -> None:
+        nonlocal learned
+        try:
+            while not stop.is_set():
+                what()
+                learned += what is learn
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=again, args=(what,)) for what in (act, learn)]
+    for thread in threads:
+        thread.start()
+    stop.wait(SECONDS)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return learned
+
+
+@pytest.mark.parametrize("draw", [Uniform(), Proportional(), Sequence(), RankBased()])
+def test_no_half_written_transition_is_ever_seen(draw: Draw) -> None:
+    columns = {"obs": (np.int64, 50), "action": np.int64}
+    replay = Replay(64, columns, episodes=Episodes(n_envs=4, n_step=2, discount=1.0), draw=draw)
+    steps = itertools.count(1)
+
+    def act() -> None:
+        t = next(steps)
+        numbers = 4 * t + np.arange(4)
+        replay.add(
+            obs=np.repeat(numbers[:, None], 50, axis=1),
+            action=numbers,
+            reward=np.ones(4),
+            next_obs=np.repeat((numbers + 4)[:, None], 50, axis=1),
+            terminated=np.zeros(4, bool),
+            truncated=np.full(4, t % 7 == 0),
+        )
+
+    def learn() -> None:
+        if len(replay) == 0:
+            return
+        batch = replay.sample(16)
+        numbers = batch["action"]
+        assert np.all(batch["obs"] == numbers[:, None])
+        assert np.all(batch["next_obs"] == (numbers + 4 * batch["reward"].astype(int))[:, None])
+        replay.update(batch.ids, np.abs(numbers % 10).astype(float) + 1.0)
+
+    assert run_together(act, learn) > 10
+    assert replay.next_id > 64
+    replay.check_valid()
+
+
+def test_ids_and_columns_belong_together() -> None:
+    replay = Replay(2, {"value": np.int64})
+    values = itertools.count()
+    for _ in range(2):
+        replay.add(value=next(values))
+
+    def learn() -> None:
+        batch = replay.sample(2)
+        np.testing.assert_array_equal(batch["value"], batch.ids)
+
+    def act() -> None:
+        replay.add(value=next(values))
+
+    assert run_together(act, learn) > 10
+    replay.check_valid()
