@@ -27,8 +27,8 @@ class GroupedTree(NamedTuple):
     """``capacity`` slots in ``n_states + 1`` groups: the last one is of slots of unknown state.
 
     ``mass[slot]`` holds gain^a of the slot and its sum over the slot's subtree; ``children`` are
-    left and right. ``root`` and ``members`` (their number) are per group. Slots that are not ``occupied`` are in no
-    tree.
+    left and right. ``root`` and ``members``, how many there are, are per group. Slots that are not
+    ``occupied`` are in no tree.
     """
 
     group: IntArray

@@ -1,0 +1,149 @@
+"""A sum tree of vectors: every node holds Σ w_j and Σ w_j v_j over its slots (w = gain^a).
+
+Any linear function of need is then summed over a node by one product. The children of a node lie
+side by side, so a level of a descent is one small matrix times a vector. Slots that changed are
+noted, and the sums above them recomputed from below, not incremented: nothing drifts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from needreplay.compiled import compiled
+from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
+
+BLOCK = 32
+"""Slots under a lowest node: more means less memory, and more slots to score in a draw."""
+FAN_OUT = 8
+"""Children of every other node."""
+
+
+class VectorTree(NamedTuple):
+    """Slots (``mass``, ``vectors``), nodes (``masses``, ``sums``) and what is out of date.
+
+    Level l, from the root down, is the nodes ``first[l]`` to ``first[l + 1]``; those of the last
+    level are blocks of slots. Where features are signed, ``sums`` has twice as many columns as
+    ``vectors``: Σ w max(0, v), then Σ w max(0, -v). ``changed[:n_changed[0]]`` are the blocks to
+    recompute, and ``is_changed`` says which they are.
+    """
+
+    mass: FloatArray
+    vectors: AnyArray
+    masses: FloatArray
+    sums: FloatArray
+    first: IntArray
+    is_changed: BoolArray
+    changed: IntArray
+    n_changed: IntArray
+
+
+def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorTree:
+    """The nodes above ``mass`` and ``vectors``, all 0."""
+    n_blocks = max(1, -(-len(mass) // BLOCK))
+    sizes = [n_blocks]
+    while sizes[-1] > 1:
+        sizes.append(-(-sizes[-1] // FAN_OUT))
+    first = np.concatenate([[0], np.cumsum(sizes[::-1])]).astype(np.int64)
+    return VectorTree(
+        mass=mass,
+        vectors=vectors,
+        masses=np.zeros(first[-1]),
+        sums=np.zeros((int(first[-1]), vectors.shape[1] * (2 if signed else 1))),
+        first=first,
+        is_changed=np.zeros(n_blocks, dtype=np.bool_),
+        changed=np.zeros(n_blocks, dtype=np.int64),
+        n_changed=np.zeros(1, dtype=np.int64),
+    )
+
+
+@compiled
+def note_changed(tree: VectorTree, slots: IntArray) -> None:
+    """The sums above ``slots`` are out of date; writes ``changed``."""
+    is_changed, changed, n_changed = tree.is_changed, tree.changed, tree.n_changed
+    for i in range(len(slots)):
+        block = slots[i] // BLOCK
+        if not is_changed[block]:
+            is_changed[block] = True
+            changed[n_changed[0]] = block
+            n_changed[0] += 1
+
+
+@compiled
+def recompute_changed(tree: VectorTree) -> None:
+    """Bring all sums up to date, each once, from the blocks to the root."""
+    count = tree.n_changed[0]
+    if count == 0:
+        return
+    places = np.sort(tree.changed[:count])
+    bottom = len(tree.first) - 2
+    for i in range(count):
+        tree.is_changed[places[i]] = False
+        sum_block(tree.mass, tree.vectors, tree.masses, tree.sums, tree.first[bottom], places[i])
+    for level in range(bottom - 1, -1, -1):
+        distinct = 0
+        for i in range(count):
+            above = places[i] // FAN_OUT
+            if distinct == 0 or places[distinct - 1] != above:
+                places[distinct] = above
+                distinct += 1
+                here = tree.first[level] + above
+                begin = tree.first[level + 1] + above * FAN_OUT
+                sum_children(
+                    tree.masses, tree.sums, here, begin, min(begin + FAN_OUT, tree.first[level + 2])
+                )
+        count = distinct
+    tree.n_changed[0] = 0
+
+
+@compiled
+def sum_block(
+    mass: FloatArray,
+    vectors: AnyArray,
+    masses: FloatArray,
+    sums: FloatArray,
+    first: int,
+    block: int,
+) -> None:
+    """S0 = Σ w_j and S1 = Σ w_j v_j over one block of slots; writes its node."""
+    node = first + block
+    signed = sums.shape[1] > vectors.shape[1]
+    total = sums[node]
+    total[:] = 0.0
+    masses[node] = 0.0
+    for slot in range(block * BLOCK, min(block * BLOCK + BLOCK, len(mass))):
+        if mass[slot] > 0.0:
+            masses[node] += mass[slot]
+            if signed:
+                add_signed(total, mass[slot], vectors[slot])
+            else:
+                add_scaled(total, mass[slot], vectors[slot])
+
+
+@compiled
+def sum_children(masses: FloatArray, sums: FloatArray, node: int, begin: int, end: int) -> None:
+    """S0 and S1 of ``node`` from its children ``begin`` to ``end``."""
+    total = sums[node]
+    total[:] = sums[begin]
+    masses[node] = masses[begin]
+    for child in range(begin + 1, end):
+        masses[node] += masses[child]
+        add_scaled(total, 1.0, sums[child])
+
+
+@compiled
+def add_scaled(total: FloatArray, scale: float, row: AnyArray) -> None:
+    """Total += scale · row."""
+    for k in range(len(row)):
+        total[k] += scale * row[k]
+
+
+@compiled
+def add_signed(total: FloatArray, scale: float, row: AnyArray) -> None:
+    """Total += scale · (max(0, row), max(0, −row)), the one after the other."""
+    d = len(row)
+    for k in range(d):
+        total[k] += scale * max(row[k], np.float32(0.0))
+    for k in range(d):
+        total[d + k] += scale * max(-row[k], np.float32(0.0))
