@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.types import AnyArray, FloatArray
+from needreplay.types import FloatArray
 
 
-def projector(features: AnyArray) -> FloatArray:
-    """φ / |φ|² for every row φ, and 0 where φ = 0: what successor features are multiplied with.
+def projector(features: FloatArray) -> FloatArray:
+    """φ / |φ|², and 0 where φ = 0: what successor features m are multiplied with to be projected.
 
-    Rows are scaled by their largest entry first, so that no square overflows or vanishes.
+    φ is scaled by its largest entry first, so that no square overflows or vanishes.
     """
-    phi = np.asarray(features, dtype=np.float64)
-    largest = np.abs(phi).max(axis=-1, keepdims=True, initial=0.0)
-    scale = np.where(largest > 0.0, largest, 1.0)
-    scaled = phi / scale
-    square = np.square(scaled).sum(axis=-1, keepdims=True)
-    projected: FloatArray = scaled / np.where(square > 0.0, square, 1.0) / scale
+    largest = np.abs(features).max()
+    if largest == 0.0:
+        return np.zeros_like(features)
+    scaled = features / largest
+    projected: FloatArray = scaled / (scaled * scaled).sum() / largest
     return projected

@@ -9,11 +9,11 @@ from needreplay.types import AnyArray, FloatArray
 
 
 @partial(compiled, reassociate=True)
-def dot(row: AnyArray, query: FloatArray) -> float:
-    """Σ_k row[k] query[k]."""
+def dot(rows: AnyArray, row: int, query: FloatArray) -> float:
+    """Σ_k rows[row, k] query[k]; a row that is not cut out costs no reference count."""
     total = 0.0
     for k in range(len(query)):
-        total += row[k] * query[k]
+        total += rows[row, k] * query[k]
     return total
 
 
@@ -21,4 +21,4 @@ def dot(row: AnyArray, query: FloatArray) -> float:
 def dot_rows(rows: AnyArray, query: FloatArray, out: FloatArray) -> None:
     """out[j] = row_j · query."""
     for j in range(len(out)):
-        out[j] = dot(rows[j], query)
+        out[j] = dot(rows, j, query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.dots import dot_rows
 from needreplay.memory.draws.query import checked_need
@@ -11,6 +12,8 @@ from needreplay.rules.projection import projector
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 UNTOLD = -1
+
+_projector = compiled(projector, reassociate=True)
 
 
 class FeatureStore:
@@ -35,16 +38,14 @@ class FeatureStore:
 
     def checked(self, slots: IntArray, features: AnyArray) -> AnyArray:
         """The vectors to keep for ``features``, or an error in prose."""
-        rows = np.asarray(features)
+        rows = np.ascontiguousarray(features, dtype=np.float64)
         if rows.shape != (len(slots), self.n_features):
             raise NeedReplayError(
                 f"features has the shape {rows.shape}, but {len(slots)} slots with "
                 f"{self.n_features} features each were expected."
             )
-        kept = rows if self.backward else projector(rows)
-        with np.errstate(over="ignore"):
-            vectors = kept.astype(np.float32)
-        if not np.isfinite(vectors).all():
+        vectors = np.empty(rows.shape, dtype=np.float32)
+        if not _to_keep(rows, self.backward, vectors):
             raise NeedReplayError(
                 "features holds NaN or infinity, or numbers beyond float32; nothing was stored."
             )
@@ -52,8 +53,8 @@ class FeatureStore:
 
     def tell(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each."""
-        self.vectors[slots] = self.checked(slots, features)
-        self._told_at[slots] = self._clock_and_cursor[0]
+        vectors = self.checked(slots, features)
+        _store(self.vectors, self._told_at, slots, vectors, self._clock_and_cursor[0])
 
     def forget(self, slots: IntArray) -> None:
         """``slots`` have no features, and need 0, until told."""
@@ -110,3 +111,25 @@ class FeatureStore:
             "told_at": self._told_at,
             "clock_and_cursor": self._clock_and_cursor,
         }
+
+
+@compiled
+def _to_keep(rows: FloatArray, as_told: bool, vectors: AnyArray) -> bool:
+    """Writes what to keep for each row, and answers whether all of it is finite in float32."""
+    finite = True
+    for i in range(len(rows)):
+        vector = rows[i] if as_told else _projector(rows[i])
+        for k in range(len(vector)):
+            vectors[i, k] = np.float32(vector[k])
+            finite &= np.isfinite(vectors[i, k])
+    return finite
+
+
+@compiled
+def _store(
+    vectors: AnyArray, told_at: IntArray, slots: IntArray, rows: AnyArray, clock: int
+) -> None:
+    """Slot i has the vector ``rows[i]`` since ``clock``."""
+    for i in range(len(slots)):
+        vectors[slots[i]] = rows[i]
+        told_at[slots[i]] = clock

@@ -26,8 +26,8 @@ class Query(NamedTuple):
     """What a batch is drawn by.
 
     Need is x = ``need`` · v, and ``bounding`` · S1 is the sum of w y over a node, where y >= x and
-    y >= 0. The node's line is ``slope`` · (that sum) + ``offset`` · S0. ``certain``: need^b is its
-    own line, so nothing is rejected.
+    y >= 0. The node's line is ``slope`` · (that sum) + ``offset`` · S0. ``bound`` is the root's
+    line; it is 0 where need^b is its own line, so that nothing has to be rejected.
     """
 
     need: FloatArray
@@ -35,44 +35,57 @@ class Query(NamedTuple):
     exponent: float
     slope: float
     offset: float
-    certain: bool
+    bound: float
 
 
 @compiled
-def draw_batch(
+def split_query(need: FloatArray, scaled: FloatArray, bounding: FloatArray) -> bool:
+    """Scale need to a largest entry of ±1 and split it by sign; answers whether any is negative.
+
+    Writes m to ``scaled`` and max(0, m), then, if there is room, max(0, −m) to ``bounding``.
+    """
+    d = len(need)
+    largest = np.abs(need).max()
+    scale = largest if largest > 0.0 else 1.0
+    negative = False
+    for k in range(d):
+        scaled[k] = need[k] / scale
+        bounding[k] = max(0.0, scaled[k])
+        negative |= need[k] < 0.0
+    for k in range(d, len(bounding)):
+        bounding[k] = max(0.0, -scaled[k - d])
+    return negative
+
+
+@compiled
+def draw_round(
     tree: VectorTree,
     query: Query,
-    rng: np.random.Generator,
-    most_rejected: int,
+    shares: FloatArray,
+    luck: FloatArray,
     slots: IntArray,
     scores: FloatArray,
-) -> tuple[int, int]:
-    """Fill ``slots``, and ``scores`` with w · need^b, from the front on.
+) -> int:
+    """One candidate for each share; those accepted fill ``slots`` and ``scores`` from the front.
 
-    Answers with how many were filled and how many candidates that took: the caller has to fill the
-    rest if more than ``most_rejected`` were rejected. Every round draws one candidate for each
-    place that is still open; those that are accepted fill the next places.
+    Answers with how many were accepted, which may be more than there are places.
     """
-    filled = 0
-    tried = 0
-    while filled < len(slots) and tried - filled <= most_rejected:
-        open_places = len(slots) - filled
-        shares = rng.random(open_places)
-        luck = np.zeros(open_places) if query.certain else rng.random(open_places)
-        order = np.argsort(shares)
-        blocks = np.zeros(open_places, dtype=np.int64)
-        lines = np.zeros(open_places)
-        descend(tree, query, order, shares, blocks, lines)
-        found = np.empty(open_places, dtype=np.int64)
-        score = np.empty(open_places)
-        pick_slots(tree, query, order, shares, luck, blocks, lines, found, score)
-        for i in range(open_places):
-            if found[i] != REJECTED:
-                slots[filled] = found[i]
-                scores[filled] = score[i]
-                filled += 1
-        tried += open_places
-    return filled, tried
+    n = len(shares)
+    order = np.argsort(shares)
+    blocks = np.zeros(n, dtype=np.int64)
+    chances = np.ones(n)
+    descend(tree, query, order, shares, blocks, chances)
+    candidates = np.empty(n, dtype=np.int64)
+    weights = np.empty(n)
+    pick_slots(tree, query, order, shares, luck, blocks, chances, candidates, weights)
+    accepted = 0
+    for i in range(n):
+        if candidates[i] != REJECTED:
+            if accepted < len(slots):
+                slots[accepted] = candidates[i]
+                scores[accepted] = weights[i]
+            accepted += 1
+    return accepted
 
 
 @compiled
@@ -82,11 +95,12 @@ def descend(
     order: IntArray,
     shares: FloatArray,
     blocks: IntArray,
-    lines: FloatArray,
+    chances: FloatArray,
 ) -> None:
     """From the root to a block each, level by level, by the line's sum over the nodes.
 
-    Writes ``blocks``, their ``lines``, and what is left of ``shares`` within them. In ascending
+    Writes ``blocks``, the ``chances`` of coming there and what is left of ``shares`` within.
+    In ascending
     ``order`` of shares equal nodes are neighbours, so each node's children are weighed once.
     """
     masses, sums = tree.masses, tree.sums
@@ -105,13 +119,13 @@ def descend(
                 )
             child, shares[i] = place_in(weights, end - begin, total, shares[i])
             blocks[i] = previous * FAN_OUT + child
-            lines[i] = weights[child]
+            chances[i] *= weights[child] / total
 
 
 @compiled
 def weigh(
     masses: FloatArray,
-    sums: FloatArray,
+    sums: AnyArray,
     begin: int,
     end: int,
     bounding: FloatArray,
@@ -124,7 +138,7 @@ def weigh(
     for i in range(end - begin):
         weights[i] = offset * masses[begin + i]
         if slope != 0.0:
-            weights[i] += slope * dot(sums[begin + i], bounding)
+            weights[i] += slope * dot(sums, begin + i, bounding)
         total += weights[i]
     return total
 
@@ -155,11 +169,11 @@ def pick_slots(
     shares: FloatArray,
     luck: FloatArray,
     blocks: IntArray,
-    lines: FloatArray,
+    chances: FloatArray,
     slots: IntArray,
     scores: FloatArray,
 ) -> None:
-    """Accept a block if luck · line < its score, then draw one of its slots by score.
+    """Accept a block if luck · bound · chance < its score, then draw one of its slots by score.
 
     Writes ``slots`` (or REJECTED) and ``scores``.
     """
@@ -175,7 +189,7 @@ def pick_slots(
             total = score_block(mass, vectors, begin, end, query.need, query.exponent, weights)
         slots[i] = REJECTED
         scores[i] = 0.0
-        if total > 0.0 and (query.certain or luck[i] * lines[i] < total):
+        if total > 0.0 and (query.bound == 0.0 or luck[i] * query.bound * chances[i] < total):
             chosen, _ = place_in(weights, end - begin, total, shares[i])
             slots[i] = begin + chosen
             scores[i] = weights[chosen]
@@ -197,16 +211,16 @@ def score_block(
         weights[i] = 0.0
         if mass[begin + i] > 0.0:
             weights[i] = priority(
-                mass[begin + i], power_of_need(vectors[begin + i], need, exponent)
+                mass[begin + i], power_of_need(vectors, begin + i, need, exponent)
             )
         total += weights[i]
     return total
 
 
 @compiled
-def power_of_need(vector: AnyArray, need: FloatArray, exponent: float) -> float:
+def power_of_need(vectors: AnyArray, slot: int, need: FloatArray, exponent: float) -> float:
     """max(0, m · v)^b, without the product where b = 0 and without the power where b = 1."""
     if exponent == 0.0:
         return 1.0
-    x = max(0.0, dot(vector, need))
+    x = max(0.0, dot(vectors, slot, need))
     return x if exponent == 1.0 else x**exponent

@@ -6,6 +6,8 @@ before its exponent is applied, so sums of vectors are enough to find the slots 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from needreplay.errors import NeedReplayError
@@ -15,7 +17,7 @@ from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, BY_SWEEP, UN
 from needreplay.memory.draws.features import FeatureStore
 from needreplay.memory.draws.query import checked_exponents, checked_size
 from needreplay.memory.draws.sweep import score_slots, slots_at
-from needreplay.memory.draws.vector_descent import Query, draw_batch
+from needreplay.memory.draws.vector_descent import Query, draw_round, split_query
 from needreplay.memory.draws.vector_nodes import (
     BLOCK,
     FAN_OUT,
@@ -24,6 +26,12 @@ from needreplay.memory.draws.vector_nodes import (
     recompute_changed,
 )
 from needreplay.types import AnyArray, FloatArray, IntArray
+
+SLACK = 1.0 + 1e-5
+"""How much the bound on a block's score is raised, so that sums in float32 cannot break it: some 50
+additions from a slot to the root, each wrong by at most 6e-8 of what it adds to."""
+
+_NO_LUCK = np.zeros(0)
 
 
 class VectorTreeDraw:
@@ -67,6 +75,7 @@ class VectorTreeDraw:
         self.need_exponent = need_exponent
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self._candidates = np.zeros(2, dtype=np.int64)
+        self._recent_rate = np.ones(1)
         self.allocate(0)
 
     def allocate(self, capacity: int) -> None:
@@ -76,6 +85,7 @@ class VectorTreeDraw:
         self._tree = empty_nodes(np.zeros(capacity), self.features.vectors, signed=self.signed)
         self._drawn_by[:] = 0
         self._candidates[:] = 0
+        self._recent_rate[:] = 1.0
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -111,56 +121,72 @@ class VectorTreeDraw:
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw ``size`` slots with replacement; ``need`` has one entry for each feature."""
-        tree = self._tree
-        recompute_changed(tree)
+        recompute_changed(self._tree)
         query, found = self._query(need)
-        if tree.masses[0] == 0.0:
+        if found == UNIFORM:
             checked_size(size, int(self._occupied.sum()))
         self.features.tick()
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
-        if found == UNIFORM:
-            return self._swept(slots, 0, query, rng)
-        accepted, tried = draw_batch(tree, query, rng, self._most_rejected(size), slots, scores)
-        self._candidates += accepted, tried
-        self._drawn_by[found] += accepted
-        if accepted < size:
-            return self._swept(slots, accepted, query, rng)
-        if not query.certain:
+        filled = 0 if found == UNIFORM else self._descend(query, rng, slots, scores)
+        self._drawn_by[found] += filled
+        if filled < size:
+            return self._sweep(slots, filled, query, rng)
+        if query.bound > 0.0:
             return Drawn(slots, scores, normalised=False)
-        total = tree.masses[0] if query.exponent == 0.0 else dot(tree.sums[0], query.bounding)
+        total = dot(self._tree.sums, 0, query.bounding) if query.slope else self._tree.masses[0]
         return Drawn(slots, scores / total)
 
     def _query(self, need: AnyArray | None) -> tuple[Query, int]:
         """What to draw by, and how it was found."""
-        tree = self._tree
-        nothing = np.zeros(self.n_features)
-        by_gain = Query(nothing, np.zeros(tree.sums.shape[1]), 0.0, 0.0, 1.0, True)
-        if need is None and self.need_exponent == 0.0:
-            return by_gain, BY_PRIORITY if tree.masses[0] > 0.0 else UNIFORM
-        told = self.features.query(need)
-        if tree.masses[0] == 0.0:
+        sums, root_mass = self._tree.sums, float(self._tree.masses[0])
+        scaled, bounding = np.zeros(self.n_features), np.zeros(sums.shape[1])
+        by_gain = Query(scaled, bounding, 0.0, 0.0, 1.0, 0.0)
+        b = self.need_exponent
+        told = None if need is None and b == 0.0 else self.features.query(need)
+        if root_mass == 0.0:
             return by_gain, UNIFORM
-        if self.need_exponent == 0.0:
+        if told is None or b == 0.0:
             return by_gain, BY_PRIORITY
-        largest = np.abs(told).max()
-        vector = told / largest if largest > 0.0 else told
-        positive, negative = np.maximum(0.0, vector), np.maximum(0.0, -vector)
-        bounding = np.concatenate([positive, negative]) if self.signed else positive
-        mean = dot(tree.sums[0], bounding) / tree.masses[0]
+        negative = split_query(told, scaled, bounding)
+        mean = dot(sums, 0, bounding) / root_mass
         if not mean > 0.0:
             return by_gain, BY_GAIN
-        b = self.need_exponent
-        certain = b == 1.0 and not self.signed and not negative.any()
-        return Query(
-            vector, bounding, b, b * mean ** (b - 1), (1 - b) * mean**b, certain
-        ), BY_PRIORITY
+        certain = b == 1.0 and not self.signed and not negative
+        bound = 0.0 if certain else root_mass * mean**b * SLACK
+        slope, offset = b * mean ** (b - 1.0), (1.0 - b) * mean**b
+        return Query(scaled, bounding, b, slope, offset, bound), BY_PRIORITY
+
+    def _descend(
+        self, query: Query, rng: np.random.Generator, slots: IntArray, scores: FloatArray
+    ) -> int:
+        """Fill the slots by accepted candidates, and say how many could be, before a sweep pays.
+
+        A round tries as many candidates as the last rounds let expect to be enough.
+        """
+        size, filled, rejected = len(slots), 0, 0
+        most_rejected = self._most_rejected(size)
+        while filled < size and rejected <= most_rejected:
+            wanted = size - filled
+            if query.bound > 0.0:
+                tried = min(math.ceil(wanted / self._recent_rate[0]), wanted + most_rejected)
+                shares, luck = rng.random((2, tried))
+            else:
+                tried, shares, luck = wanted, rng.random(wanted), _NO_LUCK
+            accepted = draw_round(self._tree, query, shares, luck, slots[filled:], scores[filled:])
+            filled = min(size, filled + accepted)
+            rejected += tried - accepted
+            self._candidates += accepted, tried
+            if query.bound > 0.0:
+                self._recent_rate *= 0.9
+                self._recent_rate += 0.1 * max(accepted, 1) / tried
+        return filled
 
     def _most_rejected(self, size: int) -> int:
         """About as many candidates as cost one sweep over all slots."""
         levels = len(self._tree.first) - 2
         return size + len(self._occupied) // (BLOCK + levels * FAN_OUT)
 
-    def _swept(
+    def _sweep(
         self,
         slots: IntArray,
         begin: int,
@@ -207,4 +233,5 @@ class VectorTreeDraw:
             "occupied": self._occupied,
             "drawn_by": self._drawn_by,
             "candidates": self._candidates,
+            "recent_rate": self._recent_rate,
         }
