@@ -32,24 +32,6 @@ def test_need_per_state_by_hand() -> None:
     np.testing.assert_allclose(draw.probabilities(np.array([9.0, 9.0, 2.0])), [1.0, 0.0, 0.0])
 
 
-def test_forward_need_is_projected_on_the_features_of_a_slot() -> None:
-    draw = SweepDraw(n_features=2, gain_exponent=0.0, need_exponent=1.0)
-    draw.allocate(3)
-    draw.set_gain(SLOTS, GAIN)
-    draw.set_features(SLOTS, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 0.0]]))
-    # m . phi / |phi|^2 = 3 * 2 / 4, (3 + 1) / 2, and 0 for phi = 0
-    np.testing.assert_allclose(draw.need_of_slots(np.array([3.0, 1.0])), [1.5, 2.0, 0.0])
-
-
-def test_backward_need_is_projected_on_the_present_features() -> None:
-    draw = SweepDraw(n_features=2, backward=True, gain_exponent=0.0, need_exponent=1.0)
-    draw.allocate(3)
-    draw.set_gain(SLOTS, GAIN)
-    draw.set_features(SLOTS, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, -1.0]]))
-    # m_j . phi / |phi|^2 with phi = (1, 2): 2 / 5, 3 / 5, -2 / 5
-    np.testing.assert_allclose(draw.need_of_slots(np.array([1.0, 2.0])), [0.4, 0.6, 0.0], rtol=1e-7)
-
-
 def test_the_uniform_number_says_which_slot() -> None:
     scores = np.array([0.0, 1.0, 0.0, 3.0, 0.0])
     uniforms = np.array([0.0, 0.2499, 0.25, 0.9999, np.nextafter(1.0, 0.0), 1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from needreplay.compiled import compiled
-from needreplay.types import AnyArray, FloatArray
+from needreplay.types import AnyArray, FloatArray, IntArray
 
 
 @partial(compiled, reassociate=True)
@@ -18,7 +18,7 @@ def dot(rows: AnyArray, row: int, query: FloatArray) -> float:
 
 
 @compiled
-def dot_rows(rows: AnyArray, query: FloatArray, out: FloatArray) -> None:
-    """out[j] = row_j · query."""
-    for j in range(len(out)):
-        out[j] = dot(rows, j, query)
+def dot_rows(rows: AnyArray, which: IntArray, query: FloatArray, out: FloatArray) -> None:
+    """out[i] = rows[which[i]] · query."""
+    for i in range(len(out)):
+        out[i] = dot(rows, which[i], query)

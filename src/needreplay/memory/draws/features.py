@@ -66,10 +66,10 @@ class FeatureStore:
         told = checked_need(need, self.n_features, "one for each feature")
         return projector(told) if self.backward else told
 
-    def products(self, query: FloatArray) -> FloatArray:
-        """The need q · v_j of every slot, negative ones as they are. O(N d)."""
-        out = np.empty(len(self.vectors))
-        dot_rows(self.vectors, query, out)
+    def products(self, slots: IntArray, query: FloatArray) -> FloatArray:
+        """The need q · v_j of ``slots``, negative need as it is."""
+        out = np.empty(len(slots))
+        dot_rows(self.vectors, slots, query, out)
         return out
 
     def tick(self) -> None:

@@ -11,13 +11,8 @@ import numpy as np
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM, Fallbacks
-from needreplay.memory.draws.features import FeatureStore
-from needreplay.memory.draws.query import (
-    checked_exponents,
-    checked_need,
-    checked_size,
-    checked_states,
-)
+from needreplay.memory.draws.need_of_slots import NeedOfSlots
+from needreplay.memory.draws.query import checked_exponents, checked_size
 from needreplay.rules.priority import priority
 from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -25,10 +20,9 @@ from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
 class SweepDraw:
     """Gain and need of any kind, exactly, slot by slot.
 
-    With neither ``n_states`` nor ``n_features``, need is told per slot. With ``n_states``, it is
-    told per state and slots are told their state by ``set_state``. With ``n_features``, it is a
-    vector, and slots are told theirs by ``set_features`` (see ``FeatureStore`` for ``backward``).
-    A slot that has not been told its state or features has need 0, and so has negative need.
+    ``n_states``, ``n_features`` and ``backward`` say what need is told as: see ``NeedOfSlots``.
+    Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total gain of 0
+    uniformly; ``fallbacks`` counts both.
     """
 
     name = "sweep"
@@ -42,16 +36,10 @@ class SweepDraw:
         gain_exponent: float = 0.6,
         need_exponent: float = 0.6,
     ) -> None:
-        if n_states is not None and n_features is not None:
-            raise NeedReplayError(
-                "Need is told per state or by features, not both; pass n_states or n_features."
-            )
         checked_exponents(gain_exponent, need_exponent)
-        self.n_states = n_states
-        self.n_features = n_features
         self.gain_exponent = gain_exponent
         self.need_exponent = need_exponent
-        self._backward = backward
+        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self.allocate(0)
 
@@ -59,10 +47,7 @@ class SweepDraw:
         """Make room for ``capacity`` slots, all empty."""
         self._mass = np.zeros(capacity)
         self._occupied = np.zeros(capacity, dtype=np.bool_)
-        self._states = np.full(capacity if self.n_states else 0, -1, dtype=np.int64)
-        self._features = FeatureStore(
-            capacity if self.n_features else 0, self.n_features or 1, backward=self._backward
-        )
+        self.need_of_slots.allocate(capacity)
         self._drawn_by[:] = 0
 
     @property
@@ -77,24 +62,21 @@ class SweepDraw:
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """``slots`` are of ``states`` from now on."""
-        checked_states(states, self.n_states or 0)
-        self._states[slots] = states
+        self.need_of_slots.set_state(slots, states)
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each."""
-        self._features.tell(slots, features)
+        self.need_of_slots.set_features(slots, features)
 
     def forget(self, slots: IntArray) -> None:
         """``slots`` hold new transitions: their state or features are unknown until told."""
-        if self.n_states:
-            self._states[slots] = -1
-        if self.n_features:
-            self._features.forget(slots)
+        self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw ``size`` slots with replacement, the slots being laid out in their order."""
         checked_size(size, int(self._occupied.sum()))
         scores, total, found = self._score(need)
+        self.need_of_slots.features.tick()
         slots = slots_at(scores, rng.random(size))
         self._drawn_by[found] += size
         return Drawn(slots, scores[slots] / total)
@@ -104,21 +86,12 @@ class SweepDraw:
         scores, total, _ = self._score(need)
         return scores / total
 
-    def need_of_slots(self, need: AnyArray | None) -> FloatArray:
-        """The need of every slot, not negative, given what ``sample`` is told."""
-        if self.n_features:
-            query = self._features.query(need)
-            return np.maximum(0.0, self._features.products(query))
-        if self.n_states:
-            row = checked_need(need, self.n_states, "one for each state")
-            return np.where(self._states >= 0, np.maximum(0.0, row)[self._states], 0.0)
-        return np.maximum(0.0, checked_need(need, len(self._mass), "one for each slot"))
-
     def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
+        slots = np.arange(len(self._mass))
         if need is None and self.need_exponent == 0.0:
-            need_power = np.ones(len(self._mass))
+            need_power = np.ones(len(slots))
         else:
-            need_power = relative_power(self.need_of_slots(need), self.need_exponent)
+            need_power = relative_power(self.need_of_slots.of(slots, need), self.need_exponent)
         return score_slots(self._mass, need_power, self._occupied)
 
     def check_valid(self) -> None:
@@ -128,19 +101,15 @@ class SweepDraw:
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
-        return {
-            "mass": self._mass,
-            "occupied": self._occupied,
-            "states": self._states,
-            **self._features.arrays(),
-            "drawn_by": self._drawn_by,
-        }
+        own = {"mass": self._mass, "occupied": self._occupied, "drawn_by": self._drawn_by}
+        return {**own, **self.need_of_slots.arrays()}
 
 
 def relative_power(need: FloatArray, exponent: float) -> FloatArray:
-    """(need / its largest)^b: relative, so that no power overflows."""
-    largest = need.max(initial=0.0)
-    power: FloatArray = (need / largest if largest > 0.0 else need) ** exponent
+    """(max(0, need) / its largest)^b: relative, so that no power overflows."""
+    positive = np.maximum(0.0, need)
+    largest = positive.max(initial=0.0)
+    power: FloatArray = (positive / largest if largest > 0.0 else positive) ** exponent
     return power
 
 

@@ -196,7 +196,7 @@ class VectorTreeDraw:
         """Fill the slots from ``begin`` on by the sweep, which also knows the total."""
         need = np.ones(len(self._occupied))
         if query.exponent > 0.0:
-            need = np.maximum(0.0, self.features.products(query.need))
+            need = np.maximum(0.0, self.features.products(np.arange(len(need)), query.need))
         all_scores, total, found = score_slots(
             self._tree.mass, need**query.exponent, self._occupied
         )
