@@ -25,7 +25,6 @@ import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
 from needreplay.memory.draws.grouped import GroupedDraw  # noqa: E402
-from needreplay.memory.draws.sweep import SweepDraw  # noqa: E402
 from needreplay.memory.draws.vector_tree import VectorTreeDraw  # noqa: E402
 from needreplay.rng import stream  # noqa: E402
 from needreplay.types import AnyArray, FloatArray  # noqa: E402
@@ -71,23 +70,26 @@ def show_ratio(name: str, values: tuple[float, float, float]) -> str:
 
 
 def bench_grouped(n: int, rounds: int) -> Row:
-    """One slot, and a gain change of it, by the grouped draw; one slot by the sweep."""
+    """One slot, and a gain change of it, by the grouped draw; one slot by a bare numpy sweep."""
     rng = stream(0, "grouped", n)
     states, gain, need = rng.integers(0, N_STATES, n), rng.random(n), rng.random(N_STATES)
-    slots = np.arange(n)
-    grouped, sweep = GroupedDraw(N_STATES), SweepDraw(n_states=N_STATES)
-    for draw in (grouped, sweep):
-        draw.allocate(n)
-        draw.set_state(slots, states)
-        draw.set_gain(slots, gain)
-    new = np.array([0.5])
+    slots, mass, new = np.arange(n), gain**0.6, np.array([0.5])
+    grouped = GroupedDraw(N_STATES)
+    grouped.allocate(n)
+    grouped.set_state(slots, states)
+    grouped.set_gain(slots, gain)
+
+    def sweep() -> AnyArray:
+        cumulative = np.cumsum((need**0.6)[states] * mass)
+        drawn: AnyArray = np.searchsorted(cumulative, rng.random(1) * cumulative[-1])
+        return drawn
 
     def cycle() -> None:
         grouped.set_gain(grouped.sample(1, rng, need).slots, new)
 
     times = alternating(
         {
-            "sweep": (lambda: sweep.sample(1, rng, need), 3 if n >= 10**5 else 50),
+            "sweep": (sweep, 3 if n >= 10**5 else 50),
             "draw": (lambda: grouped.sample(1, rng, need), 300),
             "cycle": (cycle, 300),
         },
@@ -98,7 +100,8 @@ def bench_grouped(n: int, rounds: int) -> Row:
     row |= {f"{name}_ratio": ratio(times["sweep"], times[name]) for name in ("draw", "cycle")}
     print(
         f"grouped      N {n:>8}: sweep {row['sweep_us']:9.1f} us, draw {row['draw_us']:5.1f} us, "
-        f"{show_ratio('draw', row['draw_ratio'])}, {show_ratio('draw + update', row['cycle_ratio'])}",
+        f"{show_ratio('draw', row['draw_ratio'])}, "
+        f"{show_ratio('draw + update', row['cycle_ratio'])}",
         flush=True,
     )
     return row
@@ -128,7 +131,7 @@ def filled_tree(n: int, d: int, kind: str) -> VectorTreeDraw:
 
 
 def bench_tree(tree: VectorTreeDraw, kind: str, need_exponent: float, rounds: int) -> Row:
-    """A draw, and a cycle of a draw with its gain changes and refreshes, against the whole buffer."""
+    """A draw, and a draw with its gain changes and refreshes, against the whole buffer."""
     d = tree.n_features
     rng = stream(1, "queries", kind, d)
     needs = features_of("signed" if kind == "signed" else "dense", rng, (64, d)).astype(np.float64)
@@ -144,7 +147,8 @@ def bench_tree(tree: VectorTreeDraw, kind: str, need_exponent: float, rounds: in
         np.maximum(scores, 0.0, out=scores)
         scores *= mass
         cumulative = np.cumsum(scores, dtype=np.float64)
-        return np.searchsorted(cumulative, rng.random(BATCH) * cumulative[-1])
+        slots: AnyArray = np.searchsorted(cumulative, rng.random(BATCH) * cumulative[-1])
+        return slots
 
     def draw() -> AnyArray:
         nonlocal turn
@@ -169,8 +173,8 @@ def bench_tree(tree: VectorTreeDraw, kind: str, need_exponent: float, rounds: in
     row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
     row |= {f"{name}_ratio": ratio(times["whole"], times[name]) for name in ("draw", "cycle")}
     print(
-        f"vector tree  d {d:>4} {kind:>6} b {need_exponent:.1f}: whole buffer {row['whole_us']:7.0f}"
-        f" us, draw {row['draw_us']:6.0f} us, cycle {row['cycle_us']:6.0f} us, "
+        f"vector tree  d {d:>4} {kind:>6} b {need_exponent:.1f}: whole {row['whole_us']:7.0f} us, "
+        f"draw {row['draw_us']:6.0f} us, cycle {row['cycle_us']:6.0f} us, "
         f"{show_ratio('draw', row['draw_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
         f"accepted {row['acceptance']:.2f}",
         flush=True,

@@ -27,7 +27,8 @@ class Query(NamedTuple):
 
     Need is x = ``need`` · v, and ``bounding`` · S1 is the sum of w y over a node, where y >= x and
     y >= 0. The node's line is ``slope`` · (that sum) + ``offset`` · S0. ``bound`` is the root's
-    line; it is 0 where need^b is its own line, so that nothing has to be rejected.
+    line; it is 0 where need^b is its own line, so that nothing has to be rejected, and ``total`` is
+    then the sum of all scores.
     """
 
     need: FloatArray
@@ -36,6 +37,7 @@ class Query(NamedTuple):
     slope: float
     offset: float
     bound: float
+    total: float
 
 
 @compiled

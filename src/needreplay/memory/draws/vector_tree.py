@@ -133,14 +133,13 @@ class VectorTreeDraw:
             return self._sweep(slots, filled, query, rng)
         if query.bound > 0.0:
             return Drawn(slots, scores, normalised=False)
-        total = dot(self._tree.sums, 0, query.bounding) if query.slope else self._tree.masses[0]
-        return Drawn(slots, scores / total)
+        return Drawn(slots, scores / query.total)
 
     def _query(self, need: AnyArray | None) -> tuple[Query, int]:
         """What to draw by, and how it was found."""
         sums, root_mass = self._tree.sums, float(self._tree.masses[0])
         scaled, bounding = np.zeros(self.n_features), np.zeros(sums.shape[1])
-        by_gain = Query(scaled, bounding, 0.0, 0.0, 1.0, 0.0)
+        by_gain = Query(scaled, bounding, 0.0, 0.0, 1.0, 0.0, root_mass)
         b = self.need_exponent
         told = None if need is None and b == 0.0 else self.features.query(need)
         if root_mass == 0.0:
@@ -148,13 +147,14 @@ class VectorTreeDraw:
         if told is None or b == 0.0:
             return by_gain, BY_PRIORITY
         negative = split_query(told, scaled, bounding)
-        mean = dot(sums, 0, bounding) / root_mass
+        total = dot(sums, 0, bounding)
+        mean = total / root_mass
         if not mean > 0.0:
             return by_gain, BY_GAIN
         certain = b == 1.0 and not self.signed and not negative
         bound = 0.0 if certain else root_mass * mean**b * SLACK
         slope, offset = b * mean ** (b - 1.0), (1.0 - b) * mean**b
-        return Query(scaled, bounding, b, slope, offset, bound), BY_PRIORITY
+        return Query(scaled, bounding, b, slope, offset, bound, total), BY_PRIORITY
 
     def _descend(
         self, query: Query, rng: np.random.Generator, slots: IntArray, scores: FloatArray
@@ -175,10 +175,10 @@ class VectorTreeDraw:
             accepted = draw_round(self._tree, query, shares, luck, slots[filled:], scores[filled:])
             filled = min(size, filled + accepted)
             rejected += tried - accepted
-            self._candidates += accepted, tried
+            self._candidates[0] += accepted
+            self._candidates[1] += tried
             if query.bound > 0.0:
-                self._recent_rate *= 0.9
-                self._recent_rate += 0.1 * max(accepted, 1) / tried
+                self._recent_rate[0] += 0.1 * (max(accepted, 1) / tried - self._recent_rate[0])
         return filled
 
     def _most_rejected(self, size: int) -> int:
