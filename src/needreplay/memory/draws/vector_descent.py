@@ -105,20 +105,19 @@ def descend(
     In ascending
     ``order`` of shares equal nodes are neighbours, so each node's children are weighed once.
     """
-    masses, sums = tree.masses, tree.sums
+    masses, sums, first = tree.masses, tree.sums, tree.first
+    bounding, slope, offset = query.bounding, query.slope, query.offset
     weights = np.empty(FAN_OUT)
     total = 0.0
-    for level in range(len(tree.first) - 2):
-        level_begin, level_end = tree.first[level + 1], tree.first[level + 2]
+    for level in range(len(first) - 2):
+        level_begin, level_end = first[level + 1], first[level + 2]
         previous = -1
         for i in order:
             begin = level_begin + blocks[i] * FAN_OUT
             end = min(begin + FAN_OUT, level_end)
             if blocks[i] != previous:
                 previous = blocks[i]
-                total = weigh(
-                    masses, sums, begin, end, query.bounding, query.slope, query.offset, weights
-                )
+                total = weigh(masses, sums, begin, end, bounding, slope, offset, weights)
             child, shares[i] = place_in(weights, end - begin, total, shares[i])
             blocks[i] = previous * FAN_OUT + child
             chances[i] *= weights[child] / total
@@ -180,6 +179,7 @@ def pick_slots(
     Writes ``slots`` (or REJECTED) and ``scores``.
     """
     mass, vectors = tree.mass, tree.vectors
+    need, exponent, bound = query.need, query.exponent, query.bound
     weights = np.empty(BLOCK)
     total = 0.0
     previous = -1
@@ -188,10 +188,10 @@ def pick_slots(
         end = min(begin + BLOCK, len(mass))
         if blocks[i] != previous:
             previous = blocks[i]
-            total = score_block(mass, vectors, begin, end, query.need, query.exponent, weights)
+            total = score_block(mass, vectors, begin, end, need, exponent, weights)
         slots[i] = REJECTED
         scores[i] = 0.0
-        if total > 0.0 and (query.bound == 0.0 or luck[i] * query.bound * chances[i] < total):
+        if total > 0.0 and (bound == 0.0 or luck[i] * bound * chances[i] < total):
             chosen, _ = place_in(weights, end - begin, total, shares[i])
             slots[i] = begin + chosen
             scores[i] = weights[chosen]

@@ -79,11 +79,13 @@ def recompute_changed(tree: VectorTree) -> None:
     count = tree.n_changed[0]
     if count == 0:
         return
+    mass, vectors, masses, sums = tree.mass, tree.vectors, tree.masses, tree.sums
+    first, is_changed = tree.first, tree.is_changed
     places = np.sort(tree.changed[:count])
-    bottom = len(tree.first) - 2
+    bottom = len(first) - 2
     for i in range(count):
-        tree.is_changed[places[i]] = False
-        sum_block(tree.mass, tree.vectors, tree.masses, tree.sums, tree.first[bottom], places[i])
+        is_changed[places[i]] = False
+        sum_block(mass, vectors, masses, sums, first[bottom], places[i])
     for level in range(bottom - 1, -1, -1):
         distinct = 0
         for i in range(count):
@@ -91,11 +93,9 @@ def recompute_changed(tree: VectorTree) -> None:
             if distinct == 0 or places[distinct - 1] != above:
                 places[distinct] = above
                 distinct += 1
-                here = tree.first[level] + above
-                begin = tree.first[level + 1] + above * FAN_OUT
-                sum_children(
-                    tree.masses, tree.sums, here, begin, min(begin + FAN_OUT, tree.first[level + 2])
-                )
+                here = first[level] + above
+                begin = first[level + 1] + above * FAN_OUT
+                sum_children(masses, sums, here, begin, min(begin + FAN_OUT, first[level + 2]))
         count = distinct
     tree.n_changed[0] = 0
 
