@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,8 @@ from needreplay.memory.draws.grouped_tree import (
 )
 from needreplay.rng import stream
 from needreplay.types import FloatArray, IntArray
+
+MANY = 10**4 if numba.config.DISABLE_JIT else 10**6
 
 
 def filled(
@@ -59,30 +62,30 @@ def test_probabilities_and_draws_after_many_updates_are_the_sweeps() -> None:
     n, n_states = 700, 13
     states, gain = rng.integers(0, n_states, n), rng.random(n)
     draw = filled(states, gain, n_states)
-    for _ in range(1000):
+    for _ in range(MANY // 1000):
         slots = rng.integers(0, n, 500)
         last = np.unique(slots[::-1], return_index=True)[1]
         slots = slots[::-1][last]
         states[slots], gain[slots] = rng.integers(0, n_states, len(slots)), rng.random(len(slots))
         draw.set_state(slots, states[slots])
         draw.set_gain(slots, gain[slots])
-    slots = rng.integers(0, n, 10**6)
-    new = rng.random(10**6) * 10.0 ** rng.integers(-3, 4, 10**6)
+    slots = rng.integers(0, n, MANY)
+    new = rng.random(MANY) * 10.0 ** rng.integers(-3, 4, MANY)
     draw.set_gain(slots, new)
     gain[slots] = new
     draw.check_valid()
     need = rng.random(n_states) * (rng.random(n_states) < 0.8)
     expected = exact(states, gain, need)
     np.testing.assert_allclose(draw.probabilities(need), expected, rtol=1e-12, atol=0)
-    drawn = draw.sample(10**6, rng, need)
+    drawn = draw.sample(MANY, rng, need)
     np.testing.assert_allclose(drawn.probabilities, expected[drawn.slots], rtol=1e-12, atol=0)
     assert drawn.normalised
     counts = np.bincount(drawn.slots, minlength=n)
     assert counts[expected == 0].sum() == 0
-    likely = expected * 10**6 >= 5
-    rest = [counts[~likely].sum()], [expected[~likely].sum() * 10**6]
+    likely = expected * MANY >= 5
+    rest = [counts[~likely].sum()], [expected[~likely].sum() * MANY]
     observed = np.append(counts[likely], rest[0])
-    wanted = np.append(expected[likely] * 10**6, rest[1])
+    wanted = np.append(expected[likely] * MANY, rest[1])
     assert chisquare(observed[wanted > 0], wanted[wanted > 0]).pvalue > 0.01
 
 

@@ -53,6 +53,13 @@ def test_extreme_features_are_projected_without_overflow() -> None:
     )
 
 
+def test_vectors_that_float32_cannot_hold_are_refused() -> None:
+    need = NeedOfSlots(n_features=2)
+    need.allocate(1)
+    with pytest.raises(NeedReplayError, match="float32"):
+        need.set_features(np.zeros(1, dtype=np.int64), np.array([[1e-40, 0.0]]))
+
+
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="not both"):
         NeedOfSlots(2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray
 
 N_FEATURES = 6
+MANY = 4000 if numba.config.DISABLE_JIT else 200_000
 
 
 def pair(
@@ -90,7 +92,7 @@ def test_draws_are_the_sweeps(
     expected = sweep.probabilities(need)
     slots, normalised = [], []
     for _ in range(20):
-        drawn = tree.sample(10_000, rng, need)
+        drawn = tree.sample(MANY // 20, rng, need)
         check_probabilities(drawn, expected)
         slots.append(drawn.slots)
         normalised.append(drawn.normalised)
@@ -108,7 +110,7 @@ def test_negative_need_against_features_that_are_not_negative() -> None:
     draws = tree, sweep = pair(300, signed=False, need_exponent=1.0)
     tell(draws, rng.random(300), some_features(rng, 300, signed=False))
     need = np.array([1.0, -1.0, 0.5, -0.2, 0.0, 0.1])
-    drawn = tree.sample(100_000, rng, need)
+    drawn = tree.sample(MANY, rng, need)
     assert p_value(drawn, sweep.probabilities(need)) > 0.01
     check_probabilities(drawn, sweep.probabilities(need))
     assert not drawn.normalised
@@ -212,8 +214,8 @@ def test_ten_million_updates_leave_no_drift(signed: bool) -> None:
     features = rng.standard_normal((1000, 2))
     tree.set_features(slots, features if signed else np.abs(features))
     for _ in range(100):
-        changed = rng.integers(0, 1000, 100_000)
-        tree.set_gain(changed, rng.random(100_000) * 10.0 ** rng.integers(-6, 7, 100_000))
+        changed = rng.integers(0, 1000, MANY // 2)
+        tree.set_gain(changed, rng.random(MANY // 2) * 10.0 ** rng.integers(-6, 7, MANY // 2))
         tree.sample(1, rng, np.ones(2))
     tree.check_valid()
     held = tree.arrays()

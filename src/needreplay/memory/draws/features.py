@@ -12,6 +12,7 @@ from needreplay.rules.projection import projector
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 UNTOLD = -1
+LARGEST = float(np.finfo(np.float32).max)
 
 _projector = compiled(projector, reassociate=True)
 
@@ -116,13 +117,15 @@ class FeatureStore:
 @compiled
 def _to_keep(rows: FloatArray, as_told: bool, vectors: AnyArray) -> bool:
     """Writes what to keep for each row, and answers whether all of it is finite in float32."""
-    finite = True
     for i in range(len(rows)):
+        if not np.isfinite(rows[i]).all():
+            return False
         vector = rows[i] if as_told else _projector(rows[i])
+        if np.abs(vector).max() > LARGEST:
+            return False
         for k in range(len(vector)):
-            vectors[i, k] = np.float32(vector[k])
-            finite &= np.isfinite(vectors[i, k])
-    return finite
+            vectors[i, k] = vector[k]
+    return True
 
 
 @compiled
