@@ -1,0 +1,66 @@
+"""Find the subcommand, run it, and turn refusals into one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from needreplay._version import __version__
+from needreplay.errors import NeedReplayError
+from needreplay.studies import STUDIES
+
+REFUSED = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""Both by the custom of shells: 128 + the number of SIGINT and of SIGPIPE."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv`` (default: this process's) and give its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        print(f"needreplay {__version__}")
+        return 0
+    try:
+        return _run(words or ["--help"])
+    except NeedReplayError as error:
+        print(f"needreplay: {error}", file=sys.stderr)
+        return REFUSED
+    except BrokenPipeError:
+        # Whoever read our output (head, less) has enough; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt as stop:
+        return _stopped(str(stop))
+    except RuntimeError as error:
+        # Python 3.11 wraps a Ctrl-C that falls into the making of a class, as imports do.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _stopped()
+        raise
+
+
+def _stopped(said: str = "") -> int:
+    print(f"\nneedreplay: {said or 'stopped.'}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    import tyro
+
+    from needreplay.cli.reproduce import Reproduce
+
+    chosen = tyro.extras.subcommand_cli_from_dict(
+        {"reproduce": Reproduce}, prog="needreplay", description=_description(), args=words
+    )
+    chosen.run(["needreplay", *words])
+    return 0
+
+
+def _description() -> str:
+    figures = "\n".join(f"  {listing.name:<12} {listing.shows}" for listing in STUDIES)
+    return (
+        "Experience replay prioritised by gain x need (Yuan & Mattar, arXiv 2111.14331).\n\n"
+        f"Figures that can be reproduced:\n{figures or '  (none yet)'}\n\n"
+        "Say needreplay SUBCOMMAND --help for more, needreplay --version for the version."
+    )

@@ -1,0 +1,79 @@
+"""``needreplay reproduce``: make the paper's figures and the page that compares them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from needreplay.studies import STUDIES
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_FIGURES = "\n".join(f"{listing.name}: {listing.shows}" for listing in STUDIES)
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Make the paper's figures on this machine, and one page that holds them against the paper.
+
+    For example
+      needreplay reproduce              everything, quickly
+      needreplay reproduce fig2         one figure
+      needreplay reproduce --size full  the paper's sizes
+      needreplay reproduce fig2 --preset printed --trials 50
+    """
+
+    figures: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            name="figure",
+            metavar="[FIGURE ...]",
+            help=f"Which figures to make; none means all.\n{_FIGURES}".strip(),
+            help_behavior_hint="",
+        ),
+    ] = ()
+    preset: Annotated[
+        UseAppendAction[tuple[tuple[str, ...], ...]],
+        arg(
+            metavar="NAME [NAME ...]",
+            help_behavior_hint="(default: every preset that a figure has)",
+        ),
+    ] = ()
+    """Settings to run: printed is the paper's text, released is what its code did."""
+    trials: Annotated[
+        int | None, arg(metavar="N", help_behavior_hint="(default: the figure's own number)")
+    ] = None
+    """Trials of each agent."""
+    seed: Annotated[int, arg(metavar="N")] = 0
+    """Every random number follows from it: the same seed gives the same data.csv, byte for byte."""
+    workers: Annotated[int, arg(metavar="N")] = field(default_factory=usable_cores)
+    """Processes that work at once. Results do not depend on it."""
+    size: Literal["quick", "full"] = "quick"
+    """quick is minutes for all figures together; full is the paper's size or more."""
+    out: Annotated[Path, arg(metavar="DIR")] = Path("reproduction")
+    """Folder for the results: DIR/<figure>/ for each, and DIR/report.html for all of them."""
+
+    def run(self, argv: Sequence[str]) -> None:
+        """Do it."""
+        from needreplay.studies.base import Request
+        from needreplay.studies.engine import reproduce
+
+        request = Request(
+            presets=tuple(name for names in self.preset for name in names),
+            trials=self.trials,
+            seed=self.seed,
+            workers=self.workers,
+            size=self.size,
+        )
+        reproduce(self.figures, request, self.out, argv)

@@ -1,0 +1,160 @@
+"""Which of the ids in an update still count, and whether their gains can be taken."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from needreplay.compiled import compiled
+from needreplay.errors import NeedReplayError
+from needreplay.types import AnyArray, FloatArray, IntArray
+
+LARGEST_GAIN = 1e200
+"""Sums of larger gains, and their products with need, could overflow."""
+
+_FINE, _BAD_GAIN, _BAD_ID = 0, 1, 2
+_ODD = 0x9E3779B1
+
+
+@compiled
+def _first_bad_gain(gain: FloatArray) -> int:
+    """The place of the first gain that is NaN, infinite, negative or too large, or -1."""
+    for i in range(len(gain)):
+        if not 0.0 <= gain[i] <= LARGEST_GAIN:
+            return i
+    return -1
+
+
+@compiled
+def _first_bad_id(ids: IntArray, next_id: int) -> int:
+    """The place of the first id that was never given, or -1."""
+    for i in range(len(ids)):
+        if not 0 <= ids[i] < next_id:
+            return i
+    return -1
+
+
+@compiled
+def _keep(ids: IntArray, oldest_id: int, keep: IntArray) -> tuple[int, int]:
+    """Writes the places of ids that count, in order, to the end of ``keep``, and says from where.
+
+    An id before ``oldest_id`` is gone (answers how many are); of equal ids the last counts. Those
+    seen are kept in a small table with open addressing.
+    """
+    size = 2
+    while size < 2 * len(ids):
+        size *= 2
+    seen = np.full(size, -1, dtype=np.int64)
+    first, gone = len(ids), 0
+    for i in range(len(ids) - 1, -1, -1):
+        if ids[i] < oldest_id:
+            gone += 1
+            continue
+        place = (ids[i] * _ODD) & (size - 1)
+        while seen[place] != -1 and seen[place] != ids[i]:
+            place = (place + 1) & (size - 1)
+        if seen[place] == -1:
+            seen[place] = ids[i]
+            first -= 1
+            keep[first] = i
+    return first, gone
+
+
+@compiled
+def _admit_gains(
+    ids: IntArray,
+    gain: FloatArray,
+    oldest_id: int,
+    next_id: int,
+    capacity: int,
+    slots: IntArray,
+    gains: FloatArray,
+) -> tuple[int, int, int, float]:
+    """Writes slots and gains that count to the ends of the last two.
+
+    Answers what is wrong and where, or 0, where they begin, how many ids are gone, and the largest.
+    """
+    bad = _first_bad_gain(gain)
+    if bad >= 0:
+        return _BAD_GAIN, bad, 0, 0.0
+    bad = _first_bad_id(ids, next_id)
+    if bad >= 0:
+        return _BAD_ID, bad, 0, 0.0
+    first, gone = _keep(ids, oldest_id, slots)
+    largest = 0.0
+    for i in range(first, len(ids)):
+        place = slots[i]
+        slots[i] = ids[place] % capacity
+        gains[i] = gain[place]
+        largest = max(largest, gains[i])
+    return _FINE, first, gone, largest
+
+
+def admitted_gains(
+    ids: AnyArray, gain: AnyArray, oldest_id: int, next_id: int, capacity: int
+) -> tuple[int, float, IntArray, FloatArray]:
+    """How many ids are gone, the largest gain of the others, their slots and their gains.
+
+    Raises in prose, before anything has changed, where a gain or an id cannot be taken.
+    """
+    ids = checked_ids(ids)
+    gain = _as_gains(gain)
+    if gain.shape != ids.shape:
+        raise NeedReplayError(
+            f"gain has shape {gain.shape} and ids {ids.shape}; give one gain for each id. "
+            "Nothing was changed."
+        )
+    slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
+    found, where, gone, largest = _admit_gains(
+        ids, gain, oldest_id, next_id, capacity, slots, gains
+    )
+    if found == _BAD_GAIN:
+        raise NeedReplayError(
+            f"gain[{where}] is {gain[where]}; a gain has to be a finite number from 0 to "
+            f"{LARGEST_GAIN:g}. Nothing was changed."
+        )
+    if found == _BAD_ID:
+        _refuse_id(ids, where, next_id)
+    return (gone, largest, slots[where:], gains[where:]) if where else (gone, largest, slots, gains)
+
+
+def _as_gains(gain: AnyArray) -> FloatArray:
+    try:
+        return np.asarray(gain, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise NeedReplayError(f"gain cannot be read as numbers: {error}") from error
+
+
+def admitted(
+    ids: AnyArray, oldest_id: int, next_id: int, capacity: int
+) -> tuple[int, IntArray, IntArray]:
+    """How many ids are gone; the places and slots of those that count, of equal ids the last."""
+    ids = checked_ids(ids)
+    bad = _first_bad_id(ids, next_id)
+    if bad >= 0:
+        _refuse_id(ids, bad, next_id)
+    keep = np.empty(len(ids), dtype=np.int64)
+    first, gone = _keep(ids, oldest_id, keep)
+    keep = keep[first:]
+    return gone, keep, ids[keep] % capacity
+
+
+def checked_ids(ids: AnyArray) -> IntArray:
+    """``ids`` as a vector of int64."""
+    array = np.asarray(ids)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        if array.shape == (0,):
+            return array.astype(np.int64)
+        raise NeedReplayError(
+            f"ids is {array.dtype} of shape {array.shape}; give a vector of whole numbers, such as "
+            "batch.ids. Nothing was changed."
+        )
+    return array if array.dtype == np.int64 else array.astype(np.int64)
+
+
+def _refuse_id(ids: IntArray, where: int, next_id: int) -> NoReturn:
+    raise NeedReplayError(
+        f"ids[{where}] is {ids[where]}, which was never given: ids so far are 0 to {next_id - 1}. "
+        "Nothing was changed."
+    )

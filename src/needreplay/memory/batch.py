@@ -1,0 +1,77 @@
+"""What a memory hands out: columns, and for each transition its id, probability and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from needreplay.compiled import compiled
+from needreplay.memory.ring import Bytes, take_rows
+from needreplay.rules import priority as rules
+from needreplay.types import FloatArray, IntArray
+
+importance_weight = compiled(rules.importance_weight)
+
+
+@compiled
+def smallest_of(probabilities: FloatArray) -> float:
+    """The smallest probability of a batch."""
+    smallest: float = probabilities[0]
+    for i in range(1, len(probabilities)):
+        smallest = min(smallest, probabilities[i])
+    return smallest
+
+
+@compiled
+def hand_out(
+    rows: Bytes,
+    spans: IntArray,
+    starts: IntArray,
+    out: Bytes,
+    slots: IntArray,
+    probabilities: FloatArray,
+    smallest: float,
+    beta: float,
+    next_id: int,
+    ids: IntArray,
+    weights: FloatArray,
+) -> None:
+    """All that a batch holds besides probabilities; writes ``out``, ``ids`` and ``weights``.
+
+    Weights are relative to that of probability ``smallest`` (0: the smallest of the batch).
+    """
+    take_rows(rows, slots, spans, starts, out)
+    if smallest == 0.0:
+        smallest = smallest_of(probabilities)
+    for i in range(len(slots)):
+        ids[i] = next_id - 1 - (next_id - 1 - slots[i]) % len(rows)
+        weights[i] = importance_weight(probabilities[i], smallest, beta)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """``size`` transitions; ``batch["obs"]`` is a column, one row for each."""
+
+    ids: IntArray
+    """Hand these back to ``update``."""
+    probabilities: FloatArray
+    """With which each was drawn; up to one constant where not ``normalised``."""
+    weights: FloatArray
+    """Importance weights, at most 1 if divided by the batch's maximum: multiply the losses."""
+    columns: dict[str, Any]
+    """Every column by name; of a Dict space, a dict of arrays."""
+    normalised: bool = True
+    """Whether ``probabilities`` sum to 1 over the memory."""
+    factors: FloatArray | None = None
+    """The need of each, where the draw leaves it to the learner to scale its update."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def keys(self) -> Iterator[str]:
+        """The names of the columns."""
+        return iter(self.columns)

@@ -1,0 +1,131 @@
+"""The rank-based draw of prioritised replay: P(j) ∝ (1 / rank_j)^α, rank 1 the largest gain.
+
+Schaul et al. (2016), section 3.3 and appendix B.2.1. They keep a heap that is nearly sorted; here
+the order is exact at all times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.compiled import compiled
+from needreplay.errors import NeedReplayError
+from needreplay.memory import ordered
+from needreplay.memory.draws.base import Drawn
+from needreplay.rules import priority as rules
+from needreplay.types import AnyArray, FloatArray, IntArray
+
+rank_mass = compiled(rules.rank_mass)
+
+
+@compiled
+def cumulative_masses(capacity: int, exponent: float) -> FloatArray:
+    """Σ_{k <= r} k^-α for r = 1, 2, ..., capacity."""
+    masses = np.empty(capacity)
+    total = 0.0
+    for rank in range(1, capacity + 1):
+        total += rank_mass(rank, exponent)
+        masses[rank - 1] = total
+    return masses
+
+
+def segment_starts(cumulative: FloatArray, size: int) -> IntArray:
+    """The places (from 0) at which ``size`` segments of equal mass begin, and the end of the last.
+
+    Where one rank alone has more than a segment's mass, several segments begin at it.
+    """
+    borders = np.arange(size + 1) / size * cumulative[-1]
+    starts: IntArray = np.searchsorted(cumulative, borders, side="right").astype(np.int64)
+    starts[-1] = len(cumulative)
+    last: IntArray = len(cumulative) - (np.arange(size + 1) < size).astype(np.int64)
+    return np.minimum(starts, last)
+
+
+class RankBased:
+    """Drawn by the rank of the gain, so that outliers do not matter.
+
+    Args:
+        rank_exponent: α: 0 is uniform, 1 is Zipf's law.
+        exact: draw rank r with probability r^-α / Σ k^-α. Otherwise as Schaul et al.: the ranks
+            are cut into ``size`` segments of equal mass, and one slot is drawn uniformly from each.
+    """
+
+    name = "rank"
+
+    def __init__(self, rank_exponent: float = 0.7, *, exact: bool = False) -> None:
+        if not 0.0 <= rank_exponent <= 1.0:
+            raise NeedReplayError(
+                f"rank_exponent is {rank_exponent}; it has to be from 0 (uniform) to 1."
+            )
+        self.rank_exponent = float(rank_exponent)
+        self.exact = exact
+        self.allocate(1)
+
+    def allocate(self, capacity: int) -> None:
+        """Make room for ``capacity`` slots, all empty."""
+        self._order = ordered.empty_order(capacity)
+        self._cumulative = cumulative_masses(capacity, self.rank_exponent)
+
+    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        ordered.set_gains(self._order, slots, gain)
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
+        """Draw ``size`` slots with replacement."""
+        if need is not None:
+            raise NeedReplayError("The rank draw takes no need; call sample without it.")
+        cumulative = self._cumulative[: ordered.count(self._order)]
+        uniforms = rng.random(size)
+        if self.exact:
+            places = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
+            places = np.minimum(places, len(cumulative) - 1)
+            probabilities = self._exact_probabilities(places)
+        else:
+            starts = segment_starts(cumulative, size)
+            lengths = np.maximum(1, np.diff(starts))
+            places = starts[:-1] + (uniforms * lengths).astype(np.int64)
+            probabilities = _segment_probabilities(starts, lengths, places)
+        return Drawn(ordered.slots_at(self._order, places), probabilities)
+
+    def _exact_probabilities(self, places: IntArray) -> FloatArray:
+        total = self._cumulative[ordered.count(self._order) - 1]
+        probabilities: FloatArray = (places + 1.0) ** -self.rank_exponent / total
+        return probabilities
+
+    def clear(self, slots: IntArray) -> None:
+        """The oldest occupied slots, ``slots`` (oldest first), are empty from now on."""
+        ordered.remove_all(self._order, slots)
+
+    def follow_smallest(self) -> None:
+        """Nothing to do: the last rank has the smallest probability."""
+
+    def smallest_probability(self, size: int) -> float:
+        """The probability of the last rank."""
+        last = np.array([ordered.count(self._order) - 1])
+        if self.exact:
+            return float(self._exact_probabilities(last)[0])
+        starts = segment_starts(self._cumulative[: last[0] + 1], size)
+        lengths = np.maximum(1, np.diff(starts))
+        everywhere = np.unique(starts[:-1])
+        return float(_segment_probabilities(starts, lengths, everywhere).min())
+
+    def check_valid(self) -> None:
+        """Raise unless the order is that of the gains."""
+        ordered.check_order(self._order)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to hold, live."""
+        return self._order._asdict()
+
+
+@compiled
+def _segment_probabilities(starts: IntArray, lengths: IntArray, places: IntArray) -> FloatArray:
+    """P(place) = Σ over the segments that hold it of 1 / (size · length)."""
+    size = len(lengths)
+    probabilities = np.zeros(len(places))
+    for i in range(len(places)):
+        segment = np.searchsorted(starts[:size], places[i], side="right") - 1
+        while segment >= 0 and starts[segment] + lengths[segment] > places[i]:
+            probabilities[i] += 1.0 / (size * lengths[segment])
+            segment -= 1
+    return probabilities

@@ -1,0 +1,391 @@
+"""The replay memory: a store of transitions and a draw, numpy in and numpy out.
+
+``add`` stores, ``sample`` draws a batch, ``update`` tells what was learned of it. One lock makes
+each of them whole, so that an actor's and a learner's thread can share a memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any, Literal
+
+import numpy as np
+
+from needreplay.errors import NeedReplayError, unknown
+from needreplay.memory.admit import admitted, admitted_gains
+from needreplay.memory.batch import Batch, hand_out
+from needreplay.memory.beta import LinearBeta, checked_beta
+from needreplay.memory.checkpoint import opened, write_checkpoint
+from needreplay.memory.draws.base import Draw
+from needreplay.memory.draws.proportional import Proportional
+from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
+from needreplay.memory.mintree import MinTree
+from needreplay.memory.ring import Ring
+from needreplay.memory.schema import ColumnSpec
+from needreplay.rng import stream
+from needreplay.types import AnyArray
+
+_WHOLE = (int, np.integer)
+_PLAIN = (bool, int, float, str)
+_COUNTERS = ("_batches", "_dropped", "_largest_seen")
+
+FIRST_GAIN = 1.0
+"""The gain of new transitions until a larger one is told."""
+
+
+class Replay:
+    """A memory of the last ``capacity`` transitions.
+
+    Args:
+        capacity: how many transitions are kept.
+        columns: a dtype, a pair (dtype, shape) or a Gymnasium space for each name.
+        draw: how batches are drawn; proportional to gain unless said otherwise.
+        episodes: how steps become transitions (n-step returns, several environments, frame
+            stacks). Without it, ``add`` stores columns as they are given.
+        beta: the exponent of importance weights, or its schedule.
+        weights_by: importance weights are divided by the maximum in the ``batch``, or over all
+            transitions that can be drawn from the ``buffer``.
+        new_gain: what new transitions get: the largest gain ``seen`` so far, or the largest at
+            ``present`` in the memory.
+        seed: every draw follows from it.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        columns: Mapping[str, ColumnSpec],
+        *,
+        draw: Draw | None = None,
+        episodes: Episodes | None = None,
+        beta: float | LinearBeta = 0.4,
+        weights_by: Literal["batch", "buffer"] = "batch",
+        new_gain: Literal["seen", "present"] = "seen",
+        seed: int = 0,
+    ) -> None:
+        if new_gain not in ("seen", "present"):
+            raise unknown("new_gain", new_gain, ("seen", "present"))
+        if weights_by not in ("batch", "buffer"):
+            raise unknown("weights_by", weights_by, ("batch", "buffer"))
+        self._intake: Intake = (
+            PlainIntake(columns) if episodes is None else EpisodeIntake(columns, episodes, capacity)
+        )
+        self._ring = Ring(capacity, self._intake.layout)
+        self._draw: Draw = Proportional() if draw is None else draw
+        self._beta = beta if isinstance(beta, LinearBeta) else checked_beta(beta)
+        self._rng = stream(seed, "replay", "draws")
+        self._lock = RLock()
+        self._batches = 0
+        self._dropped = 0
+        self._largest_seen = FIRST_GAIN
+        self._present = MinTree(self._ring.capacity) if new_gain == "present" else None
+        self._smallest = (
+            self._draw_method("smallest_probability") if weights_by == "buffer" else None
+        )
+        self._place = getattr(self._draw, "place", None)
+        if episodes is not None and episodes.frame_stack:
+            self._draw_method("clear")
+        if weights_by == "buffer":
+            self._draw_method("follow_smallest")()
+        self._draw.allocate(self._ring.capacity)
+        self._new_gains = np.full(1, FIRST_GAIN)
+
+    @classmethod
+    def for_spaces(
+        cls,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        capacity: int,
+        n_envs: int = 1,
+        n_step: int = 1,
+        discount: float = 0.99,
+        frame_stack: int = 0,
+        autoreset: Autoreset = "same_step",
+        extra_columns: Mapping[str, ColumnSpec] | None = None,
+        **options: Any,
+    ) -> Replay:
+        """A memory for an environment with these (single) spaces.
+
+        Args:
+            observation_space: Box, Discrete, MultiDiscrete or Dict; of one environment.
+            action_space: the same.
+            capacity: how many transitions are kept.
+            n_envs: environments that step together, see ``Episodes`` for this and what follows.
+            n_step: steps a return runs over before it bootstraps.
+            discount: γ.
+            frame_stack: frames in a stack of images, each stored once; 0: no stacks.
+            autoreset: whether the step after an episode's end is a reset step.
+            extra_columns: further columns that belong to a step.
+            **options: ``draw``, ``beta``, ``weights_by``, ``new_gain``, ``seed`` of ``Replay``.
+        """
+        columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
+        episodes = Episodes(
+            n_envs=n_envs,
+            n_step=n_step,
+            discount=discount,
+            frame_stack=frame_stack,
+            autoreset=autoreset,
+        )
+        return cls(capacity, columns, episodes=episodes, **options)
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    @property
+    def capacity(self) -> int:
+        """How many transitions are kept."""
+        return self._ring.capacity
+
+    @property
+    def draw(self) -> Draw:
+        """How batches are drawn."""
+        return self._draw
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next transition: how many were ever stored."""
+        return self._ring.next_id
+
+    @property
+    def oldest_id(self) -> int:
+        """The id of the oldest transition that is still kept."""
+        return self._ring.oldest_id
+
+    @property
+    def dropped(self) -> int:
+        """How many updates were for transitions that had been overwritten."""
+        return self._dropped
+
+    @property
+    def batches(self) -> int:
+        """How many batches were drawn."""
+        return self._batches
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that is kept."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def add(self, **values: Any) -> range:
+        """Store one transition, or one step of all environments; answers with the ids stored.
+
+        With episodes: ``obs``, ``action``, ``reward``, ``next_obs``, ``terminated``, ``truncated``
+        and any extra column. The step is stored once its n-step window is closed, so that none,
+        one or several transitions may be stored. Without: the columns, of one transition or with a
+        leading axis of many.
+        """
+        with self._lock:
+            ring = self._ring
+            count = self._intake.write(ring, values)
+            first = ring.next_id
+            ring.advance(count)
+            if count:
+                self._occupy(count)
+            stale = self._intake.stale(ring)
+            if stale:
+                self._forget(stale)
+            return range(first, first + count)
+
+    def _occupy(self, count: int) -> None:
+        """Tell the draw of the ``count`` newest transitions, if they are kept at all."""
+        ring = self._ring
+        first = 0 if count <= ring.capacity else count - ring.capacity
+        slots = self._intake.slots[first:count]
+        gain = self._largest_seen if self._present is None else self._largest_present()
+        if len(self._new_gains) < count or self._new_gains[0] != gain:
+            self._new_gains = np.full(max(count, len(self._new_gains)), gain)
+        gains = self._new_gains[first:count]
+        if self._place is not None:
+            previous = self._intake.previous[first:count]
+            alive = previous >= ring.oldest_id
+            self._place(slots, np.where(alive, previous % ring.capacity, -1))
+        self._draw.set_gain(slots, gains)
+        if self._present is not None:
+            self._present.set(slots, -gains)
+
+    def _largest_present(self) -> float:
+        assert self._present is not None
+        smallest = self._present.smallest
+        return FIRST_GAIN if smallest == np.inf else -smallest
+
+    def _forget(self, count: int) -> None:
+        """The ``count`` oldest transitions can be drawn no more."""
+        ring = self._ring
+        slots = np.arange(ring.oldest_id, ring.oldest_id + count) % ring.capacity
+        self._draw_method("clear")(slots)
+        if self._present is not None:
+            self._present.set(slots, np.full(count, np.inf))
+        ring.oldest_id += count
+
+    def sample(
+        self, size: int, *, need: AnyArray | None = None, beta: float | None = None
+    ) -> Batch:
+        """Draw ``size`` transitions with replacement.
+
+        Args:
+            size: how many.
+            need: the present need, for a draw that takes it.
+            beta: the exponent of importance weights for this batch alone.
+        """
+        with self._lock:
+            ring = self._ring
+            if not isinstance(size, _WHOLE) or size < 1:
+                raise NeedReplayError(f"size is {size!r}; give a whole number from 1 on.")
+            if ring.next_id == ring.oldest_id:
+                raise NeedReplayError("The memory is empty; add transitions before you sample.")
+            if beta is None:
+                scheduled = self._beta
+                beta = scheduled(self._batches) if callable(scheduled) else scheduled
+            else:
+                beta = checked_beta(beta)
+            drawn = self._draw.sample(size, self._rng, need)
+            slots, probabilities, normalised, factors, corrected = drawn
+            plan = ring.plan(size)
+            out = np.empty(plan.length, dtype=np.uint8)
+            ids, weights = np.empty(size, dtype=np.int64), np.empty(size)
+            hand_out(
+                ring.rows,
+                ring.spans,
+                plan.starts,
+                out,
+                slots,
+                probabilities if corrected is None else corrected,
+                0.0 if self._smallest is None else self._smallest(size),
+                beta,
+                ring.next_id,
+                ids,
+                weights,
+            )
+            columns = self._intake.columns(plan.columns(out))
+            self._batches += 1
+            return Batch(ids, probabilities, weights, columns, normalised, factors)
+
+    def update(self, ids: AnyArray, gain: AnyArray) -> None:
+        """The transitions ``ids`` have these raw gains from now on (absolute TD-errors, say).
+
+        An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
+        A gain that is NaN, infinite or negative is refused together with all others.
+        """
+        with self._lock:
+            ring = self._ring
+            gone, largest, slots, gains = admitted_gains(
+                ids, gain, ring.oldest_id, ring.next_id, ring.capacity
+            )
+            self._draw.set_gain(slots, gains)
+            if self._present is not None:
+                self._present.set(slots, -gains)
+            self._dropped += gone
+            if largest > self._largest_seen:
+                self._largest_seen = largest
+
+    def set_features(self, ids: AnyArray, features: AnyArray) -> None:
+        """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
+        self._tell("set_features", ids, features)
+
+    def set_states(self, ids: AnyArray, states: AnyArray) -> None:
+        """The transitions ``ids`` began in these states (integers), for a draw by them."""
+        self._tell("set_state", ids, states)
+
+    def _tell(self, method: str, ids: AnyArray, values: AnyArray) -> None:
+        with self._lock:
+            ring = self._ring
+            tell = self._draw_method(method)
+            values = np.asarray(values)
+            if values.ndim < 1 or len(values) != len(ids):
+                raise NeedReplayError(
+                    f"{len(ids)} ids but values of shape {values.shape}; give one for each id. "
+                    "Nothing was changed."
+                )
+            gone, keep, slots = admitted(ids, ring.oldest_id, ring.next_id, ring.capacity)
+            tell(slots, values[keep])
+            self._dropped += gone
+
+    def _draw_method(self, name: str) -> Any:
+        """The draw's own ``name``; a draw that has none is refused in prose."""
+        method = getattr(self._draw, name, None)
+        if method is None:
+            raise NeedReplayError(f"The {self._draw.name} draw cannot do this: it has no {name}.")
+        return method
+
+    def check_valid(self) -> None:
+        """Raise if what is stored contradicts itself."""
+        with self._lock:
+            ring = self._ring
+            if not 0 <= len(ring) <= ring.capacity:
+                raise NeedReplayError("More transitions are kept than the capacity.")
+            self._draw.check_valid()
+            if self._present is not None:
+                self._present.check_valid()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole memory to one file, all at once: an older file stays until then."""
+        with self._lock:
+            filled = self._filled()
+            facts = {
+                "settings": self._settings(),
+                "counters": {name: getattr(self, name) for name in _COUNTERS},
+                "ids": [self._ring.oldest_id, self._ring.next_id],
+                "random": self._rng.bit_generator.state,
+                "filled": filled,
+            }
+            write_checkpoint(path, facts, _cut(self.arrays(), filled))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read back what ``save`` wrote, from a memory of the same settings.
+
+        The next draws are the very draws that the saved memory would have made. A file that is
+        damaged, or of a memory with other settings, is refused before anything changes.
+        """
+        with self._lock, opened(path) as saved:
+            self._check_settings(saved.facts["settings"], path)
+            saved.read_into(_cut(self.arrays(), saved.facts["filled"]))
+            for name, value in saved.facts["counters"].items():
+                setattr(self, name, value)
+            self._ring.oldest_id, self._ring.next_id = saved.facts["ids"]
+            self._rng.bit_generator.state = saved.facts["random"]
+
+    def _filled(self) -> dict[str, int]:
+        """How many rows of an array are in use, where not all are."""
+        filled = {"ring/rows": min(self._ring.next_id, self._ring.capacity)}
+        return filled | {f"intake/{name}": n for name, n in self._intake.filled().items()}
+
+    def _settings(self) -> dict[str, Any]:
+        """What has to be the same for a file to be read back."""
+        draw = {k: v for k, v in vars(self._draw).items() if k[0] != "_" and isinstance(v, _PLAIN)}
+        settings = {
+            "capacity": self._ring.capacity,
+            "draw": self._draw.name,
+            **{f"draw.{name}": value for name, value in draw.items()},
+            "weights_by": "batch" if self._smallest is None else "buffer",
+            "new_gain": "seen" if self._present is None else "present",
+            **self._intake.settings(),
+        }
+        return {name: settings[name] for name in sorted(settings)}
+
+    def _check_settings(self, saved: dict[str, Any], path: str | os.PathLike[str]) -> None:
+        own = self._settings()
+        for name in sorted(own.keys() | saved.keys()):
+            if own.get(name) != saved.get(name):
+                raise NeedReplayError(
+                    f"{os.fspath(path)} was saved with {name} {saved.get(name)}, but this memory "
+                    f"has {own.get(name)}; make it with the settings of the file. Nothing was "
+                    "loaded."
+                )
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that is kept, live, under a name."""
+        parts: dict[str, dict[str, AnyArray]] = {
+            "ring": {"rows": self._ring.rows},
+            "intake": self._intake.arrays(),
+            "draw": self._draw.arrays(),
+        }
+        if self._present is not None:
+            parts["present"] = {"gain": self._present.array}
+        return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _cut(arrays: Mapping[str, AnyArray], filled: Mapping[str, int]) -> dict[str, AnyArray]:
+    """Of each array, the rows in use."""
+    return {name: array[: filled.get(name, len(array))] for name, array in arrays.items()}

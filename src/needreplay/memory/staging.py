@@ -1,0 +1,123 @@
+"""Where the values of one ``add`` are checked and cast, before anything in the memory changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory.schema import flattened
+from needreplay.types import AnyArray
+
+Target = tuple[str, AnyArray, tuple[int, ...], np.dtype[Any], set[Any], tuple[type, ...]]
+"""Name, the array to fill, its shape and dtype, dtypes known to fit, types of plain numbers."""
+
+_ARRAYS = (np.ndarray, np.generic)
+
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "f": (float, int, bool),
+    "i": (int, bool),
+    "u": (int, bool),
+    "b": (bool,),
+}
+
+
+class Staging:
+    """Named arrays of ``size`` entries each, filled from what a caller gives.
+
+    A value has the shape of its array, or, where ``size`` is 1, may lack the leading axis. It may
+    be cast as long as its kind allows: float64 to float32, but not a float to an integer.
+    """
+
+    def __init__(self, targets: Mapping[str, AnyArray], size: int) -> None:
+        self.size = size
+        self._names = frozenset(targets)
+        self._nested = any("/" in name for name in targets)
+        self._batched = [_target(name, target) for name, target in targets.items()]
+        self._single = [_target(name, target[0, ...]) for name, target in targets.items()]
+        self._first, first = next(iter(targets.items()))
+        self._first_ndim = first.ndim
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Write every value into its array, or raise in prose."""
+        if self._nested:
+            values = flattened(values)
+        if len(values) != len(self._names):
+            self._refuse_names(values)
+        for name, target, shape, dtype, castable, scalars in self._targets(values):
+            if name not in values:
+                self._refuse_names(values)
+            value = values[name]
+            if type(value) in scalars and not shape:
+                _put_number(name, value, target)
+                continue
+            if not isinstance(value, _ARRAYS):
+                value = _as_array(name, value, target)
+            if value.shape != shape:
+                self._refuse_shape(name, value.shape, shape)
+            if value.dtype is not dtype and value.dtype not in castable:
+                _check_cast(name, value.dtype, dtype)
+                castable.add(value.dtype)
+            target[...] = value
+
+    def _targets(self, values: Mapping[str, Any]) -> list[Target]:
+        """With the leading axis, or without it if the first value has none."""
+        if self.size > 1:
+            return self._batched
+        value: Any = values.get(self._first)
+        ndim = value.ndim if isinstance(value, np.ndarray) else np.ndim(value)
+        return self._single if ndim < self._first_ndim else self._batched
+
+    def _refuse_shape(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        raise NeedReplayError(
+            f"{name} has shape {given}, but {wanted} is taken at a time"
+            + (", with or without a leading axis of 1" if self.size == 1 else "")
+            + "; nothing was stored."
+        )
+
+    def _refuse_names(self, values: Mapping[str, Any]) -> None:
+        missing = sorted(self._names - values.keys())
+        unknown = sorted(values.keys() - self._names)
+        parts = [f"{', '.join(missing)} missing"] if missing else []
+        parts += [f"{', '.join(unknown)} unknown"] if unknown else []
+        raise NeedReplayError(
+            f"add takes {', '.join(sorted(self._names))}: {' and '.join(parts)}. "
+            "Nothing was stored."
+        )
+
+
+def _target(name: str, target: AnyArray) -> Target:
+    return name, target, target.shape, target.dtype, set(), _SCALARS.get(target.dtype.kind, ())
+
+
+def _put_number(name: str, value: Any, target: AnyArray) -> None:
+    try:
+        target[...] = value
+    except OverflowError as error:
+        raise NeedReplayError(
+            f"{name} is {value}, but its column is {target.dtype}, which cannot hold it; "
+            "nothing was stored."
+        ) from error
+
+
+def _as_array(name: str, value: Any, target: AnyArray) -> AnyArray:
+    """An array of what is not one; whole numbers fit any integer column that can hold them."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise NeedReplayError(f"{name} cannot be read as an array: {error}") from error
+    if array.dtype.kind in "iu" and target.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(target.dtype)
+        if array.min() >= limits.min and array.max() <= limits.max:
+            return array.astype(target.dtype)
+    return array
+
+
+def _check_cast(name: str, given: np.dtype[Any], kept: np.dtype[Any]) -> None:
+    if not np.can_cast(given, kept, casting="same_kind"):
+        raise NeedReplayError(
+            f"{name} is {given}, but its column is {kept}, which cannot hold it; nothing was "
+            "stored. Cast it, or declare the column with another dtype."
+        )

@@ -1,0 +1,1 @@
+"""What was measured, told: statistics, claims, figures and the page."""

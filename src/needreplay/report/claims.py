@@ -1,0 +1,64 @@
+"""Claims: what the paper says, what was measured, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias, get_args
+
+from needreplay.errors import NeedReplayError, unknown
+from needreplay.report.statistics import Interval
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+Direction: TypeAlias = Literal["above", "below"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement held against one measurement.
+
+    Args:
+        statement: what is claimed, in a sentence.
+        source: where: "paper, fig. 2", "Sutton & Barto, fig. 8.2".
+        measured: what was found, with its interval.
+        verdict: whether the claim holds.
+        preset: the settings under which it was measured.
+        detail: how the measurement was made, or what else to know.
+    """
+
+    statement: str
+    source: str
+    measured: str
+    verdict: Verdict
+    preset: str
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str):
+                raise NeedReplayError(f"A claim's {field.name} must be text, not {value!r}.")
+        if self.verdict not in get_args(Verdict):
+            raise unknown("verdict", self.verdict, get_args(Verdict))
+
+
+def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Verdict:
+    """Whether the quantity lies above (or below) ``threshold``; undecided where both could be."""
+    if direction not in get_args(Direction):
+        raise unknown("direction", direction, get_args(Direction))
+    if interval.low > threshold:
+        return "holds" if direction == "above" else "does not hold"
+    if interval.high < threshold:
+        return "holds" if direction == "below" else "does not hold"
+    return "undecided"
+
+
+def claim_from(record: object) -> Claim:
+    """The claim that a JSON record holds; a damaged one is refused."""
+    names = [field.name for field in fields(Claim)]
+    if not isinstance(record, Mapping) or not set(record) <= set(names):
+        raise NeedReplayError(f"A claim is a record of {', '.join(names)}.")
+    missing = sorted(set(names) - set(record) - {"detail"})
+    if missing:
+        raise NeedReplayError(f"A claim lacks its {', '.join(missing)}.")
+    return Claim(**record)

@@ -1,0 +1,216 @@
+"""Intervals for what was measured: seeded percentile bootstrap over trials, and Wilson's.
+
+A row of samples is one trial. Where there is only one trial nothing is known about the spread, and
+the interval is infinite rather than falsely narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from needreplay.errors import NeedReplayError
+from needreplay.types import FloatArray
+
+RESAMPLES = 2000
+_ELEMENTS_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the ends of its interval at ``level``."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float = 0.95
+
+    def text(self, digits: int = 3, unit: str = "") -> str:
+        """Say it: "512 steps (95% interval 498 to 530)".
+
+        All three numbers get the decimals that show ``digits`` digits of the largest.
+        """
+        known = bool(np.isfinite([self.low, self.high]).all())
+        numbers = (self.estimate, self.low, self.high) if known else (self.estimate,)
+        estimate, *ends = _written(numbers, digits)
+        said = f"{estimate} {unit}".rstrip()
+        if not known:
+            return f"{said} (no interval: too few trials)"
+        return f"{said} ({self.level * 100:g}% interval {ends[0]} to {ends[1]})"
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """An interval for each column: a learning curve and its band."""
+
+    estimate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float = 0.95
+
+    def __getitem__(self, column: int) -> Interval:
+        estimate, low, high = self.estimate[column], self.low[column], self.high[column]
+        return Interval(float(estimate), float(low), float(high), self.level)
+
+    def __len__(self) -> int:
+        return len(self.estimate)
+
+
+def mean_interval(
+    samples: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """The mean over trials with its percentile bootstrap interval."""
+    values = _trials("samples", samples, ndim=1)
+    return mean_band(values[:, np.newaxis], rng, level=level, resamples=resamples)[0]
+
+
+def mean_band(
+    samples: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Band:
+    """The mean of each column over trials (rows); whole trials are drawn, columns stay together."""
+    values = _trials("samples", samples, ndim=2)
+    _check(level, resamples)
+    estimate = values.mean(axis=0)
+    if len(values) == 1:
+        infinite = np.full_like(estimate, np.inf)
+        return Band(estimate, -infinite, infinite, level)
+    low, high = _percentiles(_resampled_means(values, rng, resamples), level)
+    return Band(estimate, low, high, level)
+
+
+def difference_interval(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """mean(a) - mean(b); ``paired`` where trial i of a and of b share their randomness."""
+    return _two_samples(np.subtract, a, b, rng, paired, level, resamples)
+
+
+def ratio_interval(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """mean(a) / mean(b) for positive b; ``paired`` as in ``difference_interval``."""
+    if (_trials("b", b, ndim=1) <= 0).any():
+        raise NeedReplayError("b must be positive everywhere: a ratio to it is asked for.")
+    return _two_samples(np.divide, a, b, rng, paired, level, resamples)
+
+
+def proportion_interval(successes: int, trials: int, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval for a proportion: sound also near 0 and 1.
+
+    (p + z²/2n ± z sqrt(p (1 - p) / n + z²/4n²)) / (1 + z²/n)
+    """
+    if trials < 1 or not 0 <= successes <= trials:
+        raise NeedReplayError(
+            f"successes must lie between 0 and trials, and trials be at least 1: "
+            f"got {successes} of {trials}."
+        )
+    _check(level, resamples=1)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    p = successes / trials
+    middle = p + z**2 / (2 * trials)
+    spread = z * (p * (1 - p) / trials + z**2 / (4 * trials**2)) ** 0.5
+    scale = 1 + z**2 / trials
+    low = 0.0 if successes == 0 else (middle - spread) / scale
+    high = 1.0 if successes == trials else (middle + spread) / scale
+    return Interval(p, low, high, level)
+
+
+def _two_samples(
+    combine: Callable[[FloatArray, FloatArray], FloatArray],
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    rng: np.random.Generator,
+    paired: bool,
+    level: float,
+    resamples: int,
+) -> Interval:
+    first, second = _trials("a", a, ndim=1), _trials("b", b, ndim=1)
+    _check(level, resamples)
+    estimate = float(combine(first.mean(), second.mean()))
+    if paired and len(first) != len(second):
+        raise NeedReplayError(
+            f"a and b are paired, so they must be equally long: {len(first)} and {len(second)}."
+        )
+    if min(len(first), len(second)) == 1:
+        return Interval(estimate, -np.inf, np.inf, level)
+    if paired:
+        means = _resampled_means(np.stack([first, second], axis=1), rng, resamples)
+        drawn = combine(means[:, 0], means[:, 1])
+    else:
+        means_a = _resampled_means(first[:, np.newaxis], rng, resamples)
+        means_b = _resampled_means(second[:, np.newaxis], rng, resamples)
+        drawn = combine(means_a[:, 0], means_b[:, 0])
+    low, high = _percentiles(drawn, level)
+    return Interval(estimate, float(low), float(high), level)
+
+
+def _resampled_means(values: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:
+    """Means over rows drawn with replacement, one row of means per resample."""
+    counts = _resampled_counts(len(values), rng, resamples)
+    return np.concatenate([count @ values for count in counts]) / len(values)
+
+
+def _resampled_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterator[FloatArray]:
+    """How often each of n trials is drawn, resample by resample, in pieces that fit in memory."""
+    piece = max(1, _ELEMENTS_AT_ONCE // n)
+    for begin in range(0, resamples, piece):
+        size = min(piece, resamples - begin)
+        drawn = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, np.newaxis]
+        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+
+
+def _percentiles(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def _trials(name: str, samples: npt.ArrayLike, ndim: int) -> FloatArray:
+    values = np.asarray(samples, dtype=np.float64)
+    if values.ndim != ndim:
+        shape = "one number per trial" if ndim == 1 else "one row per trial"
+        raise NeedReplayError(f"{name} must hold {shape}, not an array of shape {values.shape}.")
+    if values.size == 0:
+        raise NeedReplayError(f"{name} is empty: an interval needs at least one trial.")
+    if not np.isfinite(values).all():
+        raise NeedReplayError(f"{name} has entries that are not finite numbers (NaN or infinite).")
+    return values
+
+
+def _check(level: float, resamples: int) -> None:
+    if not 0 < level < 1:
+        raise NeedReplayError(f"level must lie between 0 and 1, not {level}.")
+    if resamples < 1:
+        raise NeedReplayError(f"resamples must be at least 1, not {resamples}.")
+
+
+def _written(numbers: Sequence[float], digits: int) -> list[str]:
+    largest = max(map(abs, numbers))
+    magnitude = floor(log10(largest)) if largest > 0 else 0
+    if not -5 <= magnitude < 9:
+        return [f"{number:.{digits - 1}e}" for number in numbers]
+    return [f"{number:,.{max(0, digits - 1 - magnitude)}f}" for number in numbers]

@@ -1,0 +1,86 @@
+"""A progress bar with time to finish, on standard error; silent where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+
+class Bar:
+    """One task's bar: ``advance`` moves it on."""
+
+    def __init__(self, on_advance: Callable[[float], None] | None = None) -> None:
+        self._on_advance = on_advance
+
+    def advance(self, amount: float = 1) -> None:
+        """Say that ``amount`` more of the task's total is done."""
+        if self._on_advance is not None:
+            self._on_advance(amount)
+
+
+class Progress:
+    """Hands out bars: ``with progress.task("fig2", total=100) as bar: bar.advance(3)``.
+
+    Args:
+        visible: whether to draw; ``None`` draws only where standard error is a terminal.
+    """
+
+    def __init__(self, *, visible: bool | None = None) -> None:
+        self._visible = visible
+        self._drawn: RichProgress | None = None
+
+    @contextmanager
+    def task(self, label: str, total: float) -> Iterator[Bar]:
+        """A bar that lives as long as the ``with`` block; tasks may be nested."""
+        visible = sys.stderr.isatty() if self._visible is None else self._visible
+        if not visible:
+            yield Bar()
+            return
+        outermost = self._drawn is None
+        drawn = self._drawn = self._drawn or _rich_progress()
+        if outermost:
+            drawn.start()
+        task = drawn.add_task(label, total=total)
+        try:
+            yield Bar(lambda amount: drawn.advance(task, amount))
+        finally:
+            if outermost:
+                drawn.stop()
+                self._drawn = None
+
+
+def _rich_progress() -> RichProgress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TaskProgressColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class LabelColumn(ProgressColumn):
+        """The label as it is: brackets in it are not markup."""
+
+        def render(self, task: Task) -> Text:
+            return Text(task.description)
+
+    return Progress(
+        LabelColumn(),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        "to finish",
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        # Standard output belongs to the user's data; only the bar goes to standard error.
+        redirect_stdout=False,
+    )

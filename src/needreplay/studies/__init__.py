@@ -1,0 +1,45 @@
+"""The studies, by name. A study's module is imported when the study is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from needreplay.errors import unknown
+
+if TYPE_CHECKING:
+    from needreplay.studies.base import Study
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A study in the list: enough for the help text, without importing it.
+
+    Args:
+        name: the study's name.
+        module: where it is; the module has a ``STUDY``.
+        shows: what its figure shows, in a few words.
+    """
+
+    name: str
+    module: str
+    shows: str
+
+
+STUDIES: tuple[Listing, ...] = ()
+"""Every study, in the order in which they run and stand on the page."""
+
+
+def study_names() -> tuple[str, ...]:
+    """The names of all studies, in order."""
+    return tuple(listing.name for listing in STUDIES)
+
+
+def load_study(name: str) -> Study:
+    """Import the study called ``name``."""
+    for listing in STUDIES:
+        if listing.name == name:
+            study: Study = import_module(listing.module).STUDY
+            return study
+    raise unknown("figure", name, study_names())

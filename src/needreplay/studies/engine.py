@@ -1,0 +1,139 @@
+"""Run studies and write what they found: one folder per figure, one page for all of them."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from needreplay.errors import NeedReplayError, unknown
+from needreplay.records import prepare_folder
+from needreplay.report.page import write_page
+from needreplay.runs.progress import Progress
+from needreplay.studies import load_study, study_names
+from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.folders import refuse_foreign_folder, write_study
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, with a message that says what is done and how to go on."""
+
+
+def reproduce(
+    names: Sequence[str],
+    request: Request,
+    out: str | Path,
+    argv: Sequence[str],
+    *,
+    progress: Progress | None = None,
+) -> Path:
+    """Run the studies called ``names`` (none: all), write them into ``out``, say where the page is.
+
+    Whatever can be refused is refused before anything runs. Each figure's folder is finished
+    before the next study starts, so that Ctrl-C loses only the study it falls into.
+
+    Args:
+        names: which studies.
+        request: how to run them; ``request.presets`` empty means all that a study has.
+        out: the folder for the results; other figures in it stay, and stay on the page.
+        argv: the command line, for the record.
+        progress: where bars are drawn; by default a terminal's standard error.
+    """
+    planned = plan(names, request)
+    out = prepare_folder(out)
+    for study, _ in planned:
+        refuse_foreign_folder(out / study.name)
+    progress = progress or Progress()
+    done: list[str] = []
+    try:
+        for study, asked in planned:
+            began = time.perf_counter()
+            outcome = _answer(study, asked, progress)
+            seconds = time.perf_counter() - began
+            record = {
+                "command": command_of([study.name], asked, out),
+                "command_line": shlex.join(argv),
+                "seconds": round(seconds, 3),
+            }
+            write_study(out / study.name, study, asked, outcome, record)
+            page = write_page(out, order=study_names())
+            done.append(study.name)
+            print(
+                f"{study.name}: {_summary(outcome)}, {seconds:.1f} s -> {out / study.name}",
+                flush=True,
+            )
+    except KeyboardInterrupt:
+        rest = [study.name for study, _ in planned if study.name not in done]
+        finished = f"done and kept in {out}: {', '.join(done)}" if done else "no figure is done"
+        raise Stopped(
+            f"stopped; {finished}. Run the rest with:\n  {command_of(rest, request, out)}"
+        ) from None
+    print(f"The page with all figures: {page}")
+    return page
+
+
+def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
+    """Which studies run with which presets; refuses what does not exist or makes no sense.
+
+    A study that was named must have every preset that was asked for. Where none was named, those
+    that have one of the presets run.
+    """
+    for field, value, least in (
+        ("trials", request.trials, 1),
+        ("workers", request.workers, 1),
+        ("seed", request.seed, 0),
+    ):
+        if value is not None and value < least:
+            raise NeedReplayError(f"--{field} must be at least {least}, not {value}.")
+    if not study_names():
+        raise NeedReplayError("There are no figures to reproduce yet.")
+    for name in names:
+        if name not in study_names():
+            raise unknown("figure", name, study_names())
+    studies = [load_study(name) for name in dict.fromkeys(names or study_names())]
+    known = dict.fromkeys(preset for study in studies for preset in study.presets)
+    for preset in request.presets:
+        if preset in study_names():
+            raise NeedReplayError(
+                f"{preset!r} is a figure, not a preset; name figures before the options."
+            )
+        if preset not in known:
+            raise unknown("preset", preset, known)
+    planned = []
+    for study in studies:
+        asked = request.presets or study.presets
+        presets = tuple(dict.fromkeys(name for name in asked if name in study.presets))
+        lacking = [name for name in asked if name not in study.presets]
+        if names and lacking:
+            raise NeedReplayError(
+                f"{study.name} has no preset {lacking[0]!r}; "
+                f"choose from: {', '.join(study.presets)}."
+            )
+        if presets:
+            planned.append((study, replace(request, presets=presets)))
+    return planned
+
+
+def command_of(names: Sequence[str], request: Request, out: Path) -> str:
+    """The command that makes these figures (the number of workers changes nothing)."""
+    words = ["needreplay", "reproduce", *names]
+    if request.presets:
+        words += ["--preset", *request.presets]
+    if request.trials is not None:
+        words += ["--trials", str(request.trials)]
+    words += ["--seed", str(request.seed), "--size", request.size, "--out", str(out)]
+    return shlex.join(words)
+
+
+def _answer(study: Study, request: Request, progress: Progress) -> Outcome:
+    try:
+        return study.run(request, progress)
+    except NeedReplayError as error:
+        raise NeedReplayError(f"{study.name}: {error}") from error
+
+
+def _summary(outcome: Outcome) -> str:
+    holding = sum(claim.verdict == "holds" for claim in outcome.claims)
+    return f"{holding} of {len(outcome.claims)} claims hold"

@@ -1,0 +1,139 @@
+"""A figure's folder: everything a study found, put in place as a whole."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from needreplay._version import __version__
+from needreplay.errors import NeedReplayError
+from needreplay.records import prepare_folder, read_json, write_json, write_table
+from needreplay.report.figures import save_figure
+from needreplay.studies.base import Outcome, Request, Study
+
+_STEM = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PACKAGES = ("numpy", "numba", "scipy", "gymnasium", "matplotlib")
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """Refuse a folder that would be replaced although needreplay did not write it."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / "meta.json").is_file():
+        raise NeedReplayError(
+            f"{str(folder)!r} is there already and was not written by needreplay (it has no "
+            "meta.json); move it away or choose another --out."
+        )
+
+
+def write_study(
+    folder: Path, study: Study, request: Request, outcome: Outcome, record: Mapping[str, Any]
+) -> None:
+    """Write everything beside ``folder``, data first, then put it in the place of ``folder``.
+
+    Files that somebody else laid into the old folder move to the new one.
+    """
+    _check(study, outcome)
+    token = secrets.token_hex(4)
+    new = prepare_folder(folder.parent / f".{folder.name}.new-{token}")
+    try:
+        for stem, table in outcome.tables.items():
+            write_table(new / f"{stem}.csv", table)
+        for stem, figure in outcome.figures.items():
+            save_figure(figure, new, stem)
+        write_json(new / "claims.json", outcome.claims)
+        written = sorted(path.name for path in new.iterdir())
+        files = [*written, "meta.json"]
+        write_json(new / "meta.json", {**_meta(study, request, outcome), **record, "files": files})
+        _swap(new, folder, folder.parent / f".{folder.name}.old-{token}")
+    except OSError as error:
+        raise NeedReplayError(f"{str(folder)!r} cannot be written: {error}.") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _swap(new: Path, folder: Path, old: Path) -> None:
+    if not folder.exists():
+        new.rename(folder)
+        return
+    refuse_foreign_folder(folder)
+    ours = _files_of(folder)
+    folder.rename(old)
+    try:
+        new.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    for path in old.iterdir():
+        if path.name not in ours and not (folder / path.name).exists():
+            path.rename(folder / path.name)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _files_of(folder: Path) -> set[str]:
+    """What needreplay wrote there; a damaged record means: nothing is known to be ours."""
+    try:
+        files = read_json(folder / "meta.json")["files"]
+        return {str(name) for name in files} | {"meta.json"}
+    except (NeedReplayError, KeyError, TypeError):
+        return {"meta.json"}
+
+
+def _check(study: Study, outcome: Outcome) -> None:
+    for kind, stem, found in (
+        ("table", "data", outcome.tables),
+        ("figure", "figure", outcome.figures),
+    ):
+        if stem not in found:
+            raise NeedReplayError(f"{study.name} returned no {kind} called {stem!r}.")
+        for name in found:
+            if not _STEM.fullmatch(name):
+                raise NeedReplayError(f"{study.name}: {name!r} cannot be a {kind}'s file name.")
+    strays = sorted(set(outcome.captions) - set(outcome.figures))
+    if strays:
+        raise NeedReplayError(f"{study.name} has a caption without a figure: {strays[0]!r}.")
+
+
+def _meta(study: Study, request: Request, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "title": study.title,
+        "question": study.question,
+        "documentation": study.documentation,
+        "presets": request.presets,
+        "trials": request.trials,
+        "seed": request.seed,
+        "size": request.size,
+        "workers": request.workers,
+        "config": outcome.config,
+        "captions": outcome.captions,
+        "notes": outcome.notes,
+        "versions": {
+            "needreplay": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _PACKAGES},
+        },
+        "machine": {
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+        },
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _processor() -> str:
+    try:
+        described = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        described = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
+    return model.group(1) if model else platform.processor() or platform.machine()

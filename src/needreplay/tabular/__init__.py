@@ -1,0 +1,1 @@
+"""Tabular agents: Q-learning, Dyna-Q, prioritized sweeping, and prioritized sweeping with need."""

@@ -1,0 +1,45 @@
+"""Choosing an action: epsilon-greedy with ties broken at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.compiled import compiled_in_place
+from needreplay.tabular.layout import N_ACTIONS, Knowledge
+
+
+@compiled_in_place
+def epsilon_greedy(agent: Knowledge, state: int, epsilon: float, u: float) -> int:
+    """A random action with probability ε, else one of the best, drawn among equals.
+
+    ``u`` is a uniform number; it decides both, since what is left of it after the first decision is
+    uniform again.
+    """
+    pairs, n_actions = agent.pairs, agent.counts[N_ACTIONS]
+    if u < epsilon:
+        return int(u / epsilon * n_actions)
+    value = agent.states[state]["value"]
+    first = state * n_actions
+    ties = 0
+    for pair in range(first, first + n_actions):
+        ties += pairs[pair]["q"] == value
+    wanted = int((u - epsilon) / (1.0 - epsilon) * ties)
+    chosen = 0
+    for pair in range(first, first + n_actions):
+        if pairs[pair]["q"] == value:
+            if wanted == 0:
+                chosen = pair - first
+                break
+            wanted -= 1
+    return chosen
+
+
+@compiled_in_place
+def largest_q(agent: Knowledge, state: int) -> float:
+    """max_a Q(s, a)."""
+    pairs, n_actions = agent.pairs, agent.counts[N_ACTIONS]
+    best = -np.inf
+    for pair in range(state * n_actions, (state + 1) * n_actions):
+        q = pairs[pair]["q"]
+        best = q if q > best else best
+    return best

@@ -1,0 +1,31 @@
+"""Worlds: each is a Gymnasium environment and a table that compiled kernels walk.
+
+Importing this package registers them with Gymnasium.
+"""
+
+from needreplay.worlds.cliffwalk import BlindCliffwalkEnv, cliffwalk_table
+from needreplay.worlds.discrete import ZeroBased, as_discrete, require_discrete
+from needreplay.worlds.layout import Layout, parse_layout, read_layout, to_layout
+from needreplay.worlds.maze import DYNA_MAZE, maze_table, shortest_path_length
+from needreplay.worlds.registration import register_worlds
+from needreplay.worlds.table_env import MazeEnv, TableEnv
+
+__all__ = [
+    "DYNA_MAZE",
+    "BlindCliffwalkEnv",
+    "Layout",
+    "MazeEnv",
+    "TableEnv",
+    "ZeroBased",
+    "as_discrete",
+    "cliffwalk_table",
+    "maze_table",
+    "parse_layout",
+    "read_layout",
+    "register_worlds",
+    "require_discrete",
+    "shortest_path_length",
+    "to_layout",
+]
+
+register_worlds()

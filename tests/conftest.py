@@ -1,0 +1,26 @@
+"""The fake studies, for tests of everything that runs studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(__file__).parent / "fakes"
+
+
+@pytest.fixture
+def fakes_folder() -> Path:
+    """Where the fake studies and a command line with them are."""
+    return FAKES
+
+
+@pytest.fixture
+def fake_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the studies of this process by the fake ones."""
+    import needreplay.studies
+
+    monkeypatch.syspath_prepend(str(FAKES))
+    from fake_cli import FAKES as LISTINGS
+
+    monkeypatch.setattr(needreplay.studies, "STUDIES", LISTINGS)

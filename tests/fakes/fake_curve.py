@@ -1,0 +1,104 @@
+"""A small study for tests: exponentials for learning curves, two presets, two pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.records import Table
+from needreplay.report.claims import Claim, verdict_of
+from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
+from needreplay.report.statistics import difference_interval, mean_band
+from needreplay.rng import stream
+from needreplay.runs.many import run_many
+from needreplay.runs.progress import Progress
+from needreplay.studies.base import Outcome, Request, Study
+
+EPISODES = 20
+
+
+def one_trial(job: tuple[int, str, str, int]) -> list[float]:
+    seed, preset, agent, trial = job
+    rng = stream(seed, preset, agent, trial)
+    speed = 0.5 if agent == "ps-sr" else 0.3
+    steps = 14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)
+    return [float(step) for step in steps]
+
+
+def run(request: Request, progress: Progress) -> Outcome:
+    trials = request.trials or 8
+    agents = ("ps", "ps-sr")
+    jobs = [
+        (request.seed, preset, agent, trial)
+        for preset in request.presets
+        for agent in agents
+        for trial in range(trials)
+    ]
+    with progress.task("curve", total=len(jobs)) as bar:
+        results = run_many(one_trial, jobs, workers=request.workers, progress=bar)
+    steps = np.array(results).reshape(len(request.presets), len(agents), trials, EPISODES)
+    figure, axes = new_figure(1, len(request.presets), sharey=True)
+    claims = []
+    colours = colours_of(agents)
+    for i, preset in enumerate(request.presets):
+        rng = stream(request.seed, "bootstrap", preset)
+        with house_style():
+            for j, agent in enumerate(agents):
+                band = mean_band(steps[i, j], rng)
+                draw_band(
+                    axes[0, i],
+                    np.arange(EPISODES),
+                    band,
+                    colour=colours[agent],
+                    label=label_of(agent),
+                )
+            axes[0, i].set(title=preset, xlabel="episode", ylabel="steps")
+            axes[0, i].legend()
+        less = difference_interval(
+            steps[i, 1].sum(axis=-1), steps[i, 0].sum(axis=-1), rng, paired=False
+        )
+        claims.append(
+            Claim(
+                statement="PS-SR needs fewer steps than PS in 20 episodes.",
+                source="paper, fig. 2",
+                measured=less.text(unit="steps"),
+                verdict=verdict_of(less, 0.0, "below"),
+                preset=preset,
+                detail="Difference of means, percentile bootstrap over trials.",
+            )
+        )
+    second, panels = new_figure(height=2.4)
+    with house_style():
+        panels[0, 0].hist(steps[0, 0].ravel())
+    index = np.indices(steps.shape).reshape(4, -1)
+    return Outcome(
+        tables={
+            "data": Table(
+                {
+                    "preset": np.array(request.presets)[index[0]],
+                    "agent": np.array(agents)[index[1]],
+                    "trial": index[2],
+                    "episode": index[3],
+                    "steps": steps.ravel(),
+                }
+            ),
+            "summary": Table({"preset": request.presets, "trials": [trials] * len(steps)}),
+        },
+        figures={"figure": figure, "histogram": second},
+        captions={
+            "figure": "Mean steps per episode; bands are 95% bootstrap intervals over trials.",
+            "histogram": "All steps of PS.",
+        },
+        claims=claims,
+        config={"trials": trials, "agents": agents, "episodes": EPISODES},
+        notes=["This is a fake study: its curves are exponentials & <b>nothing</b> was learned."],
+    )
+
+
+STUDY = Study(
+    name="curve",
+    title="PS & PS-SR",
+    question="The paper says that need <speeds up> prioritized sweeping. Does it?",
+    presets=("printed", "released"),
+    run=run,
+    documentation="docs/curve.md",
+)

@@ -1,0 +1,222 @@
+"""Running studies: what is written, refused and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from needreplay import records
+from needreplay.errors import NeedReplayError
+from needreplay.report import figures
+from needreplay.runs.many import stop_workers
+from needreplay.studies import engine, folders, load_study, study_names
+from needreplay.studies.base import Outcome, Request
+from needreplay.studies.engine import Stopped, plan, reproduce
+
+REQUEST = Request(presets=(), trials=4, seed=3, workers=1, size="quick")
+ARGV = ["needreplay", "reproduce", "curve"]
+
+pytestmark = pytest.mark.usefixtures("fake_studies")
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_stays() -> Iterator[None]:
+    yield
+    stop_workers()
+
+
+def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = reproduce(["curve"], REQUEST, tmp_path / "out", ARGV)
+    folder = tmp_path / "out" / "curve"
+    written = {path.name for path in folder.iterdir()}
+    assert written == {
+        "claims.json",
+        "data.csv",
+        "figure.png",
+        "figure.svg",
+        "histogram.png",
+        "histogram.svg",
+        "meta.json",
+        "summary.csv",
+    }
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"curve", "report.html"}
+    data = records.read_table(folder / "data.csv")
+    assert len(data) == 2 * 2 * 4 * 20
+    meta = records.read_json(folder / "meta.json")
+    assert meta["seed"] == 3
+    assert meta["config"]["trials"] == 4
+    assert meta["presets"] == ["printed", "released"]
+    assert meta["command_line"] == "needreplay reproduce curve"
+    assert meta["command"] == (
+        "needreplay reproduce curve --preset printed released --trials 4 --seed 3 --size quick "
+        f"--out {tmp_path / 'out'}"
+    )
+    assert set(meta["versions"]) >= {"needreplay", "python", "numpy", "numba"}
+    assert set(meta["files"]) == written
+    assert {"seconds", "date", "machine"} <= set(meta)
+    assert str(page) in capsys.readouterr().out
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
+    for name, request in (
+        ("one", REQUEST),
+        ("two", replace(REQUEST, workers=2)),
+        ("other", replace(REQUEST, seed=4)),
+    ):
+        reproduce(["curve"], request, tmp_path / name, ARGV)
+    for file in ("data.csv", "figure.svg", "figure.png", "claims.json"):
+        one, two, other = (
+            (tmp_path / name / "curve" / file).read_bytes() for name in ("one", "two", "other")
+        )
+        assert one == two
+        assert one != other
+
+
+def test_commands_into_one_folder_add_up(tmp_path: Path) -> None:
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    (tmp_path / "curve").rename(tmp_path / "older")
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert 'id="figure-older"' in text
+    assert 'id="figure-curve"' in text
+
+
+def test_a_second_run_replaces_the_first_and_keeps_the_users_files(tmp_path: Path) -> None:
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    folder = tmp_path / "curve"
+    (folder / "my notes.txt").write_text("mine")
+    meta = records.read_json(folder / "meta.json")
+    (folder / "stale.csv").write_text("a\n1\n")
+    records.write_json(folder / "meta.json", {**meta, "files": [*meta["files"], "stale.csv"]})
+    reproduce(["curve"], replace(REQUEST, trials=2), tmp_path, ARGV)
+    assert (folder / "my notes.txt").read_text() == "mine"
+    assert not (folder / "stale.csv").exists()
+    assert records.read_json(folder / "meta.json")["trials"] == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"curve", "report.html"}
+
+
+def test_a_folder_that_is_not_ours_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_answer", lambda *_: pytest.fail("it must not even run"))
+    (tmp_path / "curve").mkdir()
+    (tmp_path / "curve" / "thesis.tex").write_text("years of work")
+    with pytest.raises(NeedReplayError, match="was not written by needreplay"):
+        reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    assert (tmp_path / "curve" / "thesis.tex").exists()
+
+
+def test_a_full_disk_leaves_the_older_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    before = (tmp_path / "curve" / "data.csv").read_bytes()
+
+    def full(*_: Any) -> None:
+        raise NeedReplayError("'figure.svg' cannot be written: the disk is full.")
+
+    monkeypatch.setattr(folders, "save_figure", full)
+    with pytest.raises(NeedReplayError, match="the disk is full"):
+        reproduce(["curve"], replace(REQUEST, seed=9), tmp_path, ARGV)
+    assert (tmp_path / "curve" / "data.csv").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"curve", "report.html"}
+
+
+def test_a_stop_says_what_is_done_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = engine._answer
+
+    def interrupted(study: Any, *rest: Any) -> Outcome:
+        if study.name == "hanging":
+            raise KeyboardInterrupt
+        return answer(study, *rest)
+
+    monkeypatch.setattr(engine, "_answer", interrupted)
+    with pytest.raises(Stopped) as stop:
+        reproduce([], replace(REQUEST, trials=None), tmp_path, ARGV)
+    assert str(stop.value) == (
+        f"stopped; done and kept in {tmp_path}: curve. Run the rest with:\n"
+        f"  needreplay reproduce hanging refusing --seed 3 --size quick --out {tmp_path}"
+    )
+    assert 'id="figure-curve"' in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_refusal_of_a_study_names_it(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match=r"^refusing: The maze has no goal\.$"):
+        reproduce(["refusing"], REQUEST, tmp_path, ARGV)
+
+
+def test_presets_of_named_and_of_all_studies() -> None:
+    def planned(names: list[str], *presets: str) -> list[tuple[str, tuple[str, ...]]]:
+        found = plan(names, replace(REQUEST, presets=presets))
+        return [(study.name, request.presets) for study, request in found]
+
+    assert planned(["curve", "curve"]) == [("curve", ("printed", "released"))]
+    assert planned(["curve"], "released") == [("curve", ("released",))]
+    assert planned([], "printed") == [("curve", ("printed",)), ("hanging", ("printed",))]
+    assert planned([], "corrected", "corrected") == [("refusing", ("corrected",))]
+    with pytest.raises(NeedReplayError, match=r"curve has no preset 'corrected'; .*: printed, rel"):
+        planned(["curve", "refusing"], "corrected")
+
+
+@pytest.mark.parametrize(
+    ("names", "change", "said"),
+    [
+        (["fig9"], {}, "There is no figure 'fig9'; choose from: curve, hanging, refusing."),
+        (["curve"], {"presets": ("x",)}, "There is no preset 'x'; choose from: printed, released."),
+        ([], {"presets": ("curve",)}, "'curve' is a figure, not a preset"),
+        ([], {"trials": 0}, "--trials must be at least 1, not 0."),
+        ([], {"workers": 0}, "--workers must be at least 1, not 0."),
+        ([], {"seed": -1}, "--seed must be at least 0, not -1."),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(
+    tmp_path: Path, names: list[str], change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(NeedReplayError) as refusal:
+        reproduce(names, replace(REQUEST, **change), tmp_path / "out", ARGV)
+    assert said in str(refusal.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tables": {}}, "no table called 'data'"),
+        ({"figures": {}}, "no figure called 'figure'"),
+        ({"captions": {"other": "x"}}, "a caption without a figure: 'other'"),
+    ],
+)
+def test_an_incomplete_outcome_is_refused(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    table = records.Table({"a": [1]})
+    outcome = Outcome(tables={"data": table}, figures={"figure": figures.new_figure()[0]})
+    with pytest.raises(NeedReplayError, match=said):
+        folders.write_study(
+            tmp_path / "curve", load_study("curve"), REQUEST, replace(outcome, **change), {}
+        )
+    outcome.tables["../data"] = table
+    with pytest.raises(NeedReplayError, match="cannot be a table's file name"):
+        folders.write_study(tmp_path / "curve", load_study("curve"), REQUEST, outcome, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_of_studies() -> None:
+    assert study_names() == ("curve", "hanging", "refusing")
+    assert load_study("curve").presets == ("printed", "released")
+    with pytest.raises(NeedReplayError, match="no figure 'x'"):
+        load_study("x")
+
+
+def test_claims_are_a_plain_list(tmp_path: Path) -> None:
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    claims = json.loads((tmp_path / "curve" / "claims.json").read_text("utf-8"))
+    assert [claim["preset"] for claim in claims] == ["printed", "released"]
+    assert set(claims[0]) == {"statement", "source", "measured", "verdict", "preset", "detail"}
