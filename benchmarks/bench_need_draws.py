@@ -24,8 +24,8 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
-from needreplay.memory.draws.grouped import GroupedDraw  # noqa: E402
-from needreplay.memory.draws.vector_tree import VectorTreeDraw  # noqa: E402
+from needreplay.memory.draws.grouped import Grouped  # noqa: E402
+from needreplay.memory.draws.vector_tree import VectorTree  # noqa: E402
 from needreplay.rng import stream  # noqa: E402
 from needreplay.types import AnyArray, FloatArray  # noqa: E402
 
@@ -74,7 +74,7 @@ def bench_grouped(n: int, rounds: int) -> Row:
     rng = stream(0, "grouped", n)
     states, gain, need = rng.integers(0, N_STATES, n), rng.random(n), rng.random(N_STATES)
     slots, mass, new = np.arange(n), gain**0.6, np.array([0.5])
-    grouped = GroupedDraw(N_STATES)
+    grouped = Grouped(N_STATES)
     grouped.allocate(n)
     grouped.set_state(slots, states)
     grouped.set_gain(slots, gain)
@@ -118,10 +118,10 @@ def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return values
 
 
-def filled_tree(n: int, d: int, kind: str) -> VectorTreeDraw:
+def filled_tree(n: int, d: int, kind: str) -> VectorTree:
     """A vector tree with ``n`` slots of ``d`` features."""
     rng = stream(0, "features", kind, d)
-    tree = VectorTreeDraw(d, signed=kind == "signed")
+    tree = VectorTree(d, signed=kind == "signed")
     tree.allocate(n)
     tree.set_gain(np.arange(n), rng.random(n))
     for begin in range(0, n, 10_000):
@@ -130,7 +130,7 @@ def filled_tree(n: int, d: int, kind: str) -> VectorTreeDraw:
     return tree
 
 
-def bench_tree(tree: VectorTreeDraw, kind: str, need_exponent: float, rounds: int) -> Row:
+def bench_tree(tree: VectorTree, kind: str, need_exponent: float, rounds: int) -> Row:
     """A draw, and a draw with its gain changes and refreshes, against the whole buffer."""
     d = tree.n_features
     rng = stream(1, "queries", kind, d)

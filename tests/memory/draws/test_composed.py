@@ -8,9 +8,9 @@ from scipy.stats import chisquare
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Draw
-from needreplay.memory.draws.magnitude import MagnitudeDraw
-from needreplay.memory.draws.resampled import ResampledDraw
-from needreplay.memory.draws.sweep import SweepDraw
+from needreplay.memory.draws.magnitude import Magnitude
+from needreplay.memory.draws.resampled import Resampled
+from needreplay.memory.draws.sweep import Sweep
 from needreplay.rng import stream
 
 N = 40
@@ -21,11 +21,11 @@ STATES = RNG.integers(0, 4, N)
 NEED = np.array([1.0, 0.0, 3.0, -2.0])
 
 
-def by_gain() -> SweepDraw:
-    return SweepDraw(need_exponent=0.0)
+def by_gain() -> Sweep:
+    return Sweep(need_exponent=0.0)
 
 
-def told(draw: ResampledDraw | MagnitudeDraw | SweepDraw) -> None:
+def told(draw: Resampled | Magnitude | Sweep) -> None:
     draw.allocate(N)
     draw.set_state(SLOTS, STATES)
     draw.set_gain(SLOTS, GAIN)
@@ -33,8 +33,8 @@ def told(draw: ResampledDraw | MagnitudeDraw | SweepDraw) -> None:
 
 
 def test_resampling_comes_near_the_sweep_with_many_candidates() -> None:
-    draw = ResampledDraw(by_gain(), n_states=4, candidates_per_slot=500)
-    exact = SweepDraw(n_states=4)
+    draw = Resampled(by_gain(), n_states=4, candidates_per_slot=500)
+    exact = Sweep(n_states=4)
     told(draw)
     told(exact)
     expected = exact.probabilities(NEED)
@@ -51,7 +51,7 @@ def test_resampling_comes_near_the_sweep_with_many_candidates() -> None:
 
 
 def test_resampling_at_need_exponent_0_makes_the_very_draws_of_gain() -> None:
-    draw = ResampledDraw(by_gain(), n_states=4, need_exponent=0.0)
+    draw = Resampled(by_gain(), n_states=4, need_exponent=0.0)
     told(draw)
     plain = by_gain()
     plain.allocate(N)
@@ -63,7 +63,7 @@ def test_resampling_at_need_exponent_0_makes_the_very_draws_of_gain() -> None:
 
 
 def test_resampling_without_any_need_keeps_what_gain_drew() -> None:
-    draw = ResampledDraw(by_gain(), n_states=4)
+    draw = Resampled(by_gain(), n_states=4)
     told(draw)
     drawn = draw.sample(20_000, stream(3, "u"), np.zeros(4))
     expected = GAIN**0.6 / (GAIN**0.6).sum()
@@ -74,7 +74,7 @@ def test_resampling_without_any_need_keeps_what_gain_drew() -> None:
 
 
 def test_magnitude_draws_by_gain_and_answers_with_need() -> None:
-    draw = MagnitudeDraw(by_gain(), n_states=4)
+    draw = Magnitude(by_gain(), n_states=4)
     told(draw)
     plain = by_gain()
     plain.allocate(N)
@@ -88,13 +88,13 @@ def test_magnitude_draws_by_gain_and_answers_with_need() -> None:
 
 def test_features_and_forgetting_are_passed_on() -> None:
     for draw in (
-        ResampledDraw(by_gain(), n_features=2, need_exponent=1.0),
-        MagnitudeDraw(by_gain(), n_features=2),
+        Resampled(by_gain(), n_features=2, need_exponent=1.0),
+        Magnitude(by_gain(), n_features=2),
     ):
         draw.allocate(2)
         draw.set_gain(np.arange(2), np.ones(2))
         draw.set_features(np.arange(2), np.array([[1.0, 0.0], [0.0, 2.0]]))
-        draw.forget(np.array([0]))
+        draw.place(np.array([0]), np.array([-1]))
         drawn = draw.sample(50, stream(5, "u"), np.array([4.0, 4.0]))
         if drawn.factors is None:
             assert set(drawn.slots) == {1}
@@ -103,7 +103,7 @@ def test_features_and_forgetting_are_passed_on() -> None:
 
 
 def test_checkpoints_hold_both_parts() -> None:
-    for draw in (ResampledDraw(by_gain(), n_states=4), MagnitudeDraw(by_gain(), n_states=4)):
+    for draw in (Resampled(by_gain(), n_states=4), Magnitude(by_gain(), n_states=4)):
         told(draw)
         arrays = draw.arrays()
         np.testing.assert_array_equal(arrays["by_gain.mass"], GAIN**0.6)
@@ -114,6 +114,6 @@ def test_checkpoints_hold_both_parts() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="candidates_per_slot"):
-        ResampledDraw(by_gain(), candidates_per_slot=0)
+        Resampled(by_gain(), candidates_per_slot=0)
     with pytest.raises(NeedReplayError, match="need_exponent"):
-        ResampledDraw(by_gain(), need_exponent=2.0)
+        Resampled(by_gain(), need_exponent=2.0)

@@ -11,7 +11,8 @@ import numpy as np
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
-from needreplay.memory.draws.fallbacks import Fallbacks
+from needreplay.memory.draws.equal import ZeroMass
+from needreplay.memory.draws.fallbacks import UNIFORM, Fallbacks
 from needreplay.memory.draws.grouped_tree import (
     NONE,
     OWN,
@@ -21,12 +22,16 @@ from needreplay.memory.draws.grouped_tree import (
     empty_tree,
     probability_of,
     score_states,
+    set_empty,
     set_group,
     set_mass,
     slot_at,
     total_of,
 )
+from needreplay.memory.draws.proportional import masses_of
 from needreplay.memory.draws.query import (
+    Corrects,
+    checked_corrects,
     checked_exponents,
     checked_need,
     checked_size,
@@ -35,20 +40,26 @@ from needreplay.memory.draws.query import (
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 
-class GroupedDraw:
+class Grouped:
     """Gain and tabular need, exactly, without going over the slots.
 
     ``sample`` is told need as one number for each state: the current state's row of M (forward), or
     its column (backward). A slot belongs to the state it was last told by ``set_state``; until then
     its need is 0. A gain change, a state change and a slot drawn cost O(log N) each, and a batch
     O(states) once. Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total
-    gain of 0 uniformly; ``fallbacks`` counts both.
+    gain of 0 uniformly; ``fallbacks`` counts both. Importance weights correct for gain and need,
+    or, where ``corrects`` is "gain", for gain alone: need then keeps its effect at beta = 1.
     """
 
     name = "grouped"
 
     def __init__(
-        self, n_states: int, *, gain_exponent: float = 0.6, need_exponent: float = 0.6
+        self,
+        n_states: int,
+        *,
+        gain_exponent: float = 0.6,
+        need_exponent: float = 0.6,
+        corrects: Corrects = "both",
     ) -> None:
         if n_states < 1:
             raise NeedReplayError(f"n_states is {n_states}; there has to be at least one state.")
@@ -56,6 +67,7 @@ class GroupedDraw:
         self.n_states = n_states
         self.gain_exponent = gain_exponent
         self.need_exponent = need_exponent
+        self.corrects = checked_corrects(corrects)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self.allocate(0)
 
@@ -64,6 +76,7 @@ class GroupedDraw:
         self._tree = empty_tree(capacity, self.n_states)
         self._scores = np.zeros(self.n_states + 1)
         self._drawn_by[:] = 0
+        self._zero_mass = ZeroMass(self.name)
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -72,26 +85,41 @@ class GroupedDraw:
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        _set_masses(self._tree, slots, gain**self.gain_exponent)
+        _set_masses(self._tree, slots, masses_of(gain, self.gain_exponent))
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """``slots`` are of ``states`` from now on; a slot may be told its state before its gain."""
         checked_states(states, self.n_states)
         _set_groups(self._tree, slots, states)
 
-    def forget(self, slots: IntArray) -> None:
-        """``slots`` hold new transitions: their state is unknown, their need 0, until told."""
+    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
+        """New transitions are in ``slots``: their state is unknown, their need 0, until told."""
         _set_groups(self._tree, slots, np.full(len(slots), self.n_states, dtype=np.int64))
+
+    def clear(self, slots: IntArray) -> None:
+        """``slots`` are empty from now on."""
+        _set_empty(self._tree, slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw ``size`` slots with replacement; ``need`` has one entry for each state."""
         checked_size(size, int(self._tree.members.sum()))
         total, found = self._score(need)
+        self._drawn_by[found] += size
+        uniforms = rng.random(size)
+        if found == UNIFORM:
+            return self._zero_mass.draw(self._tree.occupied, uniforms)
         slots = np.empty(size, dtype=np.int64)
         probabilities = np.empty(size)
-        _draw_batch(self._tree, self._scores, total, found, rng.random(size), slots, probabilities)
-        self._drawn_by[found] += size
-        return Drawn(slots, probabilities)
+        _draw_batch(self._tree, self._scores, total, found, uniforms, slots, probabilities)
+        return Drawn(slots, probabilities, corrected=self._corrected(slots))
+
+    def _corrected(self, slots: IntArray) -> FloatArray | None:
+        """What weights correct for, if not for all that is drawn by: the probability by gain."""
+        if self.corrects == "both":
+            return None
+        roots = self._tree.root[self._tree.root != NONE]
+        by_gain: FloatArray = self._tree.mass[slots, OWN] / self._tree.mass[roots, TOTAL].sum()
+        return by_gain
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones. O(N)."""
@@ -152,6 +180,13 @@ def _set_groups(tree: GroupedTree, slots: IntArray, groups: IntArray) -> None:
     """``set_group`` for each slot in turn."""
     for i in range(len(slots)):
         set_group(tree, slots[i], groups[i])
+
+
+@compiled
+def _set_empty(tree: GroupedTree, slots: IntArray) -> None:
+    """``set_empty`` for each slot in turn."""
+    for i in range(len(slots)):
+        set_empty(tree, slots[i])
 
 
 @compiled

@@ -13,10 +13,12 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
-from needreplay.rules.priority import priority as _priority
+from needreplay.memory.draws.proportional import masses_of
+from needreplay.rules import priority as rules
 from needreplay.types import BoolArray, FloatArray, IntArray
 
-priority = compiled(_priority)
+priority = compiled(rules.priority)
+shaped = compiled(rules.shaped)
 
 NONE = -1
 OWN = 0
@@ -58,7 +60,7 @@ def tree_of(states: IntArray, gain: FloatArray, n_states: int, gain_exponent: fl
     tree = empty_tree(len(states), n_states)
     tree.group[:] = states
     tree.occupied[:] = True
-    tree.mass[:, OWN] = np.asarray(gain, dtype=np.float64) ** gain_exponent
+    tree.mass[:, OWN] = masses_of(np.asarray(gain, dtype=np.float64), gain_exponent)
     link_all(tree)
     return tree
 
@@ -141,6 +143,16 @@ def set_mass(tree: GroupedTree, slot: int, mass: float) -> None:
 
 
 @compiled
+def set_empty(tree: GroupedTree, slot: int) -> None:
+    """``slot`` is not occupied any more, and of no known state. O(log N)."""
+    if tree.occupied[slot]:
+        detach(tree, slot)
+    tree.occupied[slot] = False
+    tree.group[slot] = len(tree.root) - 1
+    tree.mass[slot] = 0.0
+
+
+@compiled
 def set_group(tree: GroupedTree, slot: int, group: int) -> None:
     """``slot`` is of state ``group`` from now on. O(log N)."""
     if tree.occupied[slot]:
@@ -219,7 +231,7 @@ def score_states(
     total = 0.0
     for group in range(n_states + 1):
         relative = max(0.0, need[group] / scale) if group < n_states else 0.0
-        weight = relative**need_exponent
+        weight = shaped(relative, need_exponent)
         scores[group] = priority(total_of(mass, root[group]), weight)
         total += scores[group]
     if total > 0.0:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Draw, Drawn
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 
-class MagnitudeDraw:
+class Magnitude:
     """The draws of ``by_gain``, slot for slot, with the need of each as its factor.
 
     Factors are need as it is, negative need too: how to scale by it is the learner's to decide.
@@ -35,6 +36,7 @@ class MagnitudeDraw:
         backward: bool = False,
     ) -> None:
         self.by_gain = by_gain
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
         self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
 
     def allocate(self, capacity: int) -> None:
@@ -54,8 +56,17 @@ class MagnitudeDraw:
         """``slots`` have ``features`` from now on, one row each."""
         self.need_of_slots.set_features(slots, features)
 
-    def forget(self, slots: IntArray) -> None:
-        """``slots`` hold new transitions: their state or features are unknown until told."""
+    def place(self, slots: IntArray, previous: IntArray) -> None:
+        """New transitions are in ``slots``: their state or features are unknown until told."""
+        self.need_of_slots.forget(slots)
+        if hasattr(self.by_gain, "place"):
+            self.by_gain.place(slots, previous)
+
+    def clear(self, slots: IntArray) -> None:
+        """The oldest occupied slots, ``slots``, are empty from now on."""
+        if not hasattr(self.by_gain, "clear"):
+            raise NeedReplayError(f"The {self.by_gain.name} draw cannot empty slots again.")
+        self.by_gain.clear(slots)
         self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
-from needreplay.errors import NeedReplayError
+from needreplay.errors import NeedReplayError, unknown
 from needreplay.types import AnyArray, FloatArray, IntArray
+
+Corrects = Literal["both", "gain"]
+"""What importance weights correct for: gain and need, or gain alone."""
 
 
 def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
@@ -39,6 +44,13 @@ def checked_exponents(gain_exponent: float, need_exponent: float) -> None:
         )
     if not 0.0 <= need_exponent <= 1.0:
         raise NeedReplayError(f"need_exponent is {need_exponent}; it has to lie in [0, 1].")
+
+
+def checked_corrects(corrects: Corrects) -> Corrects:
+    """``corrects``, or an error that lists what there is."""
+    if corrects not in ("both", "gain"):
+        raise unknown("corrects", corrects, ("both", "gain"))
+    return corrects
 
 
 def checked_size(size: int, occupied: int) -> None:

@@ -16,7 +16,7 @@ from needreplay.memory.draws.sweep import relative_power, slots_at
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 
-class ResampledDraw:
+class Resampled:
     """Gain and need, approximately: need only chooses among candidates that gain has drawn.
 
     Slots of great need but little gain are drawn too seldom, as few of them become candidates. The
@@ -53,6 +53,7 @@ class ResampledDraw:
         self.by_gain = by_gain
         self.need_exponent = need_exponent
         self.candidates_per_slot = candidates_per_slot
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
         self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
 
@@ -79,8 +80,17 @@ class ResampledDraw:
         """``slots`` have ``features`` from now on, one row each."""
         self.need_of_slots.set_features(slots, features)
 
-    def forget(self, slots: IntArray) -> None:
-        """``slots`` hold new transitions: their state or features are unknown until told."""
+    def place(self, slots: IntArray, previous: IntArray) -> None:
+        """New transitions are in ``slots``: their state or features are unknown until told."""
+        self.need_of_slots.forget(slots)
+        if hasattr(self.by_gain, "place"):
+            self.by_gain.place(slots, previous)
+
+    def clear(self, slots: IntArray) -> None:
+        """The oldest occupied slots, ``slots``, are empty from now on."""
+        if not hasattr(self.by_gain, "clear"):
+            raise NeedReplayError(f"The {self.by_gain.name} draw cannot empty slots again.")
+        self.by_gain.clear(slots)
         self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:

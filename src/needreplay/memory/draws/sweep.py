@@ -10,19 +10,27 @@ import numpy as np
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
+from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM, Fallbacks
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
-from needreplay.memory.draws.query import checked_exponents, checked_size
+from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.query import (
+    Corrects,
+    checked_corrects,
+    checked_exponents,
+    checked_size,
+)
 from needreplay.rules.priority import priority
 from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
 
 
-class SweepDraw:
+class Sweep:
     """Gain and need of any kind, exactly, slot by slot.
 
     ``n_states``, ``n_features`` and ``backward`` say what need is told as: see ``NeedOfSlots``.
     Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total gain of 0
-    uniformly; ``fallbacks`` counts both.
+    uniformly; ``fallbacks`` counts both. Importance weights correct for gain and need, or for gain
+    alone: ``corrects``.
     """
 
     name = "sweep"
@@ -35,10 +43,13 @@ class SweepDraw:
         backward: bool = False,
         gain_exponent: float = 0.6,
         need_exponent: float = 0.6,
+        corrects: Corrects = "both",
     ) -> None:
         checked_exponents(gain_exponent, need_exponent)
         self.gain_exponent = gain_exponent
         self.need_exponent = need_exponent
+        self.corrects = checked_corrects(corrects)
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
         self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self.allocate(0)
@@ -49,6 +60,7 @@ class SweepDraw:
         self._occupied = np.zeros(capacity, dtype=np.bool_)
         self.need_of_slots.allocate(capacity)
         self._drawn_by[:] = 0
+        self._zero_mass = ZeroMass(self.name)
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -57,7 +69,7 @@ class SweepDraw:
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self._mass[slots] = gain**self.gain_exponent
+        self._mass[slots] = masses_of(gain, self.gain_exponent)
         self._occupied[slots] = True
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
@@ -68,8 +80,14 @@ class SweepDraw:
         """``slots`` have ``features`` from now on, one row each."""
         self.need_of_slots.set_features(slots, features)
 
-    def forget(self, slots: IntArray) -> None:
-        """``slots`` hold new transitions: their state or features are unknown until told."""
+    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
+        """New transitions are in ``slots``: their state or features are unknown until told."""
+        self.need_of_slots.forget(slots)
+
+    def clear(self, slots: IntArray) -> None:
+        """``slots`` are empty from now on."""
+        self._occupied[slots] = False
+        self._mass[slots] = 0.0
         self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
@@ -77,9 +95,13 @@ class SweepDraw:
         checked_size(size, int(self._occupied.sum()))
         scores, total, found = self._score(need)
         self.need_of_slots.features.tick()
-        slots = slots_at(scores, rng.random(size))
         self._drawn_by[found] += size
-        return Drawn(slots, scores[slots] / total)
+        uniforms = rng.random(size)
+        if found == UNIFORM:
+            return self._zero_mass.draw(self._occupied, uniforms)
+        slots = slots_at(scores, uniforms)
+        by_gain = self._mass[slots] / self._mass.sum() if self.corrects == "gain" else None
+        return Drawn(slots, scores[slots] / total, corrected=by_gain)
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones."""

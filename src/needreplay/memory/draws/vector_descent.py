@@ -13,11 +13,12 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.memory.draws.dots import dot
-from needreplay.memory.draws.vector_nodes import BLOCK, FAN_OUT, VectorTree
-from needreplay.rules.priority import priority as _priority
+from needreplay.memory.draws.vector_nodes import BLOCK, FAN_OUT, VectorNodes
+from needreplay.rules import priority as rules
 from needreplay.types import AnyArray, FloatArray, IntArray
 
-priority = compiled(_priority)
+priority = compiled(rules.priority)
+shaped = compiled(rules.shaped)
 
 REJECTED = -1
 
@@ -61,7 +62,7 @@ def split_query(need: FloatArray, scaled: FloatArray, bounding: FloatArray) -> b
 
 @compiled
 def draw_round(
-    tree: VectorTree,
+    tree: VectorNodes,
     query: Query,
     shares: FloatArray,
     luck: FloatArray,
@@ -92,7 +93,7 @@ def draw_round(
 
 @compiled
 def descend(
-    tree: VectorTree,
+    tree: VectorNodes,
     query: Query,
     order: IntArray,
     shares: FloatArray,
@@ -164,7 +165,7 @@ def place_in(weights: FloatArray, count: int, total: float, share: float) -> tup
 
 @compiled
 def pick_slots(
-    tree: VectorTree,
+    tree: VectorNodes,
     query: Query,
     order: IntArray,
     shares: FloatArray,
@@ -221,8 +222,7 @@ def score_block(
 
 @compiled
 def power_of_need(vectors: AnyArray, slot: int, need: FloatArray, exponent: float) -> float:
-    """max(0, m · v)^b, without the product where b = 0 and without the power where b = 1."""
+    """max(0, m · v)^b; where b = 0 that needs no product."""
     if exponent == 0.0:
         return 1.0
-    x = max(0.0, dot(vectors, slot, need))
-    return x if exponent == 1.0 else x**exponent
+    return shaped(max(0.0, dot(vectors, slot, need)), exponent)

@@ -21,7 +21,7 @@ FAN_OUT = 4
 """Children of every other node: a descent reads FAN_OUT · log N rows, least at 3 or 4."""
 
 
-class VectorTree(NamedTuple):
+class VectorNodes(NamedTuple):
     """Slots (``mass``, ``vectors``), nodes (``masses``, ``sums``) and what is out of date.
 
     Level l, from the root down, is the nodes ``first[l]`` to ``first[l + 1]``; those of the last
@@ -41,7 +41,7 @@ class VectorTree(NamedTuple):
     n_changed: IntArray
 
 
-def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorTree:
+def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorNodes:
     """The nodes above ``mass`` and ``vectors``, all 0."""
     n_blocks = max(1, -(-len(mass) // BLOCK))
     sizes = [n_blocks]
@@ -49,7 +49,7 @@ def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorT
         sizes.append(-(-sizes[-1] // FAN_OUT))
     first = np.concatenate([[0], np.cumsum(sizes[::-1])]).astype(np.int64)
     n_columns = vectors.shape[1] * (2 if signed else 1)
-    return VectorTree(
+    return VectorNodes(
         mass=mass,
         vectors=vectors,
         masses=np.zeros(first[-1]),
@@ -62,7 +62,7 @@ def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorT
 
 
 @compiled
-def note_changed(tree: VectorTree, slots: IntArray) -> None:
+def note_changed(tree: VectorNodes, slots: IntArray) -> None:
     """The sums above ``slots`` are out of date; writes ``changed``."""
     is_changed, changed, n_changed = tree.is_changed, tree.changed, tree.n_changed
     for i in range(len(slots)):
@@ -74,7 +74,7 @@ def note_changed(tree: VectorTree, slots: IntArray) -> None:
 
 
 @compiled
-def recompute_changed(tree: VectorTree) -> None:
+def recompute_changed(tree: VectorNodes) -> None:
     """Bring all sums up to date, each once, from the blocks to the root."""
     count = tree.n_changed[0]
     if count == 0:

@@ -13,9 +13,16 @@ import numpy as np
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.dots import dot
+from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, BY_SWEEP, UNIFORM, Fallbacks
 from needreplay.memory.draws.features import FeatureStore
-from needreplay.memory.draws.query import checked_exponents, checked_size
+from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.query import (
+    Corrects,
+    checked_corrects,
+    checked_exponents,
+    checked_size,
+)
 from needreplay.memory.draws.sweep import score_slots, slots_at
 from needreplay.memory.draws.vector_descent import Query, draw_round, split_query
 from needreplay.memory.draws.vector_nodes import (
@@ -34,7 +41,7 @@ additions from a slot to the root, each wrong by at most 6e-8 of what it adds to
 _NO_LUCK = np.zeros(0)
 
 
-class VectorTreeDraw:
+class VectorTree:
     """Gain and need from features, exactly, in O(d log N) a slot.
 
     Forward need (the default): slots are told their features φ_j, and ``sample`` the successor
@@ -49,6 +56,8 @@ class VectorTreeDraw:
         backward: see above.
         gain_exponent: a.
         need_exponent: b, in [0, 1]. At 1, with nothing negative, no candidate is ever rejected.
+        corrects: what importance weights correct for: gain and need, or gain alone, so that need
+            keeps its effect at beta = 1.
 
     Where candidates are rejected about as often as a sweep would cost, the rest of the batch is
     drawn by the sweep. A total priority of 0 is drawn by gain alone, a total gain of 0 uniformly.
@@ -66,6 +75,7 @@ class VectorTreeDraw:
         backward: bool = False,
         gain_exponent: float = 0.6,
         need_exponent: float = 0.6,
+        corrects: Corrects = "both",
     ) -> None:
         checked_exponents(gain_exponent, need_exponent)
         self.n_features = n_features
@@ -73,6 +83,7 @@ class VectorTreeDraw:
         self.backward = backward
         self.gain_exponent = gain_exponent
         self.need_exponent = need_exponent
+        self.corrects = checked_corrects(corrects)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self._candidates = np.zeros(2, dtype=np.int64)
         self._recent_rate = np.ones(1)
@@ -86,6 +97,7 @@ class VectorTreeDraw:
         self._drawn_by[:] = 0
         self._candidates[:] = 0
         self._recent_rate[:] = 1.0
+        self._zero_mass = ZeroMass(self.name)
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -100,7 +112,7 @@ class VectorTreeDraw:
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self._tree.mass[slots] = gain**self.gain_exponent
+        self._tree.mass[slots] = masses_of(gain, self.gain_exponent)
         self._occupied[slots] = True
         note_changed(self._tree, slots)
 
@@ -114,8 +126,15 @@ class VectorTreeDraw:
         self.features.tell(slots, features)
         note_changed(self._tree, slots)
 
-    def forget(self, slots: IntArray) -> None:
-        """``slots`` hold new transitions: they have no features, and need 0, until told."""
+    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
+        """New transitions are in ``slots``: they have no features, and need 0, until told."""
+        self.features.forget(slots)
+        note_changed(self._tree, slots)
+
+    def clear(self, slots: IntArray) -> None:
+        """``slots`` are empty from now on."""
+        self._occupied[slots] = False
+        self._tree.mass[slots] = 0.0
         self.features.forget(slots)
         note_changed(self._tree, slots)
 
@@ -123,17 +142,23 @@ class VectorTreeDraw:
         """Draw ``size`` slots with replacement; ``need`` has one entry for each feature."""
         recompute_changed(self._tree)
         query, found = self._query(need)
+        self.features.tick()
         if found == UNIFORM:
             checked_size(size, int(self._occupied.sum()))
-        self.features.tick()
+            self._drawn_by[UNIFORM] += size
+            return self._zero_mass.draw(self._occupied, rng.random(size))
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
-        filled = 0 if found == UNIFORM else self._descend(query, rng, slots, scores)
+        filled = self._descend(query, rng, slots, scores)
         self._drawn_by[found] += filled
         if filled < size:
-            return self._sweep(slots, filled, query, rng)
-        if query.bound > 0.0:
-            return Drawn(slots, scores, normalised=False)
-        return Drawn(slots, scores / query.total)
+            drawn = self._sweep(slots, filled, query, rng)
+        elif query.bound > 0.0:
+            drawn = Drawn(slots, scores, normalised=False)
+        else:
+            drawn = Drawn(slots, scores / query.total)
+        if self.corrects == "both":
+            return drawn
+        return drawn._replace(corrected=self._tree.mass[slots] / self._tree.masses[0])
 
     def _query(self, need: AnyArray | None) -> tuple[Query, int]:
         """What to draw by, and how it was found."""
