@@ -157,7 +157,7 @@ def test_a_slot_without_a_state_has_no_need_until_told() -> None:
 
 
 def test_a_diverged_row_neither_overflows_nor_vanishes() -> None:
-    draw = filled([0, 1], [1.0, 1.0], 2, need_exponent=1.0)
+    draw = filled([0, 1], [9.0, 9.0], 2, need_exponent=1.0)
     for scale in (1e-308, 1.0, 1e308):
         np.testing.assert_allclose(draw.probabilities(np.array([1.0, 0.5]) * scale), [2 / 3, 1 / 3])
 
