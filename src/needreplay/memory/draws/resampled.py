@@ -1,0 +1,123 @@
+"""Candidates by gain, resampled by need: cheap, and only nearly P(j) ∝ gain_j^a · need_j^b.
+
+The more candidates for each slot wanted, the nearer. Where it has to be exact, use another draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory.draws.base import Draw, Drawn
+from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, Fallbacks
+from needreplay.memory.draws.need_of_slots import NeedOfSlots
+from needreplay.memory.draws.query import checked_exponents
+from needreplay.memory.draws.sweep import relative_power, slots_at
+from needreplay.types import AnyArray, FloatArray, IntArray
+
+
+class Resampled:
+    """Gain and need, approximately: need only chooses among candidates that gain has drawn.
+
+    Slots of great need but little gain are drawn too seldom, as few of them become candidates. The
+    probabilities it answers with are those it approximates, up to a constant. At need exponent 0 it
+    makes the very draws of ``by_gain``; where no candidate has any need, candidates are kept as
+    they come, and ``fallbacks`` counts them.
+
+    Args:
+        by_gain: draws the candidates; its gain exponent is the one that counts.
+        n_states: how need is told: see ``NeedOfSlots``.
+        n_features: how need is told: see ``NeedOfSlots``.
+        backward: how need is told: see ``NeedOfSlots``.
+        need_exponent: b, in [0, 1].
+        candidates_per_slot: how many candidates are drawn for each slot that is wanted.
+    """
+
+    name = "resampled"
+
+    def __init__(
+        self,
+        by_gain: Draw,
+        *,
+        n_states: int | None = None,
+        n_features: int | None = None,
+        backward: bool = False,
+        need_exponent: float = 0.6,
+        candidates_per_slot: int = 16,
+    ) -> None:
+        checked_exponents(0.0, need_exponent)
+        if candidates_per_slot < 1:
+            raise NeedReplayError(
+                f"candidates_per_slot is {candidates_per_slot}; it has to be at least 1."
+            )
+        self.by_gain = by_gain
+        self.need_exponent = need_exponent
+        self.candidates_per_slot = candidates_per_slot
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
+        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
+
+    def allocate(self, capacity: int) -> None:
+        """Make room for ``capacity`` slots, all empty."""
+        self.by_gain.allocate(capacity)
+        self.need_of_slots.allocate(capacity)
+        self._drawn_by[:] = 0
+
+    @property
+    def fallbacks(self) -> Fallbacks:
+        """How many slots were chosen by need, and how many were kept as gain had drawn them."""
+        return Fallbacks(*self._drawn_by.tolist())
+
+    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        self.by_gain.set_gain(slots, gain)
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """``slots`` are of ``states`` from now on."""
+        self.need_of_slots.set_state(slots, states)
+
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """``slots`` have ``features`` from now on, one row each."""
+        self.need_of_slots.set_features(slots, features)
+
+    def place(self, slots: IntArray, previous: IntArray) -> None:
+        """New transitions are in ``slots``: their state or features are unknown until told."""
+        self.need_of_slots.forget(slots)
+        if hasattr(self.by_gain, "place"):
+            self.by_gain.place(slots, previous)
+
+    def clear(self, slots: IntArray) -> None:
+        """The oldest occupied slots, ``slots``, are empty from now on."""
+        if not hasattr(self.by_gain, "clear"):
+            raise NeedReplayError(f"The {self.by_gain.name} draw cannot empty slots again.")
+        self.by_gain.clear(slots)
+        self.need_of_slots.forget(slots)
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
+        """Draw candidates by gain, and ``size`` of them, with replacement, by need^b."""
+        if self.need_exponent == 0.0:
+            self._drawn_by[BY_PRIORITY] += size
+            return self.by_gain.sample(size, rng)
+        self.need_of_slots.features.tick()
+        candidates = self.by_gain.sample(size * self.candidates_per_slot, rng)
+        need_power = relative_power(
+            self.need_of_slots.of(candidates.slots, need), self.need_exponent
+        )
+        if not need_power.any():
+            self._drawn_by[BY_GAIN] += size
+            chosen = rng.integers(0, len(candidates.slots), size)
+            kept = candidates.probabilities[chosen]
+            return Drawn(candidates.slots[chosen], kept, candidates.normalised)
+        self._drawn_by[BY_PRIORITY] += size
+        chosen = slots_at(need_power, rng.random(size))
+        approximate = candidates.probabilities[chosen] * need_power[chosen]
+        return Drawn(candidates.slots[chosen], approximate, normalised=False)
+
+    def check_valid(self) -> None:
+        """Raise if what is stored contradicts itself."""
+        self.by_gain.check_valid()
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to hold, live."""
+        inner = {f"by_gain.{name}": array for name, array in self.by_gain.arrays().items()}
+        return {**inner, **self.need_of_slots.arrays(), "drawn_by": self._drawn_by}

@@ -1,0 +1,159 @@
+"""The exact sweep: P(j) ∝ gain_j^a · need_j^b by going over all slots. O(N) a batch.
+
+It is what every other need draw is tested against, and as good as any where the memory is small.
+Need is told as one number per slot, as a row over states, or as a vector to hold against features.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory.draws.base import Drawn
+from needreplay.memory.draws.equal import ZeroMass
+from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM, Fallbacks
+from needreplay.memory.draws.need_of_slots import NeedOfSlots
+from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.query import (
+    Corrects,
+    checked_corrects,
+    checked_exponents,
+    checked_size,
+)
+from needreplay.rules.priority import priority
+from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
+
+
+class Sweep:
+    """Gain and need of any kind, exactly, slot by slot.
+
+    ``n_states``, ``n_features`` and ``backward`` say what need is told as: see ``NeedOfSlots``.
+    Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total gain of 0
+    uniformly; ``fallbacks`` counts both. Importance weights correct for gain and need, or for gain
+    alone: ``corrects``.
+    """
+
+    name = "sweep"
+
+    def __init__(
+        self,
+        *,
+        n_states: int | None = None,
+        n_features: int | None = None,
+        backward: bool = False,
+        gain_exponent: float = 0.6,
+        need_exponent: float = 0.6,
+        corrects: Corrects = "both",
+    ) -> None:
+        checked_exponents(gain_exponent, need_exponent)
+        self.gain_exponent = gain_exponent
+        self.need_exponent = need_exponent
+        self.corrects = checked_corrects(corrects)
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
+        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
+        self.allocate(0)
+
+    def allocate(self, capacity: int) -> None:
+        """Make room for ``capacity`` slots, all empty."""
+        self._mass = np.zeros(capacity)
+        self._occupied = np.zeros(capacity, dtype=np.bool_)
+        self.need_of_slots.allocate(capacity)
+        self._drawn_by[:] = 0
+        self._zero_mass = ZeroMass(self.name)
+
+    @property
+    def fallbacks(self) -> Fallbacks:
+        """How many slots were drawn by priority, by gain alone, and uniformly."""
+        return Fallbacks(*self._drawn_by.tolist())
+
+    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        self._mass[slots] = masses_of(gain, self.gain_exponent)
+        self._occupied[slots] = True
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """``slots`` are of ``states`` from now on."""
+        self.need_of_slots.set_state(slots, states)
+
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """``slots`` have ``features`` from now on, one row each."""
+        self.need_of_slots.set_features(slots, features)
+
+    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
+        """New transitions are in ``slots``: their state or features are unknown until told."""
+        self.need_of_slots.forget(slots)
+
+    def clear(self, slots: IntArray) -> None:
+        """``slots`` are empty from now on."""
+        self._occupied[slots] = False
+        self._mass[slots] = 0.0
+        self.need_of_slots.forget(slots)
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
+        """Draw ``size`` slots with replacement, the slots being laid out in their order."""
+        checked_size(size, int(self._occupied.sum()))
+        scores, total, found = self._score(need)
+        self.need_of_slots.features.tick()
+        self._drawn_by[found] += size
+        uniforms = rng.random(size)
+        if found == UNIFORM:
+            return self._zero_mass.draw(self._occupied, uniforms)
+        slots = slots_at(scores, uniforms)
+        by_gain = self._mass[slots] / self._mass.sum() if self.corrects == "gain" else None
+        return Drawn(slots, scores[slots] / total, corrected=by_gain)
+
+    def probabilities(self, need: AnyArray | None = None) -> FloatArray:
+        """P of every slot, 0 for empty ones."""
+        scores, total, _ = self._score(need)
+        return scores / total
+
+    def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
+        slots = np.arange(len(self._mass))
+        if need is None and self.need_exponent == 0.0:
+            need_power = np.ones(len(slots))
+        else:
+            need_power = relative_power(self.need_of_slots.of(slots, need), self.need_exponent)
+        return score_slots(self._mass, need_power, self._occupied)
+
+    def check_valid(self) -> None:
+        """Raise if an empty slot has mass."""
+        if self._mass[~self._occupied].any():
+            raise NeedReplayError("A slot that was never told its gain has mass.")
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to hold, live."""
+        own = {"mass": self._mass, "occupied": self._occupied, "drawn_by": self._drawn_by}
+        return {**own, **self.need_of_slots.arrays()}
+
+
+def relative_power(need: FloatArray, exponent: float) -> FloatArray:
+    """(max(0, need) / its largest)^b: relative, so that no power overflows."""
+    positive = np.maximum(0.0, need)
+    largest = positive.max(initial=0.0)
+    power: FloatArray = (positive / largest if largest > 0.0 else positive) ** exponent
+    return power
+
+
+def score_slots(
+    mass: FloatArray, need_power: FloatArray, occupied: BoolArray
+) -> tuple[FloatArray, float, int]:
+    """gain^a · need^b for every slot, its sum, and how it was found.
+
+    Where the sum is 0 the scores are gain^a alone, and where that is 0, 1 for each occupied slot.
+    """
+    scores: FloatArray = np.where(occupied, priority(mass, need_power), 0.0)  # type: ignore[arg-type]
+    if (total := float(scores.sum())) > 0.0:
+        return scores, total, BY_PRIORITY
+    if (total := float(mass.sum())) > 0.0:
+        return mass, total, BY_GAIN
+    return occupied.astype(np.float64), float(occupied.sum()), UNIFORM
+
+
+def slots_at(scores: FloatArray, uniforms: FloatArray) -> IntArray:
+    """The slots at ``uniforms`` in [0, 1) of the cumulative scores."""
+    cumulative = np.cumsum(scores)
+    last = np.searchsorted(cumulative, cumulative[-1:], side="left") if len(scores) else 0
+    slots = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
+    clipped: IntArray = np.minimum(slots, last).astype(np.int64)
+    return clipped

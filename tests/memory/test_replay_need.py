@@ -1,0 +1,106 @@
+"""The public memory with need draws: told by id, forgotten when overwritten, saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from needreplay.memory import Proportional, Replay, Uniform
+from needreplay.memory.draws import Grouped, Magnitude, Resampled, Sweep, VectorTree
+from needreplay.memory.draws.base import Draw
+from needreplay.rng import stream
+
+CAPACITY = 40
+
+
+def memory(draw: Draw) -> Replay:
+    return Replay(CAPACITY, {"x": np.float32}, draw=draw, seed=3)
+
+
+def fill(replay: Replay, count: int, *, states: bool) -> None:
+    rng = stream(count, "replay need")
+    ids = np.array(replay.add(x=rng.random(count).astype(np.float32)))
+    if states:
+        replay.set_states(ids, rng.integers(0, 3, count))
+    else:
+        replay.set_features(ids, rng.standard_normal((count, 4)))
+    replay.update(ids, rng.random(count))
+    replay.check_valid()
+
+
+@pytest.mark.parametrize("make", [lambda **k: Grouped(3, **k), lambda **k: Sweep(n_states=3, **k)])
+def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., Draw]) -> None:
+    replay = memory(make(gain_exponent=1.0, need_exponent=1.0))
+    fill(replay, CAPACITY, states=True)
+    replay.set_states(np.arange(CAPACITY), np.zeros(CAPACITY, dtype=np.int64))
+    new = replay.add(x=np.zeros(CAPACITY - 1, dtype=np.float32))
+    batch = replay.sample(20, need=np.array([1.0, 0.0, 0.0]))
+    assert set(batch.ids) == {CAPACITY - 1}
+    replay.set_states(np.array([new[0]]), np.array([2]))
+    assert set(replay.sample(20, need=np.array([0.0, 0.0, 1.0])).ids) == {new[0]}
+    replay.check_valid()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: VectorTree(4),
+        lambda: VectorTree(4, need_exponent=1.0, backward=True, corrects="gain"),
+        lambda: Sweep(n_features=4),
+        lambda: Resampled(Proportional(), n_features=4),
+        lambda: Magnitude(Proportional(), n_features=4),
+    ],
+)
+def test_a_loaded_memory_goes_on_with_the_very_draws(
+    make: Callable[[], Draw], tmp_path: Path
+) -> None:
+    need = stream(5, "need").standard_normal(4)
+    old, new = memory(make()), memory(make())
+    fill(old, 70, states=False)
+    old.sample(8, need=need)
+    old.update(np.arange(60, 70), np.full(10, 0.3))
+    old.save(tmp_path / "memory")
+    new.load(tmp_path / "memory")
+    for _ in range(3):
+        a, b = old.sample(8, need=need), new.sample(8, need=need)
+        np.testing.assert_array_equal(a.ids, b.ids)
+        np.testing.assert_array_equal(a.weights, b.weights)
+    new.check_valid()
+
+
+def test_weights_correct_for_both_or_for_gain_alone() -> None:
+    batches = []
+    for corrects in ("both", "gain"):
+        replay = memory(VectorTree(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
+        fill(replay, CAPACITY, states=False)
+        batches.append(replay.sample(16, need=np.ones(4), beta=1.0))
+    both, gain = batches
+    np.testing.assert_array_equal(both.ids, gain.ids)
+    gains = stream(CAPACITY, "replay need")
+    gains.random(CAPACITY)
+    gains.standard_normal((CAPACITY, 4))
+    told = gains.random(CAPACITY)[gain.ids]
+    np.testing.assert_allclose(gain.weights, told.min() / told)
+    np.testing.assert_allclose(both.weights, both.probabilities.min() / both.probabilities)
+
+
+def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
+    plain, uniform = memory(Proportional(stratified=False)), memory(Uniform())
+    for replay in (plain, uniform):
+        rng = stream(70, "replay need")
+        ids = np.array(replay.add(x=rng.random(70).astype(np.float32)))
+        rng.standard_normal((70, 4))
+        replay.update(ids, rng.random(70))
+    for peer, gain_exponent in ((plain, 0.6), (uniform, 0.0)):
+        for draw in (
+            VectorTree(4, gain_exponent=gain_exponent, need_exponent=0.0),
+            Sweep(n_features=4, gain_exponent=gain_exponent, need_exponent=0.0),
+        ):
+            replay = memory(draw)
+            fill(replay, 70, states=False)
+            ours = replay.sample(64, need=np.ones(4))
+            np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
+            peer.__dict__["_rng"] = stream(3, "replay", "draws")
