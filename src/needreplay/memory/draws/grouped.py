@@ -1,0 +1,170 @@
+"""The exact state-grouped draw: P(j) ∝ gain_j^a · need[s_j]^b in O(states + log N).
+
+Need depends on a slot only through its state, so one sum of gain^a per state is enough to draw the
+state, and a tree of the state's own slots to draw one of them. For tabular need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.compiled import compiled
+from needreplay.errors import NeedReplayError
+from needreplay.memory.draws.base import Drawn
+from needreplay.memory.draws.fallbacks import Fallbacks
+from needreplay.memory.draws.grouped_tree import (
+    NONE,
+    OWN,
+    TOTAL,
+    GroupedTree,
+    draw_slot,
+    empty_tree,
+    probability_of,
+    score_states,
+    set_group,
+    set_mass,
+    slot_at,
+    total_of,
+)
+from needreplay.memory.draws.query import (
+    checked_exponents,
+    checked_need,
+    checked_size,
+    checked_states,
+)
+from needreplay.types import AnyArray, FloatArray, IntArray
+
+
+class GroupedDraw:
+    """Gain and tabular need, exactly, without going over the slots.
+
+    ``sample`` is told need as one number for each state: the current state's row of M (forward), or
+    its column (backward). A slot belongs to the state it was last told by ``set_state``; until then
+    its need is 0. A gain change, a state change and a slot drawn cost O(log N) each, and a batch
+    O(states) once. Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total
+    gain of 0 uniformly; ``fallbacks`` counts both.
+    """
+
+    name = "grouped"
+
+    def __init__(
+        self, n_states: int, *, gain_exponent: float = 0.6, need_exponent: float = 0.6
+    ) -> None:
+        if n_states < 1:
+            raise NeedReplayError(f"n_states is {n_states}; there has to be at least one state.")
+        checked_exponents(gain_exponent, need_exponent)
+        self.n_states = n_states
+        self.gain_exponent = gain_exponent
+        self.need_exponent = need_exponent
+        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
+        self.allocate(0)
+
+    def allocate(self, capacity: int) -> None:
+        """Make room for ``capacity`` slots, all empty."""
+        self._tree = empty_tree(capacity, self.n_states)
+        self._scores = np.zeros(self.n_states + 1)
+        self._drawn_by[:] = 0
+
+    @property
+    def fallbacks(self) -> Fallbacks:
+        """How many slots were drawn by priority, by gain alone, and uniformly."""
+        return Fallbacks(*self._drawn_by.tolist())
+
+    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        _set_masses(self._tree, slots, gain**self.gain_exponent)
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """``slots`` are of ``states`` from now on; a slot may be told its state before its gain."""
+        checked_states(states, self.n_states)
+        _set_groups(self._tree, slots, states)
+
+    def forget(self, slots: IntArray) -> None:
+        """``slots`` hold new transitions: their state is unknown, their need 0, until told."""
+        _set_groups(self._tree, slots, np.full(len(slots), self.n_states, dtype=np.int64))
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
+        """Draw ``size`` slots with replacement; ``need`` has one entry for each state."""
+        checked_size(size, int(self._tree.members.sum()))
+        total, found = self._score(need)
+        slots = np.empty(size, dtype=np.int64)
+        probabilities = np.empty(size)
+        _draw_batch(self._tree, self._scores, total, found, rng.random(size), slots, probabilities)
+        self._drawn_by[found] += size
+        return Drawn(slots, probabilities)
+
+    def probabilities(self, need: AnyArray | None = None) -> FloatArray:
+        """P of every slot, 0 for empty ones. O(N)."""
+        total, found = self._score(need)
+        probabilities = np.zeros(len(self._tree.group))
+        for slot in np.flatnonzero(self._tree.occupied).tolist():
+            probabilities[slot] = probability_of(self._tree, self._scores, total, found, slot)
+        return probabilities
+
+    def _score(self, need: AnyArray | None) -> tuple[float, int]:
+        if need is None and self.need_exponent == 0.0:
+            need = np.ones(self.n_states)
+        row = checked_need(need, self.n_states, "one for each state")
+        total, found = score_states(self._tree, row, self.need_exponent, self._scores)
+        return total, found
+
+    def check_valid(self) -> None:
+        """Raise if links, counts or sums contradict each other."""
+        tree = self._tree
+        counted = np.bincount(tree.group[tree.occupied], minlength=self.n_states + 1)
+        if not np.array_equal(counted, tree.members):
+            raise NeedReplayError("The number of slots of a state is not what its tree counts.")
+        for group in range(self.n_states + 1):
+            _check_group(tree, group)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to hold, live."""
+        return {**self._tree._asdict(), "drawn_by": self._drawn_by}
+
+
+def _check_group(tree: GroupedTree, group: int) -> None:
+    """Raise unless the tree of ``group`` is complete, linked both ways, and sums up."""
+    seen = set()
+    for place in range(1, int(tree.members[group]) + 1):
+        slot = slot_at(tree, group, place)
+        above = NONE if place == 1 else slot_at(tree, group, place // 2)
+        if slot == NONE or tree.group[slot] != group or not tree.occupied[slot]:
+            raise NeedReplayError(f"Place {place} of state {group} holds a slot that is not its.")
+        if tree.parent[slot] != above:
+            raise NeedReplayError(f"Slot {slot} does not know the slot above it.")
+        below = sum(total_of(tree.mass, child) for child in tree.children[slot])
+        if tree.mass[slot, TOTAL] != tree.mass[slot, OWN] + below:
+            raise NeedReplayError(f"The sum at slot {slot} is not that of the slots below it.")
+        seen.add(int(slot))
+    if len(seen) != tree.members[group]:
+        raise NeedReplayError(f"A slot of state {group} is in its tree twice.")
+
+
+@compiled
+def _set_masses(tree: GroupedTree, slots: IntArray, masses: FloatArray) -> None:
+    """``set_mass`` for each slot in turn."""
+    for i in range(len(slots)):
+        set_mass(tree, slots[i], masses[i])
+
+
+@compiled
+def _set_groups(tree: GroupedTree, slots: IntArray, groups: IntArray) -> None:
+    """``set_group`` for each slot in turn."""
+    for i in range(len(slots)):
+        set_group(tree, slots[i], groups[i])
+
+
+@compiled
+def _draw_batch(
+    tree: GroupedTree,
+    scores: FloatArray,
+    total: float,
+    found: int,
+    uniforms: FloatArray,
+    slots: IntArray,
+    probabilities: FloatArray,
+) -> None:
+    """One slot for each uniform number; writes ``slots`` and ``probabilities``."""
+    for i in range(len(uniforms)):
+        slots[i] = draw_slot(tree, scores, total, found, uniforms[i])
+        probabilities[i] = probability_of(tree, scores, total, found, slots[i])

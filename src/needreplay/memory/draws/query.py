@@ -1,0 +1,58 @@
+"""The need that a draw is told: checked here, because its shape is the draw's own business."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.errors import NeedReplayError
+from needreplay.types import AnyArray, FloatArray, IntArray
+
+
+def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
+    """``need`` as a float64 vector of ``length`` finite numbers, or an error in prose.
+
+    Args:
+        need: what the caller of ``sample`` told.
+        length: how many entries the draw expects.
+        meaning: what an entry stands for, used in the message ("one for each state").
+    """
+    if need is None:
+        raise NeedReplayError(
+            f"This draw weighs gain by need, but no need was told; pass need, {length} numbers "
+            f"({meaning}), to sample."
+        )
+    vector = np.asarray(need, dtype=np.float64)
+    if vector.shape != (length,):
+        raise NeedReplayError(
+            f"need has the shape {vector.shape}, but {length} numbers are expected ({meaning})."
+        )
+    if not np.isfinite(vector).all():
+        raise NeedReplayError("need holds NaN or infinity; every entry has to be a finite number.")
+    return np.ascontiguousarray(vector)
+
+
+def checked_exponents(gain_exponent: float, need_exponent: float) -> None:
+    """Refuse a gain exponent that is negative or not finite, and a need exponent outside [0, 1]."""
+    if not (np.isfinite(gain_exponent) and gain_exponent >= 0.0):
+        raise NeedReplayError(
+            f"gain_exponent is {gain_exponent}; it has to be a finite number that is not negative."
+        )
+    if not 0.0 <= need_exponent <= 1.0:
+        raise NeedReplayError(f"need_exponent is {need_exponent}; it has to lie in [0, 1].")
+
+
+def checked_size(size: int, occupied: int) -> None:
+    """Refuse to draw a negative number of slots, or any from an empty memory."""
+    if size < 0:
+        raise NeedReplayError(f"size is {size}; the number of slots to draw cannot be negative.")
+    if size > 0 and occupied == 0:
+        raise NeedReplayError("The memory is empty, there is nothing to draw; add to it first.")
+
+
+def checked_states(states: IntArray, n_states: int) -> None:
+    """Refuse states that a draw over ``n_states`` states does not have."""
+    if len(states) and not (states.min() >= 0 and states.max() < n_states):
+        raise NeedReplayError(
+            f"states holds {states.min()} to {states.max()}, but this draw was made for "
+            f"{n_states} states, counted from 0."
+        )
