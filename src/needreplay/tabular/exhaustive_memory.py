@@ -5,6 +5,8 @@ Schaul et al. 2016, section 3.1; Yuan & Mattar, appendix B.2.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,25 +14,37 @@ from needreplay.compiled import compiled
 from needreplay.types import BoolArray, IntArray, TransitionTable
 
 
-def exhaustive_memory(
-    table: TransitionTable, length: int, *, until_fall: bool
-) -> tuple[npt.NDArray[np.int32], BoolArray]:
-    """The pairs of all ``actions ** length`` strings, and which of them begin a string.
+class ExhaustiveMemory(NamedTuple):
+    """Slot i holds one transition of a deterministic world: its pair (s, a) says all of it.
 
-    Slot i holds one transition of a deterministic world, so its pair s · actions + a says all of
-    it. Slots are in the order in which they were lived: string by string, from its first action.
+    Slots are sorted by state, and within a state in the order in which they were lived: what is
+    drawn together lies together.
+    """
+
+    pair: npt.NDArray[np.int16]
+    """[slot]: s · actions + a"""
+    before: npt.NDArray[np.int32]
+    """[slot]: the slot of the transition that was lived just before, in the same string; -1: none"""
+
+
+def exhaustive_memory(table: TransitionTable, length: int, *, until_fall: bool) -> ExhaustiveMemory:
+    """All ``actions ** length`` strings, each lived from the start.
 
     Args:
-        table: the world; its reward is 0 but for the goal's.
+        table: the world.
         length: actions of each string.
         until_fall: stop a string where it returns to the start; otherwise it goes on from there.
     """
-    n_actions = table.n_actions
-    n_strings = n_actions**length
-    pair = np.empty(n_strings * length, np.int32)
-    begins = np.zeros(pair.size, np.bool_)
-    stored = _live_all(table.next_state, table.start, length, n_strings, until_fall, pair, begins)
-    return pair[:stored].copy(), begins[:stored].copy()
+    n_strings = table.n_actions**length
+    lived = np.empty(n_strings * length, np.int16)
+    begins = np.zeros(lived.size, np.bool_)
+    stored = _live_all(table.next_state, table.start, length, n_strings, until_fall, lived, begins)
+    lived, begins = lived[:stored], begins[:stored]
+    order = np.argsort(lived // table.n_actions, kind="stable")
+    slot_of = np.empty(stored, np.int32)
+    slot_of[order] = np.arange(stored, dtype=np.int32)
+    before = np.where(begins, np.int32(-1), np.roll(slot_of, 1))
+    return ExhaustiveMemory(lived[order], before[order])
 
 
 @compiled
@@ -40,7 +54,7 @@ def _live_all(
     length: int,
     n_strings: int,
     until_fall: bool,
-    pair: npt.NDArray[np.int32],
+    pair: npt.NDArray[np.int16],
     begins: BoolArray,
 ) -> int:
     """Walk every string; writes ``pair`` and ``begins``, answers with how many were stored.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from needreplay.compiled import compiled, compiled_in_place
+from needreplay.compiled import compiled_in_place
 from needreplay.errors import unknown
 from needreplay.rng import stream
 from needreplay.tabular.choose import epsilon_greedy, largest_q
@@ -48,6 +48,10 @@ class Trial:
     """whether Q was right within the budget"""
     diverged: bool
     """whether M or Q overflowed, which ends the trial"""
+    transitions: int
+    """of the memory"""
+    budget: int
+    """updates after which the trial would have been given up"""
     steps: int
     """steps in the world"""
     goals: int
@@ -98,6 +102,8 @@ def run_trial(
         updates=int(counts[REPLAYED]),
         converged=bool(counts[CONVERGED]),
         diverged=bool(counts[DIVERGED]),
+        transitions=len(agent.slot_pair),
+        budget=rule.budget,
         steps=int(counts[STEPS]),
         goals=int(counts[GOALS]),
         largest_entry=float(agent.largest[0]),
@@ -140,7 +146,7 @@ def step_in_world(agent: Replayer, rule: Rule, state: int, uniform: float) -> in
     return pair
 
 
-@compiled
+@compiled_in_place
 def run_until_right(
     agent: Replayer,
     rule: Rule,
@@ -165,7 +171,8 @@ def run_until_right(
         if (rule.trace_reset == EPISODE and agent.ends[pair]) or (
             rule.trace_reset == RETURN and arrival == start
         ):
-            trace[:] = 0.0
+            for row in range(trace.shape[0]):
+                trace[row] = 0.0
         if at_goal:
             counts[GOALS] += 1
             if rule.test_at_goal and is_right(agent, rule.threshold):

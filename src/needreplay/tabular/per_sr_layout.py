@@ -18,7 +18,7 @@ from needreplay.tabular.cliffwalk_truth import (
 )
 from needreplay.tabular.exhaustive_memory import exhaustive_memory
 from needreplay.tabular.layout import PAIR, Records
-from needreplay.tabular.rank_order import rank_cumulative
+from needreplay.tabular.rank_order import RankOrder, rank_order
 from needreplay.types import BoolArray, FloatArray, IntArray, TransitionTable
 
 UNIFORM, GROUPED, RANKED, ORACLE = range(4)
@@ -90,20 +90,16 @@ class Replayer(NamedTuple):
     """[pair]: what its squared error counts for"""
     target: FloatArray
     """[pair]: the target copy of Q; empty: Q is its own target"""
-    slot_pair: npt.NDArray[np.int32]
+    slot_pair: npt.NDArray[np.int16]
     """[slot]: its pair"""
-    begins: BoolArray
-    """[slot]: whether it is the first of its string"""
+    before: npt.NDArray[np.int32]
+    """[slot]: the slot lived just before it in its string; -1: none"""
     gain: FloatArray
     """[slot]: its raw gain, where PSER needs it; else empty"""
     tree: GroupedTree
     """gain^α of all slots, grouped by state"""
-    order: npt.NDArray[np.int32]
-    """[rank]: slots from the largest gain to the smallest, where ranks are drawn; else empty"""
-    ordered_gain: FloatArray
-    """[rank]: their gains"""
-    cumulative: FloatArray
-    """[rank]: the cumulative probability of ranks; empty: the first is always taken"""
+    order: RankOrder
+    """all slots by gain, where ranks are drawn; else empty"""
     M: FloatArray
     trace: FloatArray
     error: FloatArray
@@ -185,7 +181,7 @@ def new_replayer(
     """
     n = table.n_states - 1
     n_pairs = n * table.n_actions
-    slot_pair, begins = exhaustive_memory(table, n, until_fall=settings.strings == "until_fall")
+    slot_pair, before = exhaustive_memory(table, n, until_fall=settings.strings == "until_fall")
     size = len(slot_pair)
     discount = task_discount(settings, n)
     right = np.zeros((n, table.n_actions), np.bool_)
@@ -211,16 +207,18 @@ def new_replayer(
         judged=np.full(n_pairs, 1.0 / n_pairs) if all_q else right.ravel().astype(np.float64),
         target=pairs["q"].copy() if settings.target_period else np.zeros(0),
         slot_pair=slot_pair,
-        begins=begins,
+        before=before,
         gain=gain if method == "pser" else np.zeros(0),
         tree=(
             tree_of(states, gain, n + 1, settings.gain_exponent)
             if grouped
             else empty_tree(0, n + 1)
         ),
-        order=rng.permutation(size if ranked else 0).astype(np.int32),
-        ordered_gain=gain.copy() if ranked else np.zeros(0),
-        cumulative=rank_cumulative(size if method == "rank" else 0, settings.rank_exponent),
+        order=rank_order(
+            rng.permutation(size if ranked else 0),
+            float(settings.start_priority),
+            settings.rank_exponent if method == "rank" else None,
+        ),
         M=np.ascontiguousarray(start_matrix(settings, method, table, discount)),
         trace=np.zeros(n + 1),
         error=np.zeros(n + 1),

@@ -34,7 +34,7 @@ from needreplay.tabular.per_sr_layout import (
     Replayer,
     Rule,
 )
-from needreplay.tabular.rank_order import move, place_at
+from needreplay.tabular.rank_order import move, place_at, slot_at_place
 
 absolute_gain = compiled(_absolute_gain)
 moved_towards = compiled(_moved_towards)
@@ -124,9 +124,9 @@ def hand_back(agent: Replayer, rule: Rule, slot: int, gain: float) -> None:
     """
     handed = gain
     for _ in range(rule.pser_window):
-        if agent.begins[slot]:
+        slot = agent.before[slot]
+        if slot < 0:
             break
-        slot -= 1
         handed *= rule.pser_decay
         if handed > agent.gain[slot]:
             agent.gain[slot] = handed
@@ -148,12 +148,13 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
         slot = int(uniform * memory)
         pair = agent.slot_pair[slot]
     elif rule.draw == RANKED:
-        if agent.cumulative.shape[0] > 0:
-            place = place_at(agent.cumulative, uniform)
+        cumulative = agent.order.cumulative
+        if cumulative.shape[0] > 0:
+            place = place_at(cumulative, uniform)
             if weighs:
-                below = agent.cumulative[place - 1] if place > 0 else 0.0
-                weight = (memory * (agent.cumulative[place] - below)) ** -beta
-        slot = agent.order[place]
+                below = cumulative[place - 1] if place > 0 else 0.0
+                weight = (memory * (cumulative[place] - below)) ** -beta
+        slot = slot_at_place(agent.order, place)
         pair = agent.slot_pair[slot]
     else:
         tree, scores = agent.tree, agent.scores
@@ -174,7 +175,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
     error = error_of(agent, rule, pair)
     gain = absolute_gain(error) + rule.priority_floor
     if rule.draw == RANKED:
-        move(agent.order, agent.ordered_gain, place, gain)
+        move(agent.order, place, memory, gain)
     elif rule.draw != ORACLE and rule.draw != UNIFORM:
         if rule.pser:
             gain = max(gain, rule.pser_retained * agent.gain[slot])

@@ -1,23 +1,59 @@
-"""Slots in the order of their gain: rank-based and greedy draws.
+"""Slots in the order of their gain, for rank-based and greedy draws, in O(√N) a change.
 
-A sorted array, moved up or down by one where a gain changes: one pass over memory of at most N
-numbers, which for the sizes here is cheaper than a balanced tree.
+A sorted sequence in blocks of about √N places. A block is a ring: where a slot moves past it, the
+block turns by one place instead of being copied.
 """
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from needreplay.compiled import compiled_in_place
-from needreplay.types import FloatArray
+from needreplay.types import FloatArray, IntArray
 
 
-def rank_cumulative(n: int, exponent: float) -> FloatArray:
-    """Σ_{i ≤ r} P(i) with P(i) ∝ i^−α, for each rank r from 1 to n."""
-    mass = np.arange(1, n + 1, dtype=np.float64) ** -exponent
-    cumulative: FloatArray = np.cumsum(mass) / mass.sum()
-    return cumulative
+class RankOrder(NamedTuple):
+    """Place p, from the largest gain to the smallest, lies in block p // width.
+
+    There it is at (head + p % width) % width.
+    """
+
+    slot: npt.NDArray[np.int32]
+    """[block, position]"""
+    gain: FloatArray
+    """[block, position]"""
+    head: IntArray
+    """[block]: the position of its first place"""
+    cumulative: FloatArray
+    """[place]: Σ of P up to it; empty: the first place is always drawn"""
+
+
+def rank_order(
+    slots: npt.NDArray[np.integer], gain: float, exponent: float | None
+) -> RankOrder:
+    """``slots`` with equal gains, in the order given.
+
+    Args:
+        slots: every slot once; none: an order that is not used.
+        gain: the gain of all of them.
+        exponent: P(r) ∝ r^−α for ranks r from 1; ``None``: the first is always drawn.
+    """
+    n = len(slots)
+    width = 1 << round(math.log2(max(n, 1)) / 2)
+    blocks = -(-n // width)
+    padded = np.zeros(blocks * width, np.int32)
+    padded[:n] = slots
+    mass = np.arange(1, n + 1 if exponent is not None else 1, dtype=np.float64) ** -(exponent or 0.0)
+    return RankOrder(
+        slot=padded.reshape(blocks, width),
+        gain=np.full((blocks, width), gain),
+        head=np.zeros(blocks, np.int64),
+        cumulative=np.cumsum(mass) / mass.sum() if mass.size else mass,
+    )
 
 
 @compiled_in_place
@@ -34,38 +70,98 @@ def place_at(cumulative: FloatArray, uniform: float) -> int:
 
 
 @compiled_in_place
-def move(order: npt.NDArray[np.int32], gains: FloatArray, place: int, gain: float) -> int:
-    """The slot at ``place`` has ``gain`` from now on; answers with its new place.
+def slot_at_place(order: RankOrder, place: int) -> int:
+    """The slot at ``place``."""
+    width = order.slot.shape[1]
+    block = place // width
+    return order.slot[block, (order.head[block] + place) & (width - 1)]
 
-    ``order`` holds slots from the largest gain to the smallest, ``gains`` their gains; among equal
-    gains the slot becomes the last. Writes both.
-    """
-    slot = order[place]
-    last = order.shape[0] - 1
-    if gain > gains[place]:
+
+@compiled_in_place
+def gain_at_place(order: RankOrder, place: int) -> float:
+    """The gain at ``place``."""
+    width = order.slot.shape[1]
+    block = place // width
+    return order.gain[block, (order.head[block] + place) & (width - 1)]
+
+
+@compiled_in_place
+def copy_place(order: RankOrder, source: int, target: int) -> None:
+    """What is at place ``source`` is at ``target`` too. Writes ``order``."""
+    width = order.slot.shape[1]
+    a, b = source // width, target // width
+    i = (order.head[a] + source) & (width - 1)
+    j = (order.head[b] + target) & (width - 1)
+    order.slot[b, j] = order.slot[a, i]
+    order.gain[b, j] = order.gain[a, i]
+
+
+@compiled_in_place
+def place_for(order: RankOrder, place: int, size: int, gain: float) -> int:
+    """Where the slot at ``place`` belongs once it has ``gain``: the last of its equals."""
+    if gain > gain_at_place(order, place):
         low, high = 0, place
         while low < high:
             middle = (low + high) // 2
-            if gains[middle] < gain:
+            if gain_at_place(order, middle) < gain:
                 high = middle
             else:
                 low = middle + 1
-        for other in range(place, low, -1):
-            order[other] = order[other - 1]
-            gains[other] = gains[other - 1]
-        target = low
-    else:
-        low, high = place, last
-        while low < high:
-            middle = (low + high + 1) // 2
-            if gains[middle] >= gain:
-                low = middle
-            else:
-                high = middle - 1
-        for other in range(place, low):
-            order[other] = order[other + 1]
-            gains[other] = gains[other + 1]
-        target = low
-    order[target] = slot
-    gains[target] = gain
-    return target
+        return low
+    low, high = place, size - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if gain_at_place(order, middle) >= gain:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@compiled_in_place
+def move(order: RankOrder, place: int, size: int, gain: float) -> None:
+    """The slot at ``place`` of ``size`` has ``gain`` from now on. Writes ``order``.
+
+    Within its own block and that of its new place slots are shifted one by one; a block between
+    them gives one slot to its neighbour and turns.
+    """
+    width = order.slot.shape[1]
+    slot = slot_at_place(order, place)
+    target = place_for(order, place, size, gain)
+    hole = place
+    while hole // width > target // width:
+        first = hole // width * width
+        while hole > first:
+            copy_place(order, hole - 1, hole)
+            hole -= 1
+        copy_place(order, hole - 1, hole)
+        hole -= 1
+        while hole // width > target // width:
+            block = hole // width
+            order.head[block] = (order.head[block] - 1) & (width - 1)
+            hole = block * width
+            copy_place(order, hole - 1, hole)
+            hole -= 1
+    while hole // width < target // width:
+        last = (hole // width + 1) * width - 1
+        while hole < last:
+            copy_place(order, hole + 1, hole)
+            hole += 1
+        copy_place(order, hole + 1, hole)
+        hole += 1
+        while hole // width < target // width:
+            block = hole // width
+            order.head[block] = (order.head[block] + 1) & (width - 1)
+            hole = (block + 1) * width - 1
+            copy_place(order, hole + 1, hole)
+            hole += 1
+    while hole > target:
+        copy_place(order, hole - 1, hole)
+        hole -= 1
+    while hole < target:
+        copy_place(order, hole + 1, hole)
+        hole += 1
+    block = target // width
+    position = (order.head[block] + target) & (width - 1)
+    order.slot[block, position] = slot
+    order.gain[block, position] = gain
