@@ -27,7 +27,9 @@ class Listing:
     shows: str
 
 
-STUDIES: tuple[Listing, ...] = ()
+STUDIES: tuple[Listing, ...] = (
+    Listing("fig3", "needreplay.studies.fig3", "PER against PER with need in the Blind Cliffwalk"),
+)
 """Every study, in the order in which they run and stand on the page."""
 
 

@@ -58,7 +58,7 @@ class CliffwalkSettings:
     centre: Centre = "median"
     """what the figure shows of the trials"""
     memory_axis: MemoryAxis = "transitions"
-    """the figure's horizontal axis: the memory's size, or (n - 1) 2^(n - 1) as the authors have it"""
+    """the figure's horizontal axis: the memory's size, or the authors' (n - 1) 2^(n - 1)"""
 
     discount_offset: int = 0
     """γ = 1 − 1 / (n + this)"""
@@ -124,10 +124,10 @@ class CliffwalkSettings:
     threshold: float = 1e-3
     """converged when the error is below this"""
     tested: Tested = "update"
-    """convergence is tested after each update, or on reaching the goal, before that step's update"""
+    """convergence is tested after each update, or at the goal, before that step's update"""
     oracle: Oracle = "pair"
-    """the oracle updates the pair with the largest |δ|, the one that lowers the error of all Q most,
-    or the right action with the largest positive δ"""
+    """the oracle updates the pair with the largest |δ|, the one that lowers the error of all Q
+    most, or the right action with the largest positive δ"""
 
     rank_exponent: float = 0.7
     """α of ``rank``: P ∝ rank^−α (Schaul et al. 2016)"""

@@ -25,7 +25,7 @@ def right_actions(table: TransitionTable) -> IntArray:
 
 
 def true_values(table: TransitionTable, discount: float) -> FloatArray:
-    """Q*[s, a]: γ^(n − 1 − s) for the right action; for the wrong one γ V*(start), or 0 if it ends."""
+    """Q*[s, a]: γ^(n − 1 − s) for the right action; for the wrong one γ V*(start), or 0."""
     n = table.n_states - 1
     states, right = np.arange(n), right_actions(table)
     q = np.zeros((n + 1, 2))

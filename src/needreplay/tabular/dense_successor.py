@@ -24,7 +24,7 @@ def learn_dense(
     trace_decay: float,
     step_size: float,
 ) -> None:
-    """e ← γλ e + φ(s);  M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M]. Writes ``M`` and ``trace``.
+    """TD(λ): e ← γλ e + φ(s);  M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M]. Writes ``M``, ``trace``.
 
     Where the episode does not go on, φ(s') M is φ(s') if the arrival is counted, else 0.
     """
@@ -51,7 +51,7 @@ def learn_dense(
 
 @compiled_in_place
 def largest_entry(M: FloatArray) -> float:
-    """max |M[i, j]|."""
+    """The largest |M[i, j]|."""
     largest = 0.0
     for row in range(M.shape[0]):
         for column in range(M.shape[1]):

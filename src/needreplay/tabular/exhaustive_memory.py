@@ -24,7 +24,7 @@ class ExhaustiveMemory(NamedTuple):
     pair: npt.NDArray[np.int16]
     """[slot]: s · actions + a"""
     before: npt.NDArray[np.int32]
-    """[slot]: the slot of the transition that was lived just before, in the same string; -1: none"""
+    """[slot]: the slot of what was lived just before it, in the same string; -1: none"""
 
 
 def exhaustive_memory(table: TransitionTable, length: int, *, until_fall: bool) -> ExhaustiveMemory:

@@ -17,6 +17,7 @@ from needreplay.tabular.choose import epsilon_greedy, largest_q
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, Method
 from needreplay.tabular.dense_successor import largest_entry, learn_dense
 from needreplay.tabular.per_sr_layout import (
+    AT_REST,
     BY_GAIN,
     CONVERGED,
     DIVERGED,
@@ -26,8 +27,10 @@ from needreplay.tabular.per_sr_layout import (
     NEED_READ,
     NEGATIVE_ROWS,
     NO_NEED,
+    OVERFLOWED,
     REPLAYED,
     RETURN,
+    SOUND,
     STEPS,
     Replayer,
     Rule,
@@ -43,7 +46,8 @@ class Trial:
     """How one trial went."""
 
     updates: int
-    """transitions replayed until Q was right, or until the trial was given up"""
+    """transitions replayed until Q was right, or until the trial was given up: its budget was
+    spent, M or Q overflowed, or a greedy draw came to rest at a Q that is not right"""
     converged: bool
     """whether Q was right within the budget"""
     diverged: bool
@@ -154,7 +158,7 @@ def run_until_right(
     walk: np.random.Generator,
     draws: np.random.Generator,
 ) -> None:
-    """Walk and replay until Q is right, M or Q overflows, or the budget is spent.
+    """Walk and replay until Q is right, M or Q overflows, nothing moves, or the budget is spent.
 
     Writes ``agent``; ``agent.counts`` says how it ended.
     """
@@ -179,13 +183,20 @@ def run_until_right(
                 counts[CONVERGED] = 1
                 break
         if counts[STEPS] % rule.replay_period == 0:
-            sound = True
-            if rule.need != NO_NEED:
-                sound = read_need(agent, rule, arrival if rule.need_after else state)
-            if not sound or not replay(agent, rule, draws):
+            went = SOUND
+            if rule.need != NO_NEED and not read_need(
+                agent, rule, arrival if rule.need_after else state
+            ):
+                went = OVERFLOWED
+            if went == SOUND:
+                went = replay(agent, rule, draws)
+            if went == OVERFLOWED:
                 counts[DIVERGED] = 1
                 break
-            if not rule.test_at_goal and is_right(agent, rule.threshold):
+            right = (went == AT_REST or not rule.test_at_goal) and is_right(agent, rule.threshold)
+            if right and not rule.test_at_goal:
                 counts[CONVERGED] = 1
+                break
+            if went == AT_REST and not right:
                 break
         state = arrival

@@ -27,6 +27,8 @@ NO_NEED, FIXED, LEARNED, GREEDY_NOW = range(4)
 """Where need comes from."""
 ORACLE_PAIR, ORACLE_GLOBAL, ORACLE_RIGHT = range(3)
 NEVER, EPISODE, RETURN = range(3)
+SOUND, OVERFLOWED, AT_REST = range(3)
+"""How a replay went: as it should; Q overflowed; a greedy draw that changed nothing at all."""
 REPLAYED, CONVERGED, DIVERGED, STEPS, GOALS, NEGATIVE_ROWS, NEED_READ, BY_GAIN = range(8)
 """Places in ``counts``: transitions replayed, how the trial ended, steps in the world, goals
 reached, need rows read with a negative entry, need rows read, draws by gain alone because all need

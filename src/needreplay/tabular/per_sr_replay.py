@@ -20,6 +20,7 @@ from needreplay.rules.td import td_error as _td_error
 from needreplay.tabular.choose import largest_q
 from needreplay.tabular.dense_successor import greedy_changed, greedy_occupancy
 from needreplay.tabular.per_sr_layout import (
+    AT_REST,
     BY_GAIN,
     GREEDY_NOW,
     NEED_READ,
@@ -28,13 +29,15 @@ from needreplay.tabular.per_sr_layout import (
     ORACLE,
     ORACLE_GLOBAL,
     ORACLE_PAIR,
+    OVERFLOWED,
     RANKED,
     REPLAYED,
+    SOUND,
     UNIFORM,
     Replayer,
     Rule,
 )
-from needreplay.tabular.rank_order import move, place_at, slot_at_place
+from needreplay.tabular.rank_order import gain_at_place, move, place_at, slot_at_place
 
 absolute_gain = compiled(_absolute_gain)
 moved_towards = compiled(_moved_towards)
@@ -71,7 +74,8 @@ def read_need(agent: Replayer, rule: Rule, state: int) -> bool:
             for other in range(n_states):
                 need[other] = need[other] - smallest + SHIFT_FLOOR
             largest = largest - smallest + SHIFT_FLOOR
-    return np.isfinite(largest)
+    finite: bool = np.isfinite(largest)
+    return finite
 
 
 @compiled_in_place
@@ -183,11 +187,12 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
         set_mass(agent.tree, slot, gain**rule.gain_exponent)
         if rule.pser:
             hand_back(agent, rule, slot, gain)
+    step_size = rule.step_size / rule.minibatch if rule.mean_of_batch else rule.step_size
+    if rule.magnitude and step_size * factor > rule.largest_step:
+        factor = rule.largest_step / step_size
     agent.batch_pair[index] = pair
     agent.batch_step[index] = factor * error
     agent.batch_weight[index] = weight
-    if rule.magnitude and rule.step_size * factor > rule.largest_step:
-        agent.batch_step[index] = rule.largest_step / rule.step_size * error
 
 
 @compiled_in_place
@@ -210,7 +215,8 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
     """
     tree, need = agent.tree, agent.need
     if rule.raw_need:
-        return max(need[state], 0.0) ** rule.need_exponent
+        raw: float = max(need[state], 0.0) ** rule.need_exponent
+        return raw
     largest = 0.0
     for other in range(need.shape[0]):
         largest = need[other] if need[other] > largest else largest
@@ -223,16 +229,21 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
             together += mass * max(need[other] / largest, 0.0) ** rule.need_exponent
     if together == 0.0:
         return 1.0
-    return max(need[state] / largest, 0.0) ** rule.need_exponent * total / together
+    relative: float = max(need[state] / largest, 0.0) ** rule.need_exponent
+    return relative * total / together
 
 
 @compiled_in_place
-def replay(agent: Replayer, rule: Rule, rng: np.random.Generator) -> bool:
+def replay(agent: Replayer, rule: Rule, rng: np.random.Generator) -> int:
     """Draw a minibatch and move Q: θ ← θ + η Σ_j w_j δ_j φ(S_j, A_j). Writes ``agent``.
 
-    Answers whether every step was a finite number.
+    Answers how it went. A greedy draw is at rest where the largest gain stays the largest, and
+    neither it nor Q has changed: it will replay the same transition for ever.
     """
     pairs, counts = agent.pairs, agent.counts
+    greedy = rule.draw == RANKED and agent.order.cumulative.shape[0] == 0
+    slot_before = slot_at_place(agent.order, 0) if greedy else -1
+    gain_before = gain_at_place(agent.order, 0) if greedy else -1.0
     size = rule.minibatch
     done = min(1.0, counts[REPLAYED] / rule.beta_updates)
     beta = rule.beta + done * (rule.beta_end - rule.beta)
@@ -241,15 +252,23 @@ def replay(agent: Replayer, rule: Rule, rng: np.random.Generator) -> bool:
     heaviest = 0.0
     for index in range(size):
         heaviest = max(heaviest, agent.batch_weight[index])
-    finite = True
+    finite, changed = True, False
     step_size = rule.step_size / size if rule.mean_of_batch else rule.step_size
     for index in range(size):
         pair = agent.batch_pair[index]
         step = agent.batch_weight[index] / heaviest * agent.batch_step[index]
-        pairs[pair]["q"] = moved_towards(pairs[pair]["q"], step_size, step)
+        before = pairs[pair]["q"]
+        pairs[pair]["q"] = moved_towards(before, step_size, step)
         finite = finite and np.isfinite(pairs[pair]["q"])
+        changed = changed or pairs[pair]["q"] != before
     counts[REPLAYED] += size
     if rule.target_period > 0 and counts[REPLAYED] // size % rule.target_period == 0:
         for pair in range(agent.target.shape[0]):
             agent.target[pair] = pairs[pair]["q"]
-    return finite
+    if not finite:
+        return OVERFLOWED
+    if greedy and not changed and rule.target_period == 0:
+        same_slot = slot_at_place(agent.order, 0) == slot_before
+        if same_slot and gain_at_place(agent.order, 0) == gain_before:
+            return AT_REST
+    return SOUND

@@ -32,9 +32,7 @@ class RankOrder(NamedTuple):
     """[place]: Σ of P up to it; empty: the first place is always drawn"""
 
 
-def rank_order(
-    slots: npt.NDArray[np.integer], gain: float, exponent: float | None
-) -> RankOrder:
+def rank_order(slots: npt.NDArray[np.integer], gain: float, exponent: float | None) -> RankOrder:
     """``slots`` with equal gains, in the order given.
 
     Args:
@@ -47,7 +45,9 @@ def rank_order(
     blocks = -(-n // width)
     padded = np.zeros(blocks * width, np.int32)
     padded[:n] = slots
-    mass = np.arange(1, n + 1 if exponent is not None else 1, dtype=np.float64) ** -(exponent or 0.0)
+    mass = np.arange(1, n + 1 if exponent is not None else 1, dtype=np.float64) ** -(
+        exponent or 0.0
+    )
     return RankOrder(
         slot=padded.reshape(blocks, width),
         gain=np.full((blocks, width), gain),
@@ -74,7 +74,8 @@ def slot_at_place(order: RankOrder, place: int) -> int:
     """The slot at ``place``."""
     width = order.slot.shape[1]
     block = place // width
-    return order.slot[block, (order.head[block] + place) & (width - 1)]
+    slot: int = order.slot[block, (order.head[block] + place) & (width - 1)]
+    return slot
 
 
 @compiled_in_place
@@ -82,7 +83,8 @@ def gain_at_place(order: RankOrder, place: int) -> float:
     """The gain at ``place``."""
     width = order.slot.shape[1]
     block = place // width
-    return order.gain[block, (order.head[block] + place) & (width - 1)]
+    gain: float = order.gain[block, (order.head[block] + place) & (width - 1)]
+    return gain
 
 
 @compiled_in_place
