@@ -22,11 +22,11 @@ def test_a_walk_is_td_lambda_step_for_step() -> None:
     M, trace, error = rng.random((5, 5)), np.zeros(5), np.zeros(5)
     M_defined, trace_defined = M.copy(), trace.copy()
     for step in range(60):
-        state, following = rng.integers(0, 4), rng.integers(0, 5)
-        ends = bool(following == 4)
+        state, following = int(rng.integers(0, 4)), int(rng.integers(0, 5))
+        ends = following == 4
         learn_dense(M, trace, error, state, following, not ends, True, 0.9, 0.7, 0.2)
         td_lambda(
-            M_defined, trace_defined, int(state), int(following),
+            M_defined, trace_defined, state, following,
             ends=ends, discount=0.9, trace_decay=0.7, step_size=0.2,
         )  # fmt: skip
         np.testing.assert_allclose(M, M_defined, rtol=1e-12, atol=1e-14, err_msg=str(step))

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -63,7 +62,7 @@ def test_need_exponent_0_makes_the_very_draws_of_per() -> None:
     for preset in ("printed", "released"):
         per = trial_of("per", 4, preset)
         for method in ("need", "need-random", "need-backward"):
-            found = trial_of(method, 4, preset, need_exponent=0.0)  # type: ignore[arg-type]
+            found = trial_of(method, 4, preset, need_exponent=0.0)
             assert found.updates == per.updates
             np.testing.assert_array_equal(found.q, per.q)
 
@@ -129,7 +128,7 @@ def test_released_diverges_for_a_while_and_corrected_stays_an_occupancy() -> Non
 )
 def test_options_converge_too(options: dict[str, Any]) -> None:
     for method in ("per", "need", "oracle", "rank", "need-optimal"):
-        found = trial_of(method, 3, "corrected", **options)  # type: ignore[arg-type]
+        found = trial_of(method, 3, "corrected", **options)
         assert found.converged or method == "need-optimal"
 
 
@@ -161,7 +160,9 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="compares with compiled kernels")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="compares with compiled kernels"
+)
 def test_compiled_is_uncompiled_bit_for_bit() -> None:
     answers = []
     for disabled in ("0", "1"):

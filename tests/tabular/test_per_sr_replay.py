@@ -6,9 +6,9 @@ These look inside the kernels, each of which would have to be compiled alone: th
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -40,7 +40,8 @@ from needreplay.types import FloatArray
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 pytestmark = pytest.mark.skipif(
-    not numba.config.DISABLE_JIT, reason="looks inside kernels: make coverage runs it uncompiled"
+    os.environ.get("NUMBA_DISABLE_JIT") != "1",
+    reason="looks inside kernels: make coverage runs it uncompiled",
 )
 
 

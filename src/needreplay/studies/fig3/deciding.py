@@ -163,7 +163,8 @@ def sentences(effects: Sequence[Effect]) -> list[str]:
                 )[0]
                 said.append(
                     f"At {largest} states {one} takes {before.ratio.estimate:.2f} times the "
-                    f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times under {towards}. "
+                    f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times "
+                    f"under {towards}. "
                     + (
                         f"Changed alone in {base}, these settings of {towards} turn it round: "
                         + "; ".join(map(_with, flips))
