@@ -47,7 +47,7 @@ def paper_figure(
 ) -> Figure:
     """The chain on top; below it for each preset: updates, the need row, kinds of need."""
     rows = 1 + len(presets)
-    heights = [0.42, *[1.0] * len(presets)]
+    heights = [0.45, *[1.0] * len(presets)]
     figure, axes = new_figure(
         rows, 3, height=1.1 + 3.0 * len(presets), width=11.0, height_ratios=heights
     )
@@ -74,7 +74,7 @@ def _draw_chain(axes: Axes) -> None:
     labels = ["start", *[str(state) for state in range(1, n)], "goal"]
     for state, label in enumerate(labels):
         colour = "#009E73" if state == n else "#0072B2" if state == 0 else "#777777"
-        axes.scatter([state], [0], s=300, color="white", edgecolor=colour, linewidth=2, zorder=3)
+        axes.scatter([state], [0], s=620, color="white", edgecolor=colour, linewidth=2, zorder=3)
         axes.text(state, 0, label, ha="center", va="center", fontsize=7, zorder=4)
         if state < n:
             axes.annotate(
@@ -85,7 +85,7 @@ def _draw_chain(axes: Axes) -> None:
                 "", (state, -0.85), (state, -0.28),
                 arrowprops={"arrowstyle": "->", "color": "#D55E00"},
             )  # fmt: skip
-    axes.text(n - 0.5, 0.22, "reward 1", ha="center", fontsize=8, color="#009E73")
+    axes.text(n - 0.5, 0.38, "reward 1", ha="center", fontsize=8, color="#009E73")
     axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
 
 
@@ -137,6 +137,8 @@ def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
     colours = ["#0072B2" if state == current else COLOURS["need"] for state in states.tolist()]
     axes.bar(states + 1, occupancy, color=colours)
     axes.set_xlabel("state")
+    axes.set_xticks(states + 1)
+    axes.tick_params(axis="x", labelsize=8)
     axes.set_ylabel("need, M's row")
     axes.set_title(f"need at state {current + 1}, {len(states)} states")
 
@@ -171,6 +173,13 @@ def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> 
     return figure
 
 
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, or, where the axis has fewer than two decades, 1, 2 and 5 of each."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    leading = (1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0)
+    return [lead * 10.0**power for power in powers for lead in leading]
+
+
 def deciding_figure(effects: Sequence[Effect]) -> Figure:
     """The ratio under each change, at the largest size, one column for each comparison."""
     largest = max(effect.states for effect in effects)
@@ -195,7 +204,9 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
                     marker="^" if ours[change].not_converged else "o",
                 )  # fmt: skip
             panel.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
-            panel.set_xscale("log", base=2)
+            panel.set_xscale("log")
+            low, high = panel.get_xlim()
+            panel.set_xticks([tick for tick in _round_ticks(low, high) if low <= tick <= high])
             panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
             panel.xaxis.set_minor_formatter(NullFormatter())
             panel.set_title(f"{one} / {other}")
