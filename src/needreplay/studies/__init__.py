@@ -34,6 +34,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing("mazes", "needreplay.studies.mazes", "updates until optimal as mazes grow"),
     Listing("maze-settings", "needreplay.studies.maze_settings", "each setting changed alone"),
     Listing("maze-replay", "needreplay.studies.maze_replay", "what is replayed, in order"),
+    Listing("fig3", "needreplay.studies.fig3", "PER against PER with need in the Blind Cliffwalk"),
 )
 """Every study, in the order in which they run and stand on the page."""
 

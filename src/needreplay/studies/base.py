@@ -69,6 +69,7 @@ class Study:
         presets: the sets of settings that it has.
         run: answers a request.
         documentation: where its page is, relative to the project's root.
+        quick_presets: what the quick size runs where no preset is asked for; none means all.
     """
 
     name: str
@@ -77,3 +78,8 @@ class Study:
     presets: tuple[str, ...]
     run: Callable[[Request, Progress], Outcome]
     documentation: str
+    quick_presets: tuple[str, ...] = ()
+
+    def default_presets(self, size: Size) -> tuple[str, ...]:
+        """What runs where no preset is asked for."""
+        return (self.quick_presets if size == "quick" else ()) or self.presets

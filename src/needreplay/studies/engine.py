@@ -104,7 +104,7 @@ def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
             raise unknown("preset", preset, known)
     planned = []
     for study in studies:
-        asked = request.presets or study.presets
+        asked = request.presets or study.default_presets(request.size)
         presets = tuple(dict.fromkeys(name for name in asked if name in study.presets))
         lacking = [name for name in asked if name not in study.presets]
         if names and lacking:

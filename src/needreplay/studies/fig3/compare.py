@@ -1,0 +1,158 @@
+"""How many updates one method takes for each of another's, with bootstrap intervals over trials.
+
+Trial i of every method shares its randomness, so trials are drawn in pairs. A trial that did not
+converge counts as its whole budget, which is a bound: what rests on it is said, and not decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from needreplay.report.claims import Verdict, verdict_of
+from needreplay.report.statistics import RESAMPLES, Interval
+from needreplay.rng import stream
+from needreplay.studies.fig3.runs import Found
+from needreplay.tabular.cliffwalk_settings import Centre
+from needreplay.types import FloatArray, IntArray
+
+LEVEL = 0.95
+
+
+def centre_of(values: FloatArray, centre: Centre) -> FloatArray:
+    """The mean or the median over the last axis."""
+    found: FloatArray = (np.median if centre == "median" else np.mean)(values, axis=-1)
+    return found
+
+
+def centre_interval(found: Found, centre: Centre, seed: int) -> Interval:
+    """The centre of one method's trials at one size."""
+    values = found.counted
+    estimate = float(centre_of(values, centre))
+    if len(values) == 1:
+        return Interval(estimate, -np.inf, np.inf, LEVEL)
+    rng = stream(seed, "fig3", "centre", found.label, found.method, found.states)
+    drawn = centre_of(values[_resampled(len(values), rng)], centre)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(estimate, float(low), float(high), LEVEL)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """log(updates of one / updates of the other), by size: the estimate, and resampled."""
+
+    one: str
+    other: str
+    sizes: tuple[int, ...]
+    logs: FloatArray
+    """[size]"""
+    resampled: FloatArray
+    """[resample, size]; no rows where there is only one trial"""
+    censored: tuple[int, int]
+    """trials of each that did not converge"""
+    bounded: tuple[bool, bool]
+    """whether they move the centre of each, which is then only a bound"""
+    trials: int
+    """of each, at all sizes together"""
+
+    def at(self, size: int) -> Interval:
+        """The ratio at one size."""
+        index = self.sizes.index(size)
+        return _exp(_interval(self.logs[index], self.resampled[:, index]))
+
+    def overall(self) -> Interval:
+        """The geometric mean of the ratio over all sizes."""
+        return _exp(_interval(self.logs.mean(), self.resampled.mean(axis=1)))
+
+    def growth(self) -> Interval:
+        """The factor by which the ratio grows with each state more (a line through the logs)."""
+        steps = np.asarray(self.sizes, dtype=np.float64) - np.mean(self.sizes)
+        slope = steps / np.square(steps).sum()
+        return _exp(_interval(float(self.logs @ slope), self.resampled @ slope))
+
+    def share_of(self, whole: Comparison, size: int) -> Interval:
+        """This log ratio as a share of another's, at one size; resamples are taken in order."""
+        mine, its = self.sizes.index(size), whole.sizes.index(size)
+        drawn = self.resampled[:, mine] / whole.resampled[:, its]
+        return _interval(self.logs[mine] / whole.logs[its], drawn)
+
+    def fewer(self, ratio: Interval, threshold: float = 1.0) -> Verdict:
+        """Whether one takes fewer updates; undecided where only a bound would say so."""
+        verdict = verdict_of(ratio, threshold, "below")
+        if (verdict == "holds" and self.bounded[0]) or (
+            verdict == "does not hold" and self.bounded[1]
+        ):
+            return "undecided"
+        return verdict
+
+    def by_size(self) -> str:
+        """The ratio at each size, in a sentence."""
+        said = ", ".join(
+            f"{np.exp(log):.2f} at {size}" for size, log in zip(self.sizes, self.logs, strict=True)
+        )
+        return f"By states: {said}."
+
+    def censoring(self) -> str:
+        """How many trials did not converge, in a sentence, or nothing."""
+        said = [
+            f"{count} of {self.trials} trials of {name} did not converge and count as their whole "
+            "budget."
+            for name, count in zip((self.one, self.other), self.censored, strict=True)
+            if count
+        ]
+        return " ".join(said)
+
+
+def compare(
+    found: Iterable[Found], label: str, one: str, other: str, centre: Centre, seed: int
+) -> Comparison:
+    """Hold the trials of two methods under one label against each other."""
+    by = {(f.method, f.states): f for f in found if f.label == label}
+    sizes = tuple(sorted(states for method, states in by if method == one))
+    logs, resampled = [], []
+    bounded = [False, False]
+    censored = [0, 0]
+    trials = 0
+    for size in sizes:
+        pair = by[one, size], by[other, size]  # type: ignore[index]
+        count = len(pair[0].trials)
+        trials += count
+        values = [f.counted for f in pair]
+        logs.append(np.log(centre_of(values[0], centre)) - np.log(centre_of(values[1], centre)))
+        if count > 1:
+            drawn = _resampled(count, stream(seed, "fig3", "compare", size))
+            a, b = (centre_of(value[drawn], centre) for value in values)
+            resampled.append(np.log(a) - np.log(b))
+        for side in range(2):
+            censored[side] += pair[side].censored
+            share = pair[side].censored / count
+            bounded[side] |= share >= 0.5 if centre == "median" else share > 0
+    return Comparison(
+        one=one,
+        other=other,
+        sizes=sizes,
+        logs=np.array(logs),
+        resampled=np.array(resampled).T if resampled else np.zeros((0, len(sizes))),
+        censored=(censored[0], censored[1]),
+        bounded=(bounded[0], bounded[1]),
+        trials=trials,
+    )
+
+
+def _resampled(count: int, rng: np.random.Generator) -> IntArray:
+    drawn: IntArray = rng.integers(count, size=(RESAMPLES, count))
+    return drawn
+
+
+def _interval(estimate: float, drawn: FloatArray) -> Interval:
+    if len(drawn) == 0:
+        return Interval(float(estimate), -np.inf, np.inf, LEVEL)
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(estimate), float(low), float(high), LEVEL)
+
+
+def _exp(interval: Interval) -> Interval:
+    estimate, low, high = np.exp([interval.estimate, interval.low, interval.high])
+    return Interval(float(estimate), float(low), float(high), interval.level)

@@ -1,0 +1,185 @@
+"""Which setting decides: each difference between two presets, changed alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from needreplay.records import Table
+from needreplay.report.claims import Verdict
+from needreplay.report.statistics import Interval
+from needreplay.studies.fig3.compare import compare
+from needreplay.studies.fig3.runs import Found, Job, jobs_of
+from needreplay.tabular.cliffwalk_settings import (
+    CliffwalkSettings,
+    Method,
+    cliffwalk_preset,
+    differences,
+)
+
+METHODS: tuple[Method, ...] = ("per", "need", "need-random", "need-optimal")
+COMPARED: tuple[tuple[Method, Method], ...] = (
+    ("need", "per"),
+    ("need-random", "per"),
+    ("need-optimal", "need"),
+)
+ORDER = ("released", "corrected", "printed")
+"""Presets are held against the next one in this order."""
+NOTHING = "nothing"
+_NOT_SETTINGS = ("sizes", "repetitions", "centre", "memory_axis")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A preset with one setting taken from another preset; ``setting`` may be nothing."""
+
+    base: str
+    towards: str
+    setting: str
+    value: str
+
+    @property
+    def label(self) -> str:
+        """Its name among jobs."""
+        return f"{self.base}, {self.setting} = {self.value}" if self.value else self.base
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one change does to one comparison at one size."""
+
+    change: Change
+    one: Method
+    other: Method
+    states: int
+    ratio: Interval
+    verdict: Verdict
+    trials: int
+    not_converged: int
+
+
+def changes_between(presets: Sequence[str]) -> list[tuple[Change, CliffwalkSettings]]:
+    """Each preset as it is, and with each single setting of its neighbour; settings included."""
+    chosen = [name for name in ORDER if name in presets]
+    found: dict[str, tuple[Change, CliffwalkSettings]] = {}
+    for a, b in pairwise(chosen):
+        for base, towards in ((a, b), (b, a)):
+            settings = cliffwalk_preset(base)
+            plain = Change(base, towards, NOTHING, "")
+            found.setdefault(plain.label, (plain, settings))
+            for name, (_, value) in differences(base, towards).items():
+                if name not in _NOT_SETTINGS:
+                    change = Change(base, towards, name, _said(value))
+                    found.setdefault(change.label, (change, replace(settings, **{name: value})))
+    return list(found.values())
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, float):
+        return "the task's" if math.isnan(value) else f"{value:g}"
+    return str(value)
+
+
+def deciding_jobs(
+    changes: Sequence[tuple[Change, CliffwalkSettings]],
+    sizes: Sequence[int],
+    trials: int | None,
+    seed: int,
+) -> list[Job]:
+    """The trials that say what each change does."""
+    return [
+        job
+        for change, settings in changes
+        for job in jobs_of(
+            change.label, settings, METHODS, sizes, trials or settings.repetitions, seed
+        )
+    ]
+
+
+def effects_of(
+    changes: Sequence[tuple[Change, CliffwalkSettings]], found: Sequence[Found], seed: int
+) -> list[Effect]:
+    """Every change's effect on every comparison at every size."""
+    effects = []
+    for change, settings in changes:
+        ours = [f for f in found if f.label == change.label]
+        for one, other in COMPARED:
+            held = compare(ours, change.label, one, other, settings.centre, seed)
+            for states in held.sizes:
+                single = compare(
+                    [f for f in ours if f.states == states],
+                    change.label, one, other, settings.centre, seed,
+                )  # fmt: skip
+                ratio = single.at(states)
+                verdict, stopped = single.fewer(ratio), sum(single.censored)
+                effects.append(
+                    Effect(change, one, other, states, ratio, verdict, single.trials, stopped)
+                )
+    return effects
+
+
+def deciding_table(effects: Sequence[Effect]) -> Table:
+    """``deciding.csv``."""
+    return Table(
+        {
+            "preset": [e.change.base for e in effects],
+            "setting": [e.change.setting for e in effects],
+            "value": [e.change.value for e in effects],
+            "value_of": [e.change.towards if e.change.value else e.change.base for e in effects],
+            "compared": [f"{e.one} / {e.other}" for e in effects],
+            "states": [e.states for e in effects],
+            "ratio": [float(f"{e.ratio.estimate:.4g}") for e in effects],
+            "low": [float(f"{e.ratio.low:.4g}") for e in effects],
+            "high": [float(f"{e.ratio.high:.4g}") for e in effects],
+            "fewer": [e.verdict for e in effects],
+            "trials": [e.trials for e in effects],
+            "not_converged": [e.not_converged for e in effects],
+        }
+    )
+
+
+def sentences(effects: Sequence[Effect]) -> list[str]:
+    """For each comparison on which two presets disagree at the largest size: what decides it."""
+    said = []
+    largest = max(effect.states for effect in effects)
+    here = [effect for effect in effects if effect.states == largest]
+    bases = list(dict.fromkeys(effect.change.base for effect in here))
+    plain = {(e.change.base, e.one): e for e in here if e.change.setting == NOTHING}
+    for one, other in COMPARED:
+        for base in bases:
+            changed = [e for e in here if e.one == one and e.change.base == base and e.change.value]
+            for towards in dict.fromkeys(e.change.towards for e in changed):
+                before, after = plain[base, one], plain[towards, one]
+                if {before.verdict, after.verdict} != {"holds", "does not hold"}:
+                    continue
+                candidates = [e for e in changed if e.change.towards == towards]
+                flips = [e for e in candidates if e.verdict == after.verdict]
+                nearest = sorted(
+                    candidates,
+                    key=lambda e: -abs(math.log(e.ratio.estimate / before.ratio.estimate)),
+                )[0]
+                said.append(
+                    f"At {largest} states {one} takes {before.ratio.estimate:.2f} times the "
+                    f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times "
+                    f"under {towards}. "
+                    + (
+                        f"Changed alone in {base}, these settings of {towards} turn it round: "
+                        + "; ".join(map(_with, flips))
+                        if flips
+                        else f"No setting of {towards} alone turns {base} round; the strongest is "
+                        + _with(nearest)
+                    )
+                    + "."
+                )
+    return said
+
+
+def _with(effect: Effect) -> str:
+    ratio = effect.ratio
+    return (
+        f"{effect.change.setting} = {effect.change.value} "
+        f"(ratio {ratio.estimate:.2f}, 95% interval {ratio.low:.2f} to {ratio.high:.2f})"
+    )

@@ -1,0 +1,226 @@
+"""Figure 3's pictures: the paper's four panels, the methods beyond the paper, and what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from needreplay.records import Table
+from needreplay.report.figures import (
+    AGENT_COLOURS,
+    PALETTE,
+    house_style,
+    label_of,
+    new_figure,
+)
+from needreplay.studies.fig3.compare import centre_interval, compare
+from needreplay.studies.fig3.deciding import COMPARED, NOTHING, Effect
+from needreplay.studies.fig3.runs import Found
+from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
+
+COLOURS: dict[str, str] = {
+    "uniform": AGENT_COLOURS["uniform"],
+    "oracle": AGENT_COLOURS["oracle"],
+    "per": AGENT_COLOURS["per"],
+    "need": AGENT_COLOURS["per-sr"],
+    "need-random": "#009E73",
+    "need-optimal": "#CC79A7",
+    "rank": "#56B4E9",
+    "pser": "#009E73",
+    "need-backward": "#CC79A7",
+    "need-magnitude": "#E69F00",
+    "gain": "#000000",
+}
+FIRST: tuple[Method, ...] = ("uniform", "per", "need", "oracle")
+SECOND: tuple[Method, ...] = ("per", "need-random", "need", "need-optimal", "oracle")
+BEYOND: tuple[Method, ...] = (
+    "need", "rank", "pser", "need-backward", "need-magnitude", "gain",
+)  # fmt: skip
+
+
+def paper_figure(
+    found: Sequence[Found], need_rows: Table, presets: Sequence[str], seed: int
+) -> Figure:
+    """The chain on top; below it for each preset: updates, the need row, kinds of need."""
+    rows = 1 + len(presets)
+    heights = [0.45, *[1.0] * len(presets)]
+    figure, axes = new_figure(
+        rows, 3, height=1.1 + 3.0 * len(presets), width=11.0, height_ratios=heights
+    )
+    with house_style():
+        for unused in axes[0]:
+            unused.remove()
+        _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]))
+        for number, preset in enumerate(presets):
+            first, middle, last = axes[number + 1]
+            _draw_updates(first, found, preset, FIRST, seed)
+            first.set_title(f"{preset}: need or gain")
+            _draw_need_row(middle, need_rows, preset)
+            _draw_updates(last, found, preset, SECOND, seed)
+            last.set_title("kinds of need")
+    return figure
+
+
+def _draw_chain(axes: Axes) -> None:
+    n = 6
+    axes.set_axis_off()
+    axes.set_xlim(-0.8, n + 0.8)
+    axes.set_ylim(-1.0, 0.7)
+    axes.set_aspect("equal")
+    labels = ["start", *[str(state) for state in range(1, n)], "goal"]
+    for state, label in enumerate(labels):
+        colour = "#009E73" if state == n else "#0072B2" if state == 0 else "#777777"
+        axes.scatter([state], [0], s=620, color="white", edgecolor=colour, linewidth=2, zorder=3)
+        axes.text(state, 0, label, ha="center", va="center", fontsize=7, zorder=4)
+        if state < n:
+            axes.annotate(
+                "", (state + 0.76, 0), (state + 0.24, 0),
+                arrowprops={"arrowstyle": "->", "color": "#444444"},
+            )  # fmt: skip
+            axes.annotate(
+                "", (state, -0.85), (state, -0.28),
+                arrowprops={"arrowstyle": "->", "color": "#D55E00"},
+            )  # fmt: skip
+    axes.text(n - 0.5, 0.38, "reward 1", ha="center", fontsize=8, color="#009E73")
+    axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
+
+
+def memory_of(found: Found) -> float:
+    """The horizontal axis: the memory's size, or what the authors take for it."""
+    if cliffwalk_preset(found.label).memory_axis == "authors":
+        return (found.states - 1) * 2.0 ** (found.states - 1)
+    return float(found.transitions)
+
+
+def _draw_updates(
+    axes: Axes, found: Sequence[Found], preset: str, methods: Sequence[Method], seed: int
+) -> None:
+    settings = cliffwalk_preset(preset)
+    for method in methods:
+        ours = sorted(
+            (f for f in found if f.label == preset and f.method == method),
+            key=lambda f: f.states,
+        )
+        x = [memory_of(f) for f in ours]
+        intervals = [centre_interval(f, settings.centre, seed) for f in ours]
+        estimate = np.array([i.estimate for i in intervals])
+        low = np.array([i.low for i in intervals])
+        high = np.array([i.high for i in intervals])
+        known = np.isfinite(low)
+        axes.plot(x, estimate, color=COLOURS[method], label=label_of(method), marker="o", ms=3)
+        axes.fill_between(
+            x, np.where(known, low, estimate), np.where(known, high, estimate),
+            color=COLOURS[method], alpha=0.2, linewidth=0,
+        )  # fmt: skip
+        censored = [i for i, f in enumerate(ours) if f.censored]
+        axes.scatter(
+            [x[i] for i in censored], estimate[censored], s=60, marker="^",
+            facecolor="white", edgecolor=COLOURS[method], zorder=3,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(
+        "transitions, as the authors count" if settings.memory_axis == "authors" else "transitions"
+    )
+    axes.set_ylabel(f"updates ({settings.centre})")
+    axes.legend(fontsize=8)
+
+
+def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
+    here = (need_rows["preset"] == preset) & (need_rows["method"] == "need")
+    states, occupancy = need_rows["state"][here], need_rows["occupancy"][here]
+    current = min(4, len(states) - 1)
+    colours = ["#0072B2" if state == current else COLOURS["need"] for state in states.tolist()]
+    axes.bar(states + 1, occupancy, color=colours)
+    axes.set_xlabel("state")
+    axes.set_xticks(states + 1)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_ylabel("need, M's row")
+    axes.set_title(f"need at state {current + 1}, {len(states)} states")
+
+
+def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> Figure:
+    """Every other method's updates as a multiple of PER's, over the number of states."""
+    figure, axes = new_figure(1, len(presets), height=3.8, width=3.8 * len(presets), sharey=True)
+    with house_style():
+        for panel, preset in zip(axes[0], presets, strict=True):
+            centre = cliffwalk_preset(preset).centre
+            for method in BEYOND:
+                held = compare(found, preset, method, "per", centre, seed)
+                ratios = [held.at(size) for size in held.sizes]
+                estimate = [ratio.estimate for ratio in ratios]
+                low = [max(ratio.low, 1e-9) for ratio in ratios]
+                high = [
+                    ratio.high if np.isfinite(ratio.high) else ratio.estimate for ratio in ratios
+                ]
+                panel.plot(
+                    held.sizes, estimate, color=COLOURS[method], marker="o", ms=3, label=method
+                )
+                panel.fill_between(
+                    held.sizes, low if len(held.resampled) else estimate, high,
+                    color=COLOURS[method], alpha=0.15, linewidth=0,
+                )  # fmt: skip
+            panel.axhline(1.0, color=COLOURS["per"], linewidth=1, linestyle="--")
+            panel.set_yscale("log")
+            panel.set_title(preset)
+            panel.set_xlabel("states")
+        axes[0, 0].set_ylabel("updates / updates of PER")
+        axes[0, 0].legend(fontsize=8, ncols=2)
+    return figure
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, or, where the axis has fewer than two decades, 1, 2 and 5 of each."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    leading = (1.0,) if high > 100.0 * low else (1.0, 2.0, 5.0)
+    return [lead * 10.0**power for power in powers for lead in leading]
+
+
+def deciding_figure(effects: Sequence[Effect]) -> Figure:
+    """The ratio under each change, at the largest size, one column for each comparison."""
+    largest = max(effect.states for effect in effects)
+    here = [effect for effect in effects if effect.states == largest]
+    changes = list(dict.fromkeys(effect.change for effect in here))
+    figure, axes = new_figure(
+        1, len(COMPARED), height=1.4 + 0.2 * len(changes), width=11.0, sharey=True
+    )
+    bases = list(dict.fromkeys(change.base for change in changes))
+    colours = {base: PALETTE[i] for i, base in enumerate(bases)}
+    with house_style():
+        for panel, (one, other) in zip(axes[0], COMPARED, strict=True):
+            ours = {e.change: e for e in here if e.one == one}
+            for place, change in enumerate(changes):
+                ratio = ours[change].ratio
+                known = np.isfinite([ratio.low, ratio.high]).all()
+                if known:
+                    panel.plot([ratio.low, ratio.high], [place, place], color=colours[change.base])
+                panel.scatter(
+                    [ratio.estimate], [place], color=colours[change.base], zorder=3,
+                    s=60 if change.setting == NOTHING else 18,
+                    marker="^" if ours[change].not_converged else "o",
+                )  # fmt: skip
+            panel.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
+            panel.set_xscale("log")
+            low, high = panel.get_xlim()
+            panel.set_xticks([tick for tick in _round_ticks(low, high) if low <= tick <= high])
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+            panel.xaxis.set_minor_formatter(NullFormatter())
+            panel.set_title(f"{one} / {other}")
+            panel.set_xlabel(f"ratio of updates, {largest} states")
+        axes[0, 0].set_yticks(range(len(changes)))
+        axes[0, 0].set_yticklabels(
+            [
+                change.base if change.setting == NOTHING else f"{change.setting} = {change.value}"
+                for change in changes
+            ],
+            fontsize=8,
+        )
+        for label, change in zip(axes[0, 0].get_yticklabels(), changes, strict=True):
+            label.set_color(colours[change.base])
+            label.set_fontweight("bold" if change.setting == NOTHING else "normal")
+        axes[0, 0].invert_yaxis()
+    return figure

@@ -1,0 +1,276 @@
+"""Settings of the Blind Cliffwalk's agents, and their presets.
+
+A preset is a complete set of values: ``printed`` is the paper's text, ``released`` what its authors
+ran, ``corrected`` the same with its faults mended. ``docs/cliffwalk.md`` numbers their differences
+and measures the effect of each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from needreplay.errors import NeedReplayError, unknown
+
+Method: TypeAlias = Literal[
+    "uniform",
+    "oracle",
+    "per",
+    "need",
+    "need-random",
+    "need-optimal",
+    "rank",
+    "pser",
+    "need-backward",
+    "need-magnitude",
+    "gain",
+]
+METHODS: tuple[Method, ...] = get_args(Method)
+PAPER_METHODS: tuple[Method, ...] = METHODS[:6]
+
+Fall: TypeAlias = Literal["ends", "teleports"]
+RightActions: TypeAlias = Literal["alternate", "first"]
+Strings: TypeAlias = Literal["until_fall", "whole"]
+NeedFrom: TypeAlias = Literal["before", "after"]
+TraceReset: TypeAlias = Literal["never", "episode", "return"]
+NegativeNeed: TypeAlias = Literal["zero", "shift"]
+Judged: TypeAlias = Literal["mean_of_all", "sum_of_right"]
+Tested: TypeAlias = Literal["update", "goal"]
+Oracle: TypeAlias = Literal["pair", "global", "right"]
+RandomNeed: TypeAlias = Literal["policy", "faulty"]
+OptimalNeed: TypeAlias = Literal["greedy", "true", "faulty"]
+Corrected: TypeAlias = Literal["both", "gain"]
+BatchStep: TypeAlias = Literal["sum", "mean"]
+NeedScale: TypeAlias = Literal["mean", "raw"]
+Centre: TypeAlias = Literal["median", "mean"]
+MemoryAxis: TypeAlias = Literal["transitions", "authors"]
+
+
+@dataclass(frozen=True)
+class CliffwalkSettings:
+    """Everything that decides how many updates a trial takes; the defaults are ``printed``."""
+
+    sizes: tuple[int, ...] = tuple(range(3, 14))
+    """how many states are not the goal: one experiment for each"""
+    repetitions: int = 10
+    """trials of each"""
+    centre: Centre = "median"
+    """what the figure shows of the trials"""
+    memory_axis: MemoryAxis = "transitions"
+    """the figure's horizontal axis: the memory's size, or the authors' (n - 1) 2^(n - 1)"""
+
+    discount_offset: int = 0
+    """γ = 1 − 1 / (n + this)"""
+    fall: Fall = "ends"
+    """a wrong action ends the episode, or teleports to the start and the target bootstraps there"""
+    right_actions: RightActions = "alternate"
+    """the right action alternates with the state, or is the first everywhere"""
+    strings: Strings = "until_fall"
+    """the memory holds each of the 2^n action strings up to its first wrong action, or whole"""
+
+    q_start_std: float = 0.1
+    """Q begins with N(0, this)"""
+    step_size: float = 0.25
+    """η of the Q-update"""
+    gain_exponent: float = 0.6
+    """α: P(j) ∝ gain^α ..."""
+    need_exponent: float = 0.6
+    """... times need to this power; in [0, 1]"""
+    minibatch: int = 1
+    """transitions of one update of Q"""
+    batch_step: BatchStep = "sum"
+    """a minibatch's steps are added up (Algorithm 2), or averaged"""
+    replay_period: int = 1
+    """steps in the world between two updates"""
+    target_period: int = 0
+    """updates after which Q is copied into the target; 0: Q is its own target"""
+    priority_floor: float = 1e-6
+    """gain = |δ| + this"""
+    start_priority: float = 1.0
+    """every transition's gain before it is first replayed"""
+    beta: float = 0.4
+    """importance weights (N P)^−β, divided by the minibatch's largest"""
+    beta_end: float = 0.4
+    """where β is after ``beta_updates``"""
+    beta_updates: int = 1
+    """transitions replayed until β has gone, in a straight line, to ``beta_end``"""
+    weights_correct: Corrected = "both"
+    """weights correct for gain and need (Algorithm 2), or for gain alone"""
+
+    need_from: NeedFrom = "before"
+    """need is read at the state the action was taken in, or where the agent is after the step"""
+    epsilon: float = 0.1
+    """the walker's share of random actions"""
+    trace_decay: float = 0.95
+    """λ of the successor matrix"""
+    successor_step_size: float = 0.1
+    """α of the successor matrix"""
+    successor_discount: float = math.nan
+    """γ of the successor matrix's learning rule; not a number: the task's"""
+    trace_reset: TraceReset = "episode"
+    """when the eligibility trace is set to 0: never, after an episode, or on each return to the
+    start"""
+    negative_need: NegativeNeed = "zero"
+    """negative need counts as 0, or its whole row is shifted by −min + 1e-3"""
+    random_need: RandomNeed = "policy"
+    """T of ``need-random``, and of the M that ``need`` starts from: of the random policy, or the
+    authors', whose rows sum to 1.5"""
+    optimal_need: OptimalNeed = "greedy"
+    """T of ``need-optimal``: greedy now, truly optimal, or the authors', whose rows sum to 2"""
+
+    judged: Judged = "mean_of_all"
+    """the error: the mean square over all Q, or the sum of squares over right actions"""
+    threshold: float = 1e-3
+    """converged when the error is below this"""
+    tested: Tested = "update"
+    """convergence is tested after each update, or at the goal, before that step's update"""
+    oracle: Oracle = "pair"
+    """the oracle updates the pair with the largest |δ|, the one that lowers the error of all Q
+    most, or the right action with the largest positive δ"""
+
+    rank_exponent: float = 0.7
+    """α of ``rank``: P ∝ rank^−α (Schaul et al. 2016)"""
+    pser_decay: float = 0.4
+    """of ``pser``: a gain is handed back with this factor a step (Brittain et al. 2020)"""
+    pser_window: int = 5
+    """of ``pser``: over this many steps"""
+    pser_retained: float = 0.7
+    """of ``pser``: a gain falls at most to this share of itself"""
+    need_scale: NeedScale = "mean"
+    """of ``need-magnitude``: need is divided by its mean over the draw, or taken raw"""
+    largest_step: float = 1.0
+    """of ``need-magnitude``: no update goes further than this share of its error"""
+
+    budget_per_transition: int = 400
+    """a trial that has replayed this many times its memory's size ..."""
+    least_budget: int = 200_000
+    """... and at least so many transitions, is given up as not converged"""
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in get_args(choices):
+                raise unknown(name, getattr(self, name), get_args(choices))
+        for name, (low, high) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                bounds = f"from {low} to {high}" if high < math.inf else f"at least {low}"
+                raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")
+        if not self.sizes or min(self.sizes) < 2:
+            raise NeedReplayError(f"sizes is {self.sizes}; each must be at least 2.")
+        if not (math.isnan(self.successor_discount) or 0.0 <= self.successor_discount <= 1.0):
+            raise NeedReplayError(
+                f"successor_discount is {self.successor_discount}; it must be from 0 to 1, or NaN "
+                "for the task's own."
+            )
+
+
+_CHOICES: dict[str, Any] = {
+    "centre": Centre,
+    "memory_axis": MemoryAxis,
+    "fall": Fall,
+    "right_actions": RightActions,
+    "strings": Strings,
+    "batch_step": BatchStep,
+    "weights_correct": Corrected,
+    "need_from": NeedFrom,
+    "trace_reset": TraceReset,
+    "negative_need": NegativeNeed,
+    "random_need": RandomNeed,
+    "optimal_need": OptimalNeed,
+    "judged": Judged,
+    "tested": Tested,
+    "oracle": Oracle,
+    "need_scale": NeedScale,
+}
+
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "repetitions": (1, math.inf),
+    "discount_offset": (0, math.inf),
+    "q_start_std": (0.0, math.inf),
+    "step_size": (0.0, 1.0),
+    "gain_exponent": (0.0, math.inf),
+    "need_exponent": (0.0, 1.0),
+    "minibatch": (1, math.inf),
+    "replay_period": (1, math.inf),
+    "target_period": (0, math.inf),
+    "priority_floor": (0.0, math.inf),
+    "start_priority": (0.0, math.inf),
+    "beta": (0.0, 1.0),
+    "beta_end": (0.0, 1.0),
+    "beta_updates": (1, math.inf),
+    "epsilon": (0.0, 1.0),
+    "trace_decay": (0.0, 1.0),
+    "successor_step_size": (0.0, 1.0),
+    "threshold": (0.0, math.inf),
+    "rank_exponent": (0.0, math.inf),
+    "pser_decay": (0.0, 1.0),
+    "pser_window": (0, math.inf),
+    "pser_retained": (0.0, 1.0),
+    "largest_step": (0.0, math.inf),
+    "budget_per_transition": (1, math.inf),
+    "least_budget": (1, math.inf),
+}
+
+_RELEASED = CliffwalkSettings(
+    sizes=tuple(range(2, 12)),
+    repetitions=15,
+    centre="mean",
+    memory_axis="authors",
+    discount_offset=1,
+    fall="teleports",
+    right_actions="first",
+    strings="whole",
+    q_start_std=0.0,
+    priority_floor=1e-3,
+    need_from="after",
+    epsilon=0.05,
+    successor_step_size=0.5,
+    successor_discount=0.95,
+    trace_reset="never",
+    negative_need="shift",
+    random_need="faulty",
+    optimal_need="faulty",
+    judged="sum_of_right",
+    tested="goal",
+    oracle="right",
+)
+
+CLIFFWALK = {
+    "printed": CliffwalkSettings(),
+    "released": _RELEASED,
+    "corrected": replace(
+        _RELEASED,
+        memory_axis="transitions",
+        successor_step_size=0.1,
+        successor_discount=math.nan,
+        trace_reset="return",
+        negative_need="zero",
+        random_need="policy",
+        optimal_need="true",
+    ),
+}
+"""Figure 3's settings, by preset."""
+
+
+def cliffwalk_preset(name: str, **overrides: Any) -> CliffwalkSettings:
+    """The settings of a preset, with any field changed.
+
+    >>> cliffwalk_preset("released", trace_reset="return").trace_reset
+    'return'
+    """
+    if name not in CLIFFWALK:
+        raise unknown("preset", name, CLIFFWALK)
+    known = [field.name for field in fields(CliffwalkSettings)]
+    for field in overrides:
+        if field not in known:
+            raise unknown("setting", field, known)
+    return replace(CLIFFWALK[name], **overrides)
+
+
+def differences(one: str, other: str) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two presets differ, with both values."""
+    a, b = cliffwalk_preset(one), cliffwalk_preset(other)
+    values = {field.name: (getattr(a, field.name), getattr(b, field.name)) for field in fields(a)}
+    return {name: (x, y) for name, (x, y) in values.items() if x is not y and x != y}
