@@ -17,8 +17,15 @@ def knowing(*rows: list[float]) -> Knowledge:
     """An agent with this Q."""
     agent = new_knowledge(len(rows), len(rows[0]))
     q_values(agent)[:] = rows
-    agent.states["value"] = [largest_q(agent, state) for state in range(len(rows))]
+    pairs, n_actions = agent.pairs, len(rows[0])
+    agent.states["value"] = [largest_q(pairs, n_actions, state) for state in range(len(rows))]
     return agent
+
+
+def chosen(agent: Knowledge, state: int, epsilon: float, u: float) -> int:
+    """What an agent with this knowledge does."""
+    value, n_actions = float(agent.states["value"][state]), q_values(agent).shape[1]
+    return int(epsilon_greedy(agent.pairs, n_actions, state, value, epsilon, u))
 
 
 def test_largest_q_of_each_state() -> None:
@@ -36,13 +43,13 @@ def test_largest_q_of_each_state() -> None:
 )  # fmt: skip
 def test_by_hand(u: float, action: int) -> None:
     agent = knowing([0.0, 0.0, 0.0], [-1.0, 2.0, 2.0])
-    assert epsilon_greedy(agent, 1, 0.2, u) == action
+    assert chosen(agent, 1, 0.2, u) == action
 
 
 def test_shares_of_actions() -> None:
     agent = knowing([1.0, 0.0, 1.0, 1.0])
     grid = (np.arange(12_000) + 0.5) / 12_000
-    drawn = Counter(int(epsilon_greedy(agent, 0, 0.1, u)) for u in grid)
+    drawn = Counter(chosen(agent, 0, 0.1, u) for u in grid)
     assert drawn == {0: 3900, 1: 300, 2: 3900, 3: 3900}
 
 
@@ -55,7 +62,7 @@ def test_shares_of_actions() -> None:
 def test_an_action_always_exists_and_is_greedy_beyond_epsilon(
     row: list[float], epsilon: float, u: float
 ) -> None:
-    action = epsilon_greedy(knowing(row), 0, epsilon, u)
+    action = chosen(knowing(row), 0, epsilon, u)
     assert 0 <= action < len(row)
     if u >= epsilon:
         assert row[action] == max(row)
@@ -65,4 +72,4 @@ def test_an_action_always_exists_and_is_greedy_beyond_epsilon(
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.9, 1.0])
 def test_just_below_epsilon_the_last_action_is_drawn(n_actions: int, epsilon: float) -> None:
     agent = new_knowledge(1, n_actions)
-    assert epsilon_greedy(agent, 0, epsilon, np.nextafter(epsilon, 0.0)) == n_actions - 1
+    assert chosen(agent, 0, epsilon, np.nextafter(epsilon, 0.0)) == n_actions - 1

@@ -70,7 +70,9 @@ class _Agent:
         """An epsilon-greedy action, ties broken at random."""
         state = self._checked("state", state, self._n_states)
         u = self._rng.random()
-        return int(epsilon_greedy(self.knowledge, state, float(self.settings.epsilon), u))
+        value = float(self.knowledge.states["value"][state])
+        epsilon = float(self.settings.epsilon)
+        return int(epsilon_greedy(self.knowledge.pairs, self._n_actions, state, value, epsilon, u))
 
     def _transition(
         self, state: int, action: int, reward: float, next_state: int

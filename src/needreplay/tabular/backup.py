@@ -6,7 +6,7 @@ from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.td import moved_towards as _moved_towards
 from needreplay.rules.td import td_error as _td_error
 from needreplay.tabular.choose import largest_q
-from needreplay.tabular.layout import UPDATES, Knowledge
+from needreplay.tabular.layout import N_ACTIONS, UPDATES, Knowledge
 
 moved_towards = compiled(_moved_towards)
 td_error = compiled(_td_error)
@@ -27,5 +27,5 @@ def update(agent: Knowledge, step_size: float, pair: int) -> None:
     error = td_error_of(agent, pair)
     pairs[pair]["q"] = moved_towards(pairs[pair]["q"], step_size, error)
     state = pairs[pair]["state"]
-    agent.states[state]["value"] = largest_q(agent, state)
+    agent.states[state]["value"] = largest_q(pairs, agent.counts[N_ACTIONS], state)
     agent.counts[UPDATES] += 1

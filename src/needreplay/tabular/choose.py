@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.compiled import compiled_in_place
-from needreplay.tabular.layout import N_ACTIONS, Knowledge
+from needreplay.tabular.layout import Records
 
 
 @compiled_in_place
-def epsilon_greedy(agent: Knowledge, state: int, epsilon: float, u: float) -> int:
+def epsilon_greedy(
+    pairs: Records, n_actions: int, state: int, value: float, epsilon: float, u: float
+) -> int:
     """A random action with probability ε, else one of the best, drawn among equals.
 
-    ``u`` is a uniform number; it decides both, since what is left of it after the first decision is
-    uniform again.
+    ``value`` is max_a Q(s, a). ``u`` is a uniform number; it decides both, since what is left of it
+    after the first decision is uniform again.
     """
-    pairs, n_actions = agent.pairs, agent.counts[N_ACTIONS]
     if u < epsilon:
         return int(u / epsilon * n_actions)
-    value = agent.states[state]["value"]
     first = state * n_actions
     ties = 0
     for pair in range(first, first + n_actions):
@@ -35,9 +35,8 @@ def epsilon_greedy(agent: Knowledge, state: int, epsilon: float, u: float) -> in
 
 
 @compiled_in_place
-def largest_q(agent: Knowledge, state: int) -> float:
+def largest_q(pairs: Records, n_actions: int, state: int) -> float:
     """max_a Q(s, a)."""
-    pairs, n_actions = agent.pairs, agent.counts[N_ACTIONS]
     best = -np.inf
     for pair in range(state * n_actions, (state + 1) * n_actions):
         q = pairs[pair]["q"]

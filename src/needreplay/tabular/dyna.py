@@ -72,12 +72,16 @@ def run_episodes(
 
     Writes ``agent``, and as many episodes' steps as there is room for in ``lengths``.
     """
+    n_actions = agent.counts[N_ACTIONS]
     for index in range(until.episodes):
         state, step, ends = table.start, 0, False
         while not ends:
             if agent.counts[UPDATES] >= until.updates:
                 return False
-            action = epsilon_greedy(agent, state, rule.epsilon, rng.random())
+            action = epsilon_greedy(
+                agent.pairs, n_actions, state, agent.states[state]["value"], rule.epsilon,
+                rng.random(),
+            )  # fmt: skip
             reward = drawn_reward(table, state, action, rng)
             next_state, ends = table.next_state[state, action], table.ends[state, action]
             learn_from_step(agent, rule, state, action, reward, next_state, ends, rng)

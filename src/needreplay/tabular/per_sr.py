@@ -135,7 +135,7 @@ def step_in_world(agent: Replayer, rule: Rule, state: int, uniform: float) -> in
     """An epsilon-greedy action, as a pair; M learns from where it leads. Writes ``agent``."""
     pairs = agent.pairs
     value = largest_q(pairs, rule.n_actions, state)
-    action = epsilon_greedy(pairs, rule.n_actions, state, value, uniform, rule.epsilon)
+    action = epsilon_greedy(pairs, rule.n_actions, state, value, rule.epsilon, uniform)
     pair = state * rule.n_actions + action
     if rule.need == LEARNED:
         learn_dense(

@@ -167,6 +167,7 @@ def run_episodes(
 
     Writes ``agent``, ``log``, and as many episodes' steps as there is room for in ``lengths``.
     """
+    n_actions = agent.counts[N_ACTIONS]
     for index in range(until.episodes):
         if rule.reset_trace:
             forget_trace(agent)
@@ -174,7 +175,10 @@ def run_episodes(
         while not ends:
             if agent.counts[UPDATES] >= until.updates:
                 return False
-            action = epsilon_greedy(agent, state, rule.epsilon, rng.random())
+            action = epsilon_greedy(
+                agent.pairs, n_actions, state, agent.states[state]["value"], rule.epsilon,
+                rng.random(),
+            )  # fmt: skip
             reward = drawn_reward(table, state, action, rng)
             next_state, ends = table.next_state[state, action], table.ends[state, action]
             arrival = table.start if ends else next_state
