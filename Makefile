@@ -5,8 +5,9 @@ OUT ?= reproduction
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
-.PHONY: help reproduce reproduce-full test lint types contracts unit coverage bench lock clean
+.PHONY: help reproduce reproduce-full test lint types contracts unit coverage bench bench-replay lock clean
 
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -48,8 +49,17 @@ coverage: $(READY) ## Run the rules' and agents' tests uncompiled, and hold thei
 bench: $(READY) ## Measure speed as ratios to named peers.
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
+bench-replay: $(PEERS)/.ready ## Measure the replay memory against cpprb, tianshou and stable-baselines3.
+	@$(PEERS)/bin/needreplay bench replay
+
+$(PEERS)/.ready: requirements-peers.lock pyproject.toml
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.lock
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 lock: ## Pin every package anew (needs uv).
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock
 
 clean: ## Remove the environment and everything that was made.
-	rm -rf $(VENV) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

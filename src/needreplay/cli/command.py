@@ -48,10 +48,14 @@ def _stopped(said: str = "") -> int:
 def _run(words: list[str]) -> int:
     import tyro
 
+    from needreplay.cli.bench import Bench
     from needreplay.cli.reproduce import Reproduce
 
     chosen = tyro.extras.subcommand_cli_from_dict(
-        {"reproduce": Reproduce}, prog="needreplay", description=_description(), args=words
+        {"reproduce": Reproduce, "bench": Bench},
+        prog="needreplay",
+        description=_description(),
+        args=words,
     )
     chosen.run(["needreplay", *words])
     return 0

@@ -1,33 +1,23 @@
 """The replay memory against its peers: one process, one core, alternating rounds.
 
-    python benchmarks/bench_replay.py [--rounds 9] [--capacity 1000000] [--json table.json]
-
 Times are medians over rounds; ratios are of medians, with a 95% bootstrap interval over rounds. The
-peers are in the dependency group ``peers``; those that are not installed are named and left out.
+peers are the extra ``peers``; those that are not installed are named and left out.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[_name] = "1"
+import numpy as np
 
-import argparse  # noqa: E402
-import gc  # noqa: E402
-import json  # noqa: E402
-import platform  # noqa: E402
-import sys  # noqa: E402
-import time  # noqa: E402
-import warnings  # noqa: E402
-from dataclasses import asdict, dataclass, field  # noqa: E402
-from pathlib import Path  # noqa: E402
-
-import numpy as np  # noqa: E402
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
+from needreplay.bench.replay_peers import LIBRARIES, Job, version_of
+from needreplay.rng import stream
+from needreplay.types import FloatArray
 
 FRAMES = 20_000
 OURS = "needreplay"
@@ -75,12 +65,9 @@ class Result:
                 self.ratios[name] = ratio_of_medians(np.array(times), ours)
 
 
-def ratio_of_medians(
-    theirs: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    ours: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> tuple[float, float, float]:
+def ratio_of_medians(theirs: FloatArray, ours: FloatArray) -> tuple[float, float, float]:
     """How many times faster we are, and a 95% interval over resampled rounds."""
-    chosen = np.random.default_rng(0).integers(0, len(ours), (4000, len(ours)))
+    chosen = stream(0, "bench").integers(0, len(ours), (4000, len(ours)))
     resampled = np.median(theirs[chosen], axis=1) / np.median(ours[chosen], axis=1)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return float(np.median(theirs) / np.median(ours)), float(low), float(high)
@@ -126,7 +113,7 @@ class Report:
         """As Markdown."""
         peers = [name for name in self.versions if name in LIBRARIES and name != OURS]
         lines = [
-            f"| us a call, N = {self.capacity:,} | {OURS} | " + " | ".join(peers) + " |",
+            f"| us a call, N = {self.capacity:,} | " + " | ".join([OURS, *peers]) + " |",
             "|---|" + "---:|" * (len(peers) + 1),
         ]
         for result in self.results:
@@ -141,6 +128,17 @@ class Report:
             lines.append(f"| {result.words} | " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
+    def text(self) -> str:
+        """The table, and all that a reader has to know of it."""
+        lines = [
+            ", ".join(f"{name} {version}" for name, version in self.versions.items()),
+            f"one core, {self.rounds} alternating rounds, {self.clock} time, "
+            f"load before {self.load_before:.2f}",
+        ]
+        if self.missing:
+            lines.append(f"not installed: {', '.join(self.missing)} (the extra peers has them)")
+        return "\n".join([*lines, "", self.table()])
+
 
 def run(
     *,
@@ -148,9 +146,12 @@ def run(
     capacity: int = 10**6,
     clock: str = "wall",
     tasks: list[str] | None = None,
-    loud: bool = True,
+    done: Callable[[], None] = lambda: None,
 ) -> Report:
-    """Measure every task (or those named) in every library that is installed."""
+    """Measure every task (or those named) in every library that is installed.
+
+    ``done`` is called after each task. The process keeps to one core from here on.
+    """
     installed = {name: version for name in LIBRARIES if (version := version_of(name)) is not None}
     missing = [name for name in LIBRARIES if name not in installed]
     versions = {**installed, "numpy": np.__version__, "python": platform.python_version()}
@@ -165,45 +166,10 @@ def run(
     report = Report(versions, missing, capacity, rounds, clock, load)
     for task in TASKS:
         if tasks is None or task.name in tasks:
-            result = measure(
-                task, rounds=rounds, capacity=capacity, clock=clock, libraries=list(installed)
+            report.results.append(
+                measure(
+                    task, rounds=rounds, capacity=capacity, clock=clock, libraries=list(installed)
+                )
             )
-            report.results.append(result)
-            if loud:
-                print(json.dumps({result.words: result.ratios}), file=sys.stderr, flush=True)
+            done()
     return report
-
-
-def main() -> None:
-    """Measure, print the table, write JSON if asked to."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--capacity", type=int, default=10**6)
-    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
-    parser.add_argument("--tasks", nargs="+", choices=[task.name for task in TASKS])
-    parser.add_argument("--json", type=Path, help="where to write the numbers")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    report = run(
-        rounds=options.rounds,
-        capacity=options.capacity,
-        clock=options.clock,
-        tasks=options.tasks,
-    )
-    print(", ".join(f"{name} {version}" for name, version in report.versions.items()))
-    print(
-        f"one core, {report.rounds} alternating rounds, {report.clock} time, "
-        f"load before {report.load_before:.2f}"
-    )
-    if report.missing:
-        print(f"not installed: {', '.join(report.missing)}")
-    print()
-    print(report.table())
-    if options.json is not None:
-        options.json.write_text(json.dumps(asdict(report), indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""Speed against named peers, for ``needreplay bench``."""

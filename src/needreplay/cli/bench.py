@@ -1,0 +1,59 @@
+"""``needreplay bench``: speed, as ratios to named peers measured in the same run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from needreplay.errors import NeedReplayError
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure speed against named peers, in one run on one core.
+
+    For example
+      pip install 'needreplay[peers]'
+      needreplay bench replay              the replay memory against cpprb, tianshou and SB3
+      needreplay bench replay --json FILE  and keep every round's numbers
+    """
+
+    what: Annotated[Positional[Literal["replay"]], arg(metavar="{replay}")]
+    """What to measure: replay is the prioritised replay memory."""
+    rounds: Annotated[int, arg(metavar="N")] = 9
+    """Alternating rounds; a table's numbers are medians over them."""
+    capacity: Annotated[int, arg(metavar="N")] = 1_000_000
+    """Transitions in each memory."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """cpu leaves out the time that other processes take on a busy machine."""
+    json: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write every round's numbers here."""
+
+    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+        """Do it."""
+        for name, value in (("rounds", self.rounds), ("capacity", self.capacity)):
+            if value < 1:
+                raise NeedReplayError(f"--{name} must be at least 1, not {value}.")
+        # Libraries read these when they are first imported.
+        for library in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
+            os.environ[f"{library}_NUM_THREADS"] = "1"
+        import warnings
+
+        from needreplay.bench.replay import TASKS, run
+        from needreplay.records import write_json
+        from needreplay.runs.progress import Progress
+
+        # What peers warn of at import is theirs, and would stand in the middle of the table.
+        warnings.simplefilter("ignore")
+        with Progress().task("replay", total=len(TASKS)) as bar:
+            report = run(
+                rounds=self.rounds, capacity=self.capacity, clock=self.clock, done=bar.advance
+            )
+        print(report.text())
+        if self.json is not None:
+            write_json(self.json, asdict(report))

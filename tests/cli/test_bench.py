@@ -1,0 +1,45 @@
+"""``needreplay bench``: a table without peers, its JSON, and refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    # In a process of its own: a benchmark keeps its process to one core.
+    return subprocess.run(
+        [sys.executable, "-m", "needreplay", "bench", *words], capture_output=True, text=True
+    )
+
+
+def test_the_table_and_its_numbers(tmp_path: Path) -> None:
+    done = bench("replay", "--rounds", "2", "--capacity", "300", "--json", str(tmp_path / "b.json"))
+    assert done.returncode == 0, done.stderr
+    assert "| us a call, N = 300 | needreplay |" in done.stdout
+    assert "2 alternating rounds" in done.stdout
+    assert done.stderr == ""
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert [len(result["rounds"]["needreplay"]) for result in written["results"]] == [2] * 9
+    for result in written["results"]:
+        first, second = result["rounds"]["needreplay"]
+        assert result["medians"]["needreplay"] == pytest.approx((first + second) / 2)
+        assert first > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("replay", "--rounds", "0"), "--rounds must be at least 1, not 0."),
+        (("replay", "--capacity", "-5"), "--capacity must be at least 1, not -5."),
+    ],
+)
+def test_refusals(words: tuple[str, ...], said: str) -> None:
+    done = bench(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
