@@ -14,6 +14,16 @@ from needreplay._version import __version__
 from needreplay.errors import NeedReplayError
 
 if TYPE_CHECKING:
+    from needreplay.memory import (
+        Episodes,
+        LinearBeta,
+        Proportional,
+        RankBased,
+        Replay,
+        Sequence,
+        Uniform,
+    )
+    from needreplay.memory.draws import Grouped, Magnitude, Resampled, Sweep, VectorTree
     from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning
     from needreplay.tabular.play import play
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
@@ -22,11 +32,23 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "DynaQ": "needreplay.tabular.agents",
     "DynaSettings": "needreplay.tabular.settings",
+    "Episodes": "needreplay.memory",
+    "Grouped": "needreplay.memory.draws",
     "LearningSettings": "needreplay.tabular.settings",
+    "LinearBeta": "needreplay.memory",
+    "Magnitude": "needreplay.memory.draws",
     "MazeEnv": "needreplay.worlds",
     "PrioritizedSweeping": "needreplay.tabular.agents",
+    "Proportional": "needreplay.memory",
     "QLearning": "needreplay.tabular.agents",
+    "RankBased": "needreplay.memory",
+    "Replay": "needreplay.memory",
+    "Resampled": "needreplay.memory.draws",
+    "Sequence": "needreplay.memory",
+    "Sweep": "needreplay.memory.draws",
     "SweepingSettings": "needreplay.tabular.settings",
+    "Uniform": "needreplay.memory",
+    "VectorTree": "needreplay.memory.draws",
     "as_discrete": "needreplay.worlds",
     "play": "needreplay.tabular.play",
 }
@@ -34,12 +56,24 @@ _HOME_OF = {
 __all__ = [
     "DynaQ",
     "DynaSettings",
+    "Episodes",
+    "Grouped",
     "LearningSettings",
+    "LinearBeta",
+    "Magnitude",
     "MazeEnv",
     "NeedReplayError",
     "PrioritizedSweeping",
+    "Proportional",
     "QLearning",
+    "RankBased",
+    "Replay",
+    "Resampled",
+    "Sequence",
+    "Sweep",
     "SweepingSettings",
+    "Uniform",
+    "VectorTree",
     "__version__",
     "as_discrete",
     "play",
