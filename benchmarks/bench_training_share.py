@@ -20,7 +20,7 @@ from needreplay.memory import Replay
 
 torch: Any = importlib.import_module("torch")
 
-CAPACITY, BATCH, STEPS = 1_000_000, 32, 300
+BATCH, STEPS = 32, 300
 
 
 def mlp() -> Any:
@@ -47,7 +47,7 @@ def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
     optimiser = torch.optim.Adam(online.parameters(), lr=1e-4)
 
     def learn(batch: Any) -> Any:
-        obs, next_obs = torch.from_numpy(batch["obs"]), torch.from_numpy(batch["next_obs"])
+        obs, next_obs = (torch.from_numpy(batch[name]).float() for name in ("obs", "next_obs"))
         action = torch.from_numpy(batch["action"])[:, None]
         with torch.no_grad():
             best = online(next_obs).argmax(1, keepdim=True)
@@ -62,32 +62,32 @@ def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
     return learn
 
 
-def filled(shape: tuple[int, ...], actions: int) -> tuple[Replay, dict[str, Any]]:
+def filled(
+    dtype: type, shape: tuple[int, ...], actions: int, capacity: int
+) -> tuple[Replay, dict[str, Any]]:
     """A full memory, and one more transition for it."""
     columns = {
-        "obs": (np.float32, shape),
+        "obs": (dtype, shape),
         "action": np.int64,
         "reward": np.float32,
-        "next_obs": (np.float32, shape),
+        "next_obs": (dtype, shape),
     }
-    capacity = CAPACITY if len(shape) == 1 else CAPACITY // 10
     replay = Replay(capacity, columns, seed=0)
     rng = np.random.default_rng(0)
     chunk = 10_000
     values: dict[str, Any] = {
-        "obs": rng.random((chunk, *shape), dtype=np.float32),
+        "obs": rng.integers(0, 2, (chunk, *shape)).astype(dtype),
         "action": rng.integers(0, actions, chunk),
         "reward": rng.random(chunk, dtype=np.float32),
-        "next_obs": rng.random((chunk, *shape), dtype=np.float32),
+        "next_obs": rng.integers(0, 2, (chunk, *shape)).astype(dtype),
     }
     for _ in range(capacity // chunk):
         replay.add(**values)
     return replay, {name: value[0] for name, value in values.items()}
 
 
-def share(network: Callable[[], Any], shape: tuple[int, ...], actions: int) -> tuple[float, float]:
+def share(network: Callable[[], Any], replay: Replay, one: dict[str, Any]) -> tuple[float, float]:
     """Median microseconds of a step's replay and of its learning."""
-    replay, one = filled(shape, actions)
     learn = learner(network)
     replaying, learning = [], []
     for _ in range(STEPS):
@@ -110,11 +110,11 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, {timing.versions()}")
-    for name, network, shape, actions in (
-        ("MLP 256 x 256", mlp, (8,), 4),
-        ("MinAtar's network", minatar, (4, 10, 10), 6),
+    for name, network, memory in (
+        ("MLP 256 x 256, N = 10^6", mlp, filled(np.float32, (8,), 4, 1_000_000)),
+        ("MinAtar's network, N = 10^5", minatar, filled(np.bool_, (4, 10, 10), 6, 100_000)),
     ):
-        replaying, learning = share(network, shape, actions)
+        replaying, learning = share(network, *memory)
         part = 100 * replaying / (replaying + learning)
         print(f"{name}: replay {replaying:.0f} us, update {learning:.0f} us, share {part:.1f}%")
 
