@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -107,14 +108,19 @@ class TestTdLambda:
     def test_two_steps_by_hand(self) -> None:
         # gamma 0.5, lambda 0.5, alpha 0.5, M = 0, three states; 0 -> 1, then 1 -> 2, which ends.
         M, e = np.zeros((3, 3)), np.zeros(3)
-        numbers = {"discount": 0.5, "trace_decay": 0.5, "step_size": 0.5}
-        td_lambda(M, e, 0, 1, ends=False, **numbers)
+        learn = partial(td_lambda, discount=0.5, trace_decay=0.5, step_size=0.5)
+        learn(M, e, 0, 1, ends=False)
         assert e.tolist() == [1.0, 0.0, 0.0]
         assert M.tolist() == [[0.5, 0.0, 0.0], [0.0] * 3, [0.0] * 3]
         # e = (1/4, 1, 0); error = phi(1) + 1/2 phi(2) - M[1] = (0, 1, 1/2)
-        td_lambda(M, e, 1, 2, ends=True, **numbers)
+        before = M.copy(), e.copy()
+        learn(M, e, 1, 2, ends=True)
         assert e.tolist() == [0.25, 1.0, 0.0]
         assert M.tolist() == [[0.5, 0.125, 0.0625], [0.0, 0.5, 0.25], [0.0] * 3]
+        # An end that is not final leads nowhere: error = phi(1) - M[1].
+        M, e = before
+        learn(M, e, 1, 2, ends=True, final=False)
+        assert M.tolist() == [[0.5, 0.125, 0.0], [0.0, 0.5, 0.0], [0.0] * 3]
 
     def test_the_next_row_is_discounted_and_the_own_row_taken_off(self) -> None:
         M, e = np.array([[2.0, 1.0], [4.0, 8.0]]), np.zeros(2)

@@ -22,6 +22,7 @@ from needreplay.tabular.trial import (
     run_trial,
 )
 from needreplay.types import FloatArray, TransitionTable
+from needreplay.worlds import cliffwalk_table
 
 Pair = tuple[int, int]
 Event = tuple[int, int, int, int, int, float, float, float, float]
@@ -66,7 +67,7 @@ class Plain:
         self.e[self.e < 1e-17] = 0.0
         self.e[s] += 1.0
         error = -self.M[s] if ends else gamma * self.M[s2] - self.M[s]
-        if ends:
+        if ends and not any((s2, a) in self.model for a in range(self.n_actions)):
             error[s2] += gamma
         error[s] += 1.0
         self.M += np.outer(alpha * self.e, error)
@@ -131,9 +132,9 @@ class Plain:
             if self.table.reward_std[s, a] > 0.0:
                 r += float(self.table.reward_std[s, a]) * self.rng.standard_normal()
             s2, ends = int(self.table.next_state[s, a]), bool(self.table.ends[s, a])
+            self.remember((s, a), r, s2, ends)
             if self.settings.learn_successor:
                 self.learn_successor(s, s2, ends)
-            self.remember((s, a), r, s2, ends)
             self.insert_if_large((s, a))
             stands_next = self.table.start if ends else s2
             self.sweep(stands_next if self.settings.need_from == "next" else s, here=s2)
@@ -335,3 +336,17 @@ def test_the_log_is_every_update_and_changes_nothing(
     last = log["episode"] == episodes - 1
     assert set(log["episode"]) <= set(range(episodes))
     assert log["step"][last].max() == trial.lengths[-1] - 1
+
+
+def test_m_learns_its_closed_form_where_a_fall_ends_the_episode(uncompiled: bool) -> None:
+    # The fall arrives at the start, which is not final: nothing is counted there.
+    table = cliffwalk_table(3, fall="ends", right_actions="alternate")
+    settings = replace(
+        PS_SR["printed"], epsilon=1.0, discount=0.8, successor_step_size=0.02, sweeps=0
+    )
+    episodes = 300 if uncompiled else 3000
+    trial = run_trial(table, settings, episodes, stream(8, "fall"))
+    truth = random_policy_successor(table, settings.discount)
+    assert np.abs(trial.M - truth).max() < (0.2 if uncompiled else 0.12)
+    assert truth[1, 0] == 0.0
+    assert abs(trial.M[1, 0]) < 1e-12

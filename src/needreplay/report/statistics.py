@@ -1,7 +1,8 @@
 """Intervals for what was measured: seeded percentile bootstrap over trials, and Wilson's.
 
-A row of samples is one trial. Where there is only one trial nothing is known about the spread, and
-the interval is infinite rather than falsely narrow.
+A row of samples is one trial. A bootstrap of very few trials is too narrow, so below ``FEWEST`` the
+interval is infinite. Of normal data, 95% intervals hold the mean in 86, 89 and 93 of 100 cases at
+6, 10 and 15 trials: read them so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from needreplay.errors import NeedReplayError
 from needreplay.types import FloatArray
 
 RESAMPLES = 2000
+FEWEST = 6
+"""Trials below which nothing is said about the spread."""
 _ELEMENTS_AT_ONCE = 2_000_000
 
 
@@ -84,7 +87,7 @@ def mean_band(
     values = _trials("samples", samples, ndim=2)
     _check(level, resamples)
     estimate = values.mean(axis=0)
-    if len(values) == 1:
+    if len(values) < FEWEST:
         infinite = np.full_like(estimate, np.inf)
         return Band(estimate, -infinite, infinite, level)
     low, high = _percentiles(_resampled_means(values, rng, resamples), level)
@@ -134,7 +137,7 @@ def curve_interval(
     values = _trials("samples", samples, ndim=2)
     _check(level, resamples)
     estimate = float(statistic(values.mean(axis=0)))
-    if len(values) == 1:
+    if len(values) < FEWEST:
         return Interval(estimate, -np.inf, np.inf, level)
     drawn = np.array([statistic(curve) for curve in _resampled_means(values, rng, resamples)])
     low, high = _percentiles(drawn, level)
@@ -178,7 +181,7 @@ def _two_samples(
         raise NeedReplayError(
             f"a and b are paired, so they must be equally long: {len(first)} and {len(second)}."
         )
-    if min(len(first), len(second)) == 1:
+    if min(len(first), len(second)) < FEWEST:
         return Interval(estimate, -np.inf, np.inf, level)
     if paired:
         means = _resampled_means(np.stack([first, second], axis=1), rng, resamples)

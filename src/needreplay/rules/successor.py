@@ -50,14 +50,16 @@ def td_lambda(
     discount: float,
     trace_decay: float,
     step_size: float,
+    final: bool = True,
 ) -> None:
     """One step of TD(λ) with accumulating traces; writes ``M`` and ``trace``.
 
     e ← γ λ e + φ(s_t)
     M ← M + α eᵀ [φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M]
 
-    Where the step ends the episode, the arrival is counted and nothing after it: γ φ(s_{t+1}). At
-    a final state this is what ``closed_form`` of ``transition_matrix`` counts too.
+    Where the step ends the episode, an arrival at a final state is counted, γ φ(s_{t+1}), and
+    nothing after it; an arrival at any other state (``final`` false) is not counted. So M goes to
+    ``closed_form`` of ``transition_matrix``.
     This is the definition, on dense arrays; ``tabular.trace`` is the same rule, compiled, on only
     the rows whose trace is alive.
     """
@@ -66,7 +68,7 @@ def td_lambda(
     error = np.zeros_like(trace)
     error[state] += 1.0
     if ends:
-        error[next_state] += discount
+        error[next_state] += discount * final
     else:
         error += discount * M[next_state]
     error -= M[state]

@@ -69,9 +69,10 @@ def run(request: Request, progress: Progress) -> Outcome:
         captions={
             "figure": f"{first}, trial {request.trial}: arrows are the pairs (state, action) that "
             "were replayed, from dark (first) to light (last); the circle is where the agent "
-            "stands. Left: the goal's first visit and the steps after it, as long as the reward "
-            f"is news. Right: the first {MOMENT_STEPS} steps of episode {LATER_EPISODE + 1}. For "
-            "PS-SR the shade of a cell is its need at the moment's first replay."
+            "stands at the first of them. Left: the goal's first visit and the first "
+            f"{MOMENT_STEPS - 1} steps of the next episode. Right: the first {MOMENT_STEPS} steps "
+            f"of episode {LATER_EPISODE + 1}. For PS-SR, cells replayed at the moment's first step "
+            "are shaded by their need."
         },
         config={
             "episodes": EPISODES,
@@ -154,7 +155,10 @@ def _draw_moment(axes: Axes, moment: Records, agent: str) -> None:
     layout = dyna_layout()
     need = np.zeros(layout.rows * layout.cols)
     if agent == "ps-sr" and len(moment):
-        need[moment["state"]] = np.maximum(moment["need"], 0.0)
+        first = moment[
+            (moment["episode"] == moment["episode"][0]) & (moment["step"] == moment["step"][0])
+        ]
+        need[first["state"]] = np.maximum(first["need"], 0.0)
     image = draw_heat(axes, layout, need, highest=max(float(need.max()), 1e-9))
     image.set_cmap("Greys")
     image.set_alpha(0.35)

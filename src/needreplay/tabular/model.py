@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from needreplay.compiled import compiled_in_place
-from needreplay.tabular.layout import SEEN, Knowledge
+from needreplay.tabular.layout import N_ACTIONS, SEEN, Knowledge
 
 
 @compiled_in_place
@@ -47,3 +47,13 @@ def _unlink(agent: Knowledge, pair: int, state: int) -> None:
         states[state]["last"] = before
     else:
         pairs[after]["before"] = before
+
+
+@compiled_in_place
+def never_left(agent: Knowledge, state: int) -> bool:
+    """Whether no action was ever taken in ``state``: where an episode ends, it is then final."""
+    n_actions = agent.counts[N_ACTIONS]
+    for pair in range(state * n_actions, (state + 1) * n_actions):
+        if agent.pairs[pair]["next_state"] >= 0:
+            return False
+    return True

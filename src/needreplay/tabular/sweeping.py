@@ -142,11 +142,11 @@ def learn_from_step(
     ``arrival`` is where the agent stands next: ``next_state``, or the start of the next episode
     where this one ended.
     """
+    pair = state * agent.counts[N_ACTIONS] + action
+    record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
     if rule.learn_successor:
         advance_trace(agent, state, rule.discount * rule.trace_decay)
         learn_successor(agent, state, next_state, ends, rule.discount, rule.successor_step_size)
-    pair = state * agent.counts[N_ACTIONS] + action
-    record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
     _queue_if_large(agent, rule, pair)
     current = arrival if rule.need_from == NEXT else state
     _sweep(agent, rule, current, next_state, episode, step, log)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from needreplay.compiled import compiled_in_place
 from needreplay.tabular.layout import LIVE, Knowledge
+from needreplay.tabular.model import never_left
 
 ALIVE = 1e-17
 """Smaller traces are dropped: what they would still add stays below 1e-12 (held by a test)."""
@@ -49,16 +50,18 @@ def advance_trace(agent: Knowledge, state: int, decay: float) -> None:
 def learn_successor(
     agent: Knowledge, state: int, next_state: int, ends: bool, discount: float, step_size: float
 ) -> None:
-    """M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M]; γ φ(s') alone where the step ends the episode.
+    """M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M].
 
-    The trace must have been advanced. Writes ``agent.M`` and ``agent.error``.
+    Where the step ends the episode, γ φ(s') alone at a final state, and nothing at any other. The
+    trace must have been advanced. Writes ``agent.M`` and ``agent.error``.
     """
     M, error, states = agent.M, agent.error, agent.states
     n_states = M.shape[0]
     if ends:
         for column in range(n_states):
             error[column] = -M[state, column]
-        error[next_state] += discount
+        if never_left(agent, next_state):
+            error[next_state] += discount
     else:
         for column in range(n_states):
             error[column] = discount * M[next_state, column] - M[state, column]
