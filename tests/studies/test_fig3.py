@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from needreplay.records import write_table
+from needreplay.report.claims import Claim, Verdict
+from needreplay.report.statistics import Interval
 from needreplay.runs.progress import Progress
 from needreplay.studies import fig3, load_study
 from needreplay.studies.base import Outcome, Request, Size
@@ -16,6 +18,8 @@ from needreplay.studies.fig3.claims import claims_of
 from needreplay.studies.fig3.compare import centre_interval, compare
 from needreplay.studies.fig3.deciding import (
     NOTHING,
+    Change,
+    Effect,
     changes_between,
     effects_of,
     sentences,
@@ -132,20 +136,73 @@ def test_what_rests_on_trials_that_did_not_converge_is_not_decided() -> None:
     held = compare([stopped, per], "x", "need", "per", "mean", 0)
     # (10 + 10 + 100) / 3 = 40: the stopped trial counts as its whole budget
     assert held.at(3).estimate == pytest.approx(40 / 5000)
-    assert held.fewer(held.at(3)) == "undecided"
+    assert held.at(3).verdict("below") == held.at(3).verdict("above") == "undecided"
     assert "1 of 3 trials of need did not converge" in held.censoring()
+    # of the medians of three drawn trials, 7 of 27 are the stopped one's
     median = compare([stopped, per], "x", "need", "per", "median", 0)
     assert median.at(3).estimate == pytest.approx(10 / 5000)
-    assert median.fewer(median.at(3)) == "holds"
+    assert median.at(3).verdict("below") == "undecided"
     other_way = compare([stopped, per], "x", "per", "need", "mean", 0)
-    assert other_way.fewer(other_way.at(3)) == "undecided"
+    assert other_way.at(3).verdict("above") == other_way.overall().verdict("below") == "undecided"
+
+
+def test_one_stopped_trial_of_ten_does_not_move_a_median() -> None:
+    per = found_of("x", "per", 3, [5000] * 10)
+    stopped = found_of("x", "need", 3, [10] * 10, stopped=1)
+    ratio = compare([stopped, per], "x", "need", "per", "median", 0).at(3)
+    assert (ratio.may_rise, ratio.may_fall) == (False, False)
+    assert ratio.verdict("below") == "holds"
+
+
+def test_a_bound_that_only_strengthens_a_verdict_leaves_it() -> None:
+    per = found_of("x", "per", 3, [10, 10, 10])
+    stopped = found_of("x", "need", 3, [900, 900, 7], stopped=1, budget=1000)
+    worse = compare([stopped, per], "x", "need", "per", "mean", 0).at(3)
+    assert (worse.may_rise, worse.may_fall) == (True, False)
+    assert (worse.verdict("below"), worse.verdict("above")) == ("does not hold", "holds")
+    better = compare([stopped, per], "x", "per", "need", "mean", 0).at(3)
+    assert (better.may_rise, better.may_fall) == (False, True)
+    assert (better.verdict("below"), better.verdict("above")) == ("holds", "does not hold")
+
+
+@pytest.mark.parametrize(
+    ("stopped", "at", "verdict"),
+    [
+        ("uniform", 3, "undecided"),  # truly larger where it should be small: no growth
+        ("uniform", 5, "holds"),
+        ("per", 3, "holds"),
+        ("per", 5, "undecided"),
+    ],
+)
+def test_a_growth_is_undone_by_bounds_at_one_end(stopped: Method, at: int, verdict: str) -> None:
+    updates: dict[tuple[Method, int], int] = {
+        ("uniform", 3): 20, ("per", 3): 10, ("uniform", 5): 400, ("per", 5): 20,
+    }  # fmt: skip
+    found = [
+        found_of("x", m, n, [u] * 3, stopped=int((m, n) == (stopped, at)), budget=u)
+        for (m, n), u in updates.items()
+    ]
+    held = compare(found, "x", "uniform", "per", "mean", 0)
+    assert held.growth().estimate == pytest.approx(10**0.5)
+    assert held.growth().verdict("above") == verdict
+
+
+def test_a_bound_at_one_size_leaves_the_others_decided() -> None:
+    found = [
+        found_of("x", "need", 3, [10] * 3, stopped=1, budget=10),
+        found_of("x", "need", 5, [10] * 3),
+        *(found_of("x", "per", n, [20] * 3) for n in (3, 5)),
+    ]
+    held = compare(found, "x", "need", "per", "mean", 0)
+    assert held.at(5).verdict("below") == "holds"
+    assert held.at(3).verdict("below") == held.overall().verdict("below") == "undecided"
 
 
 def test_one_trial_has_no_interval() -> None:
     single = found_of("x", "per", 3, [7])
     assert centre_interval(single, "mean", 0).low == -np.inf
     held = compare([single, found_of("x", "need", 3, [5])], "x", "need", "per", "mean", 0)
-    assert held.fewer(held.overall()) == "undecided"
+    assert held.overall().verdict("below") == "undecided"
 
 
 def test_the_summary_says_which_numbers_are_bounds() -> None:
@@ -163,17 +220,31 @@ def test_the_summary_says_which_numbers_are_bounds() -> None:
     assert table["not_converged"].tolist() == [0, 1, 2]
 
 
-def claimed(optimal: int, need: int) -> dict[str, str]:
+def claims(
+    optimal: int, need: int, preset: str = "released", stopped: Method | None = None
+) -> list[Claim]:
+    """Claims of made-up trials; the last trial of the method ``stopped`` did not converge."""
     updates: dict[Method, int] = {
         "uniform": 900, "per": 300, "need": need, "need-random": 350,
         "need-optimal": optimal, "oracle": 20,
     }  # fmt: skip
     found = [
-        found_of("released", method, n, [x * n + i for i in range(6)])
+        found_of(
+            preset, method, n, [x * n + i for i in range(6)],
+            int(method == stopped), x * n + 5,
+        )
         for method, x in updates.items()
         for n in (3, 4)
-    ]
-    return {c.statement: c.verdict for c in claims_of(found, "released", 0)}
+    ]  # fmt: skip
+    return claims_of(found, preset, 0)
+
+
+def claimed(optimal: int, need: int, stopped: Method | None = None) -> dict[str, str]:
+    return {c.statement: c.verdict for c in claims(optimal, need, stopped=stopped)}
+
+
+CLOSER = "Optimal need gets closer to the oracle than learned need: at 4 states."
+BOUND = "The oracle stays a lower bound of optimal need: at 4 states."
 
 
 def test_claims_hold_or_not() -> None:
@@ -183,11 +254,35 @@ def test_claims_hold_or_not() -> None:
         "does not hold"
     )
     assert verdicts["Optimal need takes fewer than learned need: all sizes together."] == "holds"
-    close = next(verdict for said, verdict in verdicts.items() if "comes close" in said)
-    assert close == "holds"
-    assert claimed(optimal=200, need=100)[
-        "Optimal need takes fewer than learned need: at 4 states."
-    ] == ("does not hold")
+    assert verdicts[CLOSER] == verdicts[BOUND] == "holds"
+    worse = claimed(optimal=200, need=100)
+    assert worse["Optimal need takes fewer than learned need: at 4 states."] == "does not hold"
+    assert worse[CLOSER] == "does not hold"
+
+
+def test_how_much_closer_by_hand() -> None:
+    (closer,) = (c for c in claims(optimal=40, need=100) if c.statement == CLOSER)
+    # means at 4 states: oracle 82.5, optimal 162.5, need 402.5, PER 1202.5
+    assert closer.measured.startswith("1.97 times the oracle's updates, learned need 4.88 times")
+    # log(162.5 / 1202.5) / log(82.5 / 1202.5) = 0.747
+    assert "in logarithms of updates: 0.747 (" in closer.detail
+
+
+def test_claims_that_a_stopped_trial_could_undo_are_undecided() -> None:
+    assert claimed(40, 100, "need-optimal")[CLOSER] == "undecided"
+    assert claimed(40, 100, "need")[CLOSER] == "holds"
+    assert claimed(40, 100, "oracle")[BOUND] == "undecided"
+    assert claimed(40, 100, "need-optimal")[BOUND] == "holds"
+    growing = "How many times more updates uniform replay takes than PER grows with n."
+    assert claimed(40, 100, "uniform")[growing] == "undecided"
+
+
+def test_what_the_paper_does_not_say_is_no_claim_of_the_paper() -> None:
+    for preset, beyond in (("released", 0), ("corrected", 2), ("printed", 0)):
+        made = claims(40, 100, preset)
+        assert sum(c.source == "beyond the paper" for c in made) == beyond
+        assert sum("mended" in c.statement for c in made) == beyond
+        assert len(made) == 11
 
 
 def test_changes_are_single_and_go_both_ways() -> None:
@@ -222,6 +317,30 @@ def test_the_setting_that_decides_is_named() -> None:
     assert "random_need = policy" in said[0]
     assert "random_need = faulty" in said[1]
     assert "trace_reset" not in said[0]
+
+
+def effect(setting: str, ratio: float, base: str, verdict: Verdict) -> Effect:
+    towards = "corrected" if base == "released" else "released"
+    change = Change(base, towards, setting, "" if setting == NOTHING else "x")
+    around = Interval(ratio, ratio / 1.1, ratio * 1.1)
+    return Effect(change, "need", "per", 3, around, verdict, 10, 0)
+
+
+def test_the_strongest_setting_is_the_one_that_moves_towards_the_other_preset() -> None:
+    plain = [
+        effect(NOTHING, 0.5, "released", "holds"),
+        effect(NOTHING, 4.0, "corrected", "does not hold"),
+    ]
+    away_and_towards = [
+        effect("epsilon", 0.01, "released", "holds"),
+        effect("trace_reset", 0.9, "released", "undecided"),
+        effect("epsilon", 90.0, "corrected", "does not hold"),
+        effect("trace_reset", 2.0, "corrected", "does not hold"),
+    ]
+    said = sentences([*plain, *away_and_towards])
+    assert len(said) == 2
+    for sentence in said:
+        assert "the strongest is trace_reset = x" in sentence
 
 
 def test_the_authors_axis() -> None:

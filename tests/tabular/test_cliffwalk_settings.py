@@ -1,19 +1,176 @@
-"""The presets of the Blind Cliffwalk."""
+"""The presets, written out by hand from the paper and from what its authors ran."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from typing import Any
 
 import pytest
 
 from needreplay.errors import NeedReplayError
 from needreplay.tabular.cliffwalk_settings import (
+    CLIFFWALK,
     METHODS,
     PAPER_METHODS,
     CliffwalkSettings,
     cliffwalk_preset,
     differences,
 )
+
+THE_TASKS = "the task's"
+"""Stands for not a number, which equals nothing."""
+
+PRINTED = {
+    "sizes": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
+    "repetitions": 10,
+    "centre": "median",
+    "memory_axis": "transitions",
+    "discount_offset": 0,
+    "fall": "ends",
+    "right_actions": "alternate",
+    "strings": "until_fall",
+    "q_start_std": 0.1,
+    "priority_floor": 1e-6,
+    "need_from": "before",
+    "epsilon": 0.1,
+    "successor_step_size": 0.1,
+    "successor_discount": THE_TASKS,
+    "trace_reset": "episode",
+    "negative_need": "zero",
+    "random_need": "policy",
+    "optimal_need": "greedy",
+    "judged": "mean_of_all",
+    "tested": "update",
+    "oracle": "pair",
+    "step_size": 0.25,
+    "gain_exponent": 0.6,
+    "need_exponent": 0.6,
+    "minibatch": 1,
+    "batch_step": "sum",
+    "replay_period": 1,
+    "target_period": 0,
+    "start_priority": 1.0,
+    "beta": 0.4,
+    "beta_end": 0.4,
+    "beta_updates": 1,
+    "weights_correct": "both",
+    "trace_decay": 0.95,
+    "threshold": 1e-3,
+    "rank_exponent": 0.7,
+    "pser_decay": 0.4,
+    "pser_window": 5,
+    "pser_retained": 0.7,
+    "need_scale": "mean",
+    "largest_step": 1.0,
+    "budget_per_transition": 400,
+    "least_budget": 200_000,
+}
+
+RELEASED = {
+    "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+    "repetitions": 15,
+    "centre": "mean",
+    "memory_axis": "authors",
+    "discount_offset": 1,
+    "fall": "teleports",
+    "right_actions": "first",
+    "strings": "whole",
+    "q_start_std": 0.0,
+    "priority_floor": 1e-3,
+    "need_from": "after",
+    "epsilon": 0.05,
+    "successor_step_size": 0.5,
+    "successor_discount": 0.95,
+    "trace_reset": "never",
+    "negative_need": "shift",
+    "random_need": "faulty",
+    "optimal_need": "faulty",
+    "judged": "sum_of_right",
+    "tested": "goal",
+    "oracle": "right",
+    "step_size": 0.25,
+    "gain_exponent": 0.6,
+    "need_exponent": 0.6,
+    "minibatch": 1,
+    "batch_step": "sum",
+    "replay_period": 1,
+    "target_period": 0,
+    "start_priority": 1.0,
+    "beta": 0.4,
+    "beta_end": 0.4,
+    "beta_updates": 1,
+    "weights_correct": "both",
+    "trace_decay": 0.95,
+    "threshold": 1e-3,
+    "rank_exponent": 0.7,
+    "pser_decay": 0.4,
+    "pser_window": 5,
+    "pser_retained": 0.7,
+    "need_scale": "mean",
+    "largest_step": 1.0,
+    "budget_per_transition": 400,
+    "least_budget": 200_000,
+}
+
+CORRECTED = {
+    "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+    "repetitions": 15,
+    "centre": "mean",
+    "memory_axis": "transitions",
+    "discount_offset": 1,
+    "fall": "teleports",
+    "right_actions": "first",
+    "strings": "whole",
+    "q_start_std": 0.0,
+    "priority_floor": 1e-3,
+    "need_from": "after",
+    "epsilon": 0.05,
+    "successor_step_size": 0.1,
+    "successor_discount": THE_TASKS,
+    "trace_reset": "return",
+    "negative_need": "zero",
+    "random_need": "policy",
+    "optimal_need": "true",
+    "judged": "sum_of_right",
+    "tested": "goal",
+    "oracle": "right",
+    "step_size": 0.25,
+    "gain_exponent": 0.6,
+    "need_exponent": 0.6,
+    "minibatch": 1,
+    "batch_step": "sum",
+    "replay_period": 1,
+    "target_period": 0,
+    "start_priority": 1.0,
+    "beta": 0.4,
+    "beta_end": 0.4,
+    "beta_updates": 1,
+    "weights_correct": "both",
+    "trace_decay": 0.95,
+    "threshold": 1e-3,
+    "rank_exponent": 0.7,
+    "pser_decay": 0.4,
+    "pser_window": 5,
+    "pser_retained": 0.7,
+    "need_scale": "mean",
+    "largest_step": 1.0,
+    "budget_per_transition": 400,
+    "least_budget": 200_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("printed", PRINTED), ("released", RELEASED), ("corrected", CORRECTED)],
+)
+def test_presets_are_complete_and_exact(name: str, values: dict[str, Any]) -> None:
+    for preset in (CLIFFWALK[name], cliffwalk_preset(name)):
+        found = asdict(preset)
+        if math.isnan(found["successor_discount"]):
+            found["successor_discount"] = THE_TASKS
+        assert found == values
+    assert sorted(CLIFFWALK) == ["corrected", "printed", "released"]
 
 
 def test_methods() -> None:

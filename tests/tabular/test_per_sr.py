@@ -137,6 +137,26 @@ def test_a_replay_period_spends_steps() -> None:
     assert found.steps // 4 == found.updates
 
 
+def test_a_table_that_contradicts_its_settings_is_refused() -> None:
+    released = cliffwalk_preset("released")
+    printed = cliffwalk_preset("printed")
+    with pytest.raises(NeedReplayError, match=r'have fall="teleports", but .* cliffwalk_table\('):
+        run_trial(cliffwalk_table(3, "ends", "first"), released, "per")
+    with pytest.raises(NeedReplayError, match='have fall="ends", but'):
+        run_trial(cliffwalk_table(3, "teleports", "alternate"), printed, "per")
+    with pytest.raises(NeedReplayError, match='have right_actions="first", but'):
+        run_trial(cliffwalk_table(3, "teleports", "alternate"), released, "per")
+    with pytest.raises(NeedReplayError, match='have right_actions="alternate", but'):
+        run_trial(cliffwalk_table(3, "ends", "first"), printed, "per")
+    table = cliffwalk_table(3, "ends", "first")
+    wide = table._replace(
+        next_state=np.c_[table.next_state, table.next_state[:, 1]],
+        ends=np.c_[table.ends, table.ends[:, 1]],
+    )
+    with pytest.raises(NeedReplayError, match="it is no cliffwalk"):
+        run_trial(wide, cliffwalk_preset("printed", right_actions="first"), "per")
+
+
 def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(NeedReplayError, match="no method 'x'"):
         trial_of("x")  # type: ignore[arg-type]

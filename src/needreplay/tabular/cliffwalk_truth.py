@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.errors import NeedReplayError
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular.cliffwalk_settings import CliffwalkSettings
 from needreplay.types import FloatArray, IntArray, TransitionTable
@@ -22,6 +23,24 @@ def right_actions(table: TransitionTable) -> IntArray:
     n = table.n_states - 1
     right: IntArray = np.argmax(table.next_state[:n] == np.arange(1, n + 1)[:, np.newaxis], axis=1)
     return right
+
+
+def refuse_another_world(table: TransitionTable, settings: CliffwalkSettings) -> None:
+    """Refuse a table whose right actions or falls are not those of the settings."""
+    n = table.n_states - 1
+    states = np.arange(n)
+    right = states % 2 if settings.right_actions == "alternate" else np.zeros_like(states)
+    if table.n_actions != 2 or (table.next_state[states, right] != states + 1).any():
+        raise NeedReplayError(
+            f'The settings have right_actions="{settings.right_actions}", but in the table another '
+            "action leads on, or it is no cliffwalk. Make it with "
+            "cliffwalk_table(n, settings.fall, settings.right_actions)."
+        )
+    if (table.ends[states, 1 - right] != (settings.fall == "ends")).any():
+        raise NeedReplayError(
+            f'The settings have fall="{settings.fall}", but not every fall of the table does so. '
+            "Make it with cliffwalk_table(n, settings.fall, settings.right_actions)."
+        )
 
 
 def true_values(table: TransitionTable, discount: float) -> FloatArray:

@@ -15,6 +15,7 @@ from needreplay.errors import unknown
 from needreplay.rng import stream
 from needreplay.tabular.choose import epsilon_greedy, largest_q
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, Method
+from needreplay.tabular.cliffwalk_truth import refuse_another_world
 from needreplay.tabular.dense_successor import largest_entry, learn_dense
 from needreplay.tabular.per_sr_layout import (
     AT_REST,
@@ -86,7 +87,8 @@ def run_trial(
     with ``need_exponent=0``, ``need`` makes the very draws of ``per``.
 
     Args:
-        table: of ``worlds.cliffwalk.cliffwalk_table``, with the settings' own fall and actions.
+        table: of ``worlds.cliffwalk.cliffwalk_table``, with the settings' own fall and
+            actions; another is refused.
         settings: see ``cliffwalk_preset``.
         method: one of ``METHODS``.
         seed: every random number follows from it, the number of states and ``trial``.
@@ -94,6 +96,7 @@ def run_trial(
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
+    refuse_another_world(table, settings)
     n = table.n_states - 1
     names = ("cliffwalk", n, trial)
     agent = new_replayer(table, settings, method, stream(seed, *names, "start"))

@@ -138,7 +138,7 @@ STUDY = Study(
     title="Blind Cliffwalk: PER against PER with need",
     question=(
         "The paper: PER converges exponentially faster than uniform replay, need makes it faster "
-        "still, even the need of a random policy does, and optimal need comes close to the oracle."
+        "still, even the need of a random policy does, and optimal need gets closer to the oracle."
     ),
     presets=("released", "corrected", "printed"),
     quick_presets=("released", "corrected"),

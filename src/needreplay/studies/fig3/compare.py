@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from needreplay.report.claims import Verdict, verdict_of
+from needreplay.report.claims import Direction, Verdict, verdict_of
 from needreplay.report.statistics import RESAMPLES, Interval
 from needreplay.rng import stream
 from needreplay.studies.fig3.runs import Found
 from needreplay.tabular.cliffwalk_settings import Centre
-from needreplay.types import FloatArray, IntArray
+from needreplay.types import BoolArray, FloatArray, IntArray
 
 LEVEL = 0.95
 
@@ -39,6 +39,23 @@ def centre_interval(found: Found, centre: Centre, seed: int) -> Interval:
     return Interval(estimate, float(low), float(high), LEVEL)
 
 
+@dataclass(frozen=True)
+class Measured(Interval):
+    """An interval, and which way it would move if trials at their budget had gone on.
+
+    Such a trial would have taken more updates than it counts for, never fewer.
+    """
+
+    may_rise: bool = False
+    may_fall: bool = False
+
+    def verdict(self, direction: Direction, threshold: float = 1.0) -> Verdict:
+        """Whether it lies above (or below); undecided where a trial at its budget could undo it."""
+        verdict = verdict_of(self, threshold, direction)
+        undone = self.may_fall if self.low > threshold else self.may_rise
+        return "undecided" if undone else verdict
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """log(updates of one / updates of the other), by size: the estimate, and resampled."""
@@ -52,25 +69,23 @@ class Comparison:
     """[resample, size]; no rows where there is only one trial"""
     censored: tuple[int, int]
     """trials of each that did not converge"""
-    bounded: tuple[bool, bool]
-    """whether they move the centre of each, which is then only a bound"""
+    bounded: BoolArray
+    """[side, size]: whether they move the interval of each, which is then only a bound"""
     trials: int
     """of each, at all sizes together"""
 
-    def at(self, size: int) -> Interval:
+    def at(self, size: int) -> Measured:
         """The ratio at one size."""
-        index = self.sizes.index(size)
-        return _exp(_interval(self.logs[index], self.resampled[:, index]))
+        return self._weighed(np.asarray(self.sizes) == size)
 
-    def overall(self) -> Interval:
+    def overall(self) -> Measured:
         """The geometric mean of the ratio over all sizes."""
-        return _exp(_interval(self.logs.mean(), self.resampled.mean(axis=1)))
+        return self._weighed(np.full(len(self.sizes), 1.0 / len(self.sizes)))
 
-    def growth(self) -> Interval:
+    def growth(self) -> Measured:
         """The factor by which the ratio grows with each state more (a line through the logs)."""
         steps = np.asarray(self.sizes, dtype=np.float64) - np.mean(self.sizes)
-        slope = steps / np.square(steps).sum()
-        return _exp(_interval(float(self.logs @ slope), self.resampled @ slope))
+        return self._weighed(steps / np.square(steps).sum())
 
     def share_of(self, whole: Comparison, size: int) -> Interval:
         """This log ratio as a share of another's, at one size; resamples are taken in order."""
@@ -78,14 +93,19 @@ class Comparison:
         drawn = self.resampled[:, mine] / whole.resampled[:, its]
         return _interval(self.logs[mine] / whole.logs[its], drawn)
 
-    def fewer(self, ratio: Interval, threshold: float = 1.0) -> Verdict:
-        """Whether one takes fewer updates; undecided where only a bound would say so."""
-        verdict = verdict_of(ratio, threshold, "below")
-        if (verdict == "holds" and self.bounded[0]) or (
-            verdict == "does not hold" and self.bounded[1]
-        ):
-            return "undecided"
-        return verdict
+    def _weighed(self, weights: FloatArray | BoolArray) -> Measured:
+        """exp(Σ weight · log ratio): a bound of ``one`` can only rise, of ``other`` only fall."""
+        found = _exp(_interval(float(self.logs @ weights), self.resampled @ weights))
+        one, other = self.bounded
+        up, down = weights > 0, weights < 0
+        return Measured(
+            found.estimate,
+            found.low,
+            found.high,
+            found.level,
+            may_rise=bool((one & up | other & down).any()),
+            may_fall=bool((one & down | other & up).any()),
+        )
 
     def by_size(self) -> str:
         """The ratio at each size, in a sentence."""
@@ -112,10 +132,10 @@ def compare(
     by = {(f.method, f.states): f for f in found if f.label == label}
     sizes = tuple(sorted(states for method, states in by if method == one))
     logs, resampled = [], []
-    bounded = [False, False]
+    bounded = np.zeros((2, len(sizes)), np.bool_)
     censored = [0, 0]
     trials = 0
-    for size in sizes:
+    for index, size in enumerate(sizes):
         pair = by[one, size], by[other, size]  # type: ignore[index]
         count = len(pair[0].trials)
         trials += count
@@ -127,8 +147,7 @@ def compare(
             resampled.append(np.log(a) - np.log(b))
         for side in range(2):
             censored[side] += pair[side].censored
-            share = pair[side].censored / count
-            bounded[side] |= share >= 0.5 if centre == "median" else share > 0
+            bounded[side, index] = count > 1 and _rests_on_budget(pair[side], centre, drawn)
     return Comparison(
         one=one,
         other=other,
@@ -136,9 +155,16 @@ def compare(
         logs=np.array(logs),
         resampled=np.array(resampled).T if resampled else np.zeros((0, len(sizes))),
         censored=(censored[0], censored[1]),
-        bounded=(bounded[0], bounded[1]),
+        bounded=bounded,
         trials=trials,
     )
+
+
+def _rests_on_budget(found: Found, centre: Centre, drawn: IntArray) -> bool:
+    """Whether the estimate, or an end of its interval, would move had all trials gone on."""
+    without_end = np.where(found.converged, 0.0, np.inf)
+    moved = np.isinf(centre_of(without_end[drawn], centre)).mean()
+    return bool(np.isinf(centre_of(without_end, centre)) or moved >= (1 - LEVEL) / 2)
 
 
 def _resampled(count: int, rng: np.random.Generator) -> IntArray:

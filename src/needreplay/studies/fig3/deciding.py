@@ -114,7 +114,7 @@ def effects_of(
                     change.label, one, other, settings.centre, seed,
                 )  # fmt: skip
                 ratio = single.at(states)
-                verdict, stopped = single.fewer(ratio), sum(single.censored)
+                verdict, stopped = ratio.verdict("below"), sum(single.censored)
                 effects.append(
                     Effect(change, one, other, states, ratio, verdict, single.trials, stopped)
                 )
@@ -157,10 +157,7 @@ def sentences(effects: Sequence[Effect]) -> list[str]:
                     continue
                 candidates = [e for e in changed if e.change.towards == towards]
                 flips = [e for e in candidates if e.verdict == after.verdict]
-                nearest = sorted(
-                    candidates,
-                    key=lambda e: -abs(math.log(e.ratio.estimate / before.ratio.estimate)),
-                )[0]
+                strongest = max(candidates, key=lambda e: _moved(before, e, after))
                 said.append(
                     f"At {largest} states {one} takes {before.ratio.estimate:.2f} times the "
                     f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times "
@@ -170,11 +167,18 @@ def sentences(effects: Sequence[Effect]) -> list[str]:
                         + "; ".join(map(_with, flips))
                         if flips
                         else f"No setting of {towards} alone turns {base} round; the strongest is "
-                        + _with(nearest)
+                        + _with(strongest)
                     )
                     + "."
                 )
     return said
+
+
+def _moved(before: Effect, changed: Effect, after: Effect) -> float:
+    """How far a change moves the log ratio, counted towards where the other preset has it."""
+    start = math.log(before.ratio.estimate)
+    towards = math.copysign(1.0, math.log(after.ratio.estimate) - start)
+    return towards * (math.log(changed.ratio.estimate) - start)
 
 
 def _with(effect: Effect) -> str:
