@@ -22,6 +22,22 @@ from needreplay.rng import stream
 NAN = float("nan")
 
 
+@pytest.fixture
+def _few_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small samples whose bootstrap can be worked out by hand."""
+    monkeypatch.setattr(statistics, "FEWEST", 2)
+
+
+def test_few_trials_have_no_interval() -> None:
+    values = stream(6, "few").normal(size=6)
+    for few in range(1, 6):
+        found = mean_interval(values[:few], stream(0))
+        assert (found.low, found.high) == (-np.inf, np.inf)
+        assert "no interval" in found.text()
+    assert np.isfinite(mean_interval(values, stream(0)).low)
+
+
+@pytest.mark.usefixtures("_few_will_do")
 def test_mean_of_two_trials_by_hand() -> None:
     # Drawing twice from {0, 1} gives means 0, 1/2, 1 with chances 1/4, 1/2, 1/4.
     found = mean_interval([0.0, 1.0], stream(0, "two"), level=0.95)
@@ -31,6 +47,7 @@ def test_mean_of_two_trials_by_hand() -> None:
     assert (narrow.low, narrow.high) == (0.5, 0.5)
 
 
+@pytest.mark.usefixtures("_few_will_do")
 def test_quantiles_are_those_of_every_possible_resample() -> None:
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     every = np.array([np.mean(drawn) for drawn in itertools.product(values, repeat=5)])
@@ -70,11 +87,13 @@ def test_pairing_removes_what_the_pairs_share() -> None:
     assert apart.low < -10 < 10 < apart.high
 
 
+@pytest.mark.usefixtures("_few_will_do")
 def test_unpaired_samples_may_differ_in_length() -> None:
     found = difference_interval([3.0, 3.0], [1.0, 1.0, 1.0], stream(0, "u"), paired=False)
     assert (found.estimate, found.low, found.high) == (2, 2, 2)
 
 
+@pytest.mark.usefixtures("_few_will_do")
 def test_ratio_of_means() -> None:
     base = np.array([1.0, 2.0, 3.0])
     found = ratio_interval(2 * base, base, stream(0, "r"), paired=True)

@@ -151,10 +151,9 @@ def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome
 
 
 def test_typical_is_the_geometric_mean() -> None:
-    found = mazes.typical(np.array([1.0, 100.0]), stream(0))
+    found = mazes.typical(np.array([1.0, 100.0] * 3), stream(0))
     assert found.estimate == pytest.approx(10.0)
-    assert found.low == pytest.approx(1.0)
-    assert found.high == pytest.approx(100.0)
+    assert 1.0 <= found.low < 10.0 < found.high <= 100.0 + 1e-9
 
 
 def test_replay_events_are_the_updates_of_the_trial(outcomes: dict[str, Outcome]) -> None:

@@ -23,9 +23,9 @@ from needreplay.tabular.trial import updates_until_optimal
 from needreplay.types import BoolArray, FloatArray, IntArray, TransitionTable
 from needreplay.worlds import maze_table, shortest_path_length
 
-RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5, 6)}
+RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5)}
 TRIALS = {"quick": 10, "full": 20}
-BUDGET = 2_000_000
+BUDGET = 1_500_000
 STEP_SIZE = 0.5
 
 _SWEEPING = replace(PS_SR["printed"], step_size=STEP_SIZE)

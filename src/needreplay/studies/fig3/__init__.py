@@ -130,7 +130,7 @@ _DECIDING = (
 )
 _CENSORING = (
     "A trial that did not converge within its budget (summary.csv has it) is kept: it counts as "
-    "its whole budget, and no claim rests on it. Not converged: {count}."
+    "its whole budget, and a verdict it could undo is undecided. Not converged: {count}."
 )
 
 STUDY = Study(

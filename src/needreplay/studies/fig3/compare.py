@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from needreplay.report.claims import Direction, Verdict, verdict_of
-from needreplay.report.statistics import RESAMPLES, Interval
+from needreplay.report.statistics import FEWEST, RESAMPLES, Interval
 from needreplay.rng import stream
 from needreplay.studies.fig3.runs import Found
 from needreplay.tabular.cliffwalk_settings import Centre
@@ -31,7 +31,7 @@ def centre_interval(found: Found, centre: Centre, seed: int) -> Interval:
     """The centre of one method's trials at one size."""
     values = found.counted
     estimate = float(centre_of(values, centre))
-    if len(values) == 1:
+    if len(values) < FEWEST:
         return Interval(estimate, -np.inf, np.inf, LEVEL)
     rng = stream(seed, "fig3", "centre", found.label, found.method, found.states)
     drawn = centre_of(values[_resampled(len(values), rng)], centre)
