@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,8 @@ def test_ctrl_c_keeps_finished_figures(fakes_folder: Path, tmp_path: Path, worke
         text=True,
         env={**os.environ, "FAKE_STARTED": str(started)},
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C and hands that on; these tests send it.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     wait_for(lambda: len(list(started.iterdir())) == int(workers))
     os.killpg(process.pid, signal.SIGINT)

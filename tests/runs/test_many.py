@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,8 @@ def test_workers_end_with_the_process_that_started_them(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C and hands that on; these tests send it.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     workers = _wait_for_files(tmp_path, 2)
     if what == "idle":

@@ -47,10 +47,11 @@ class Reproduce:
         UseAppendAction[tuple[tuple[str, ...], ...]],
         arg(
             metavar="NAME [NAME ...]",
-            help_behavior_hint="(default: every preset that a figure has)",
+            help_behavior_hint="(default: all a figure has; quick fig3: not printed)",
         ),
     ] = ()
-    """Settings to run: printed is the paper's text, released is what its code did."""
+    """Settings to run: printed is the paper's text, released what its code did, corrected (fig3)
+    the code with its faults mended."""
     trials: Annotated[
         int | None, arg(metavar="N", help_behavior_hint="(default: the figure's own number)")
     ] = None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from needreplay.errors import NeedReplayError
 from needreplay.records import Table, joined
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
@@ -87,7 +88,12 @@ def distance_to_truth(knowledge: Knowledge, settings: SweepingSettings) -> float
 
 def run(request: Request, progress: Progress) -> Outcome:
     """Run every preset and λ, draw the occupancies of one trial and the distances of all."""
-    trials = max(request.trials or TRIALS[request.size], request.trial + 1)
+    trials = request.trials or TRIALS[request.size]
+    if request.trial >= trials:
+        raise NeedReplayError(
+            f"--trial {request.trial} is not one of the {trials} trials, 0 to {trials - 1}; choose "
+            "one of them, or more --trials."
+        )
     cases = [(name, trace_decay) for name in request.presets for trace_decay in LAMBDAS]
     pieces = chunks(trials)
     jobs = [Job(settings_of(*case), piece, request.seed) for case in cases for piece in pieces]
