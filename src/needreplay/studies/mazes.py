@@ -25,7 +25,7 @@ from needreplay.worlds import maze_table, shortest_path_length
 
 RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5)}
 TRIALS = {"quick": 10, "full": 20}
-BUDGET = 1_500_000
+BUDGET = 20_000_000
 STEP_SIZE = 0.5
 
 _SWEEPING = replace(PS_SR["printed"], step_size=STEP_SIZE)
