@@ -1,0 +1,17 @@
+"""Deep agents: double DQN with prioritised replay and the deep successor representation."""
+
+from needreplay.errors import NeedReplayError
+
+try:
+    import torch as torch
+except ImportError as missing:
+    raise NeedReplayError(
+        "Deep agents need torch, which is not installed; install it with: "
+        "pip install 'needreplay[deep]'"
+    ) from missing
+
+from needreplay.deep.agent import DeepAgent, Learned
+from needreplay.deep.presets import AGENTS, deep_preset
+from needreplay.deep.settings import DeepSettings
+
+__all__ = ["AGENTS", "DeepAgent", "DeepSettings", "Learned", "deep_preset"]

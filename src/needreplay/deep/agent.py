@@ -1,0 +1,298 @@
+"""The deep agent: double DQN with prioritised replay and need, the paper's Algorithm 3.
+
+``act``, ``observe`` and ``learn`` are called by whoever walks the world; the draw is a part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from needreplay.deep.dqn import QLearner
+from needreplay.deep.draws import make_draw
+from needreplay.deep.losses import gain_of, q_loss
+from needreplay.deep.need import NeedFacts, facts_of, rescaled, without_negatives
+from needreplay.deep.networks import QNetwork
+from needreplay.deep.optimizers import make_optimizer
+from needreplay.deep.settings import DeepSettings
+from needreplay.deep.successor import SuccessorNetwork
+from needreplay.deep.successor_learner import Present, SuccessorLearner
+from needreplay.deep.tensors import Transitions, images_last, to_device, transitions
+from needreplay.memory import Replay
+from needreplay.rng import stream
+from needreplay.rules.priority import annealed
+from needreplay.types import AnyArray
+
+
+class Learned(NamedTuple):
+    """What an update did."""
+
+    loss: float
+    error: float
+    """the mean absolute TD-error"""
+    entropy: float
+    """of the draw, as estimated from this batch, over that of a uniform one; NaN where unknown"""
+    need: NeedFacts | None
+
+
+class DeepAgent:
+    """DQN or double DQN, with any draw, and with need if the draw uses it.
+
+    Args:
+        settings: see ``DeepSettings``.
+        observation_space: a Box, of images (channels first) or of a row of numbers.
+        n_actions: how many actions there are.
+        steps: how long the run will be: β reaches its end then.
+        seed: networks, actions and draws follow from it.
+        device: where the networks are.
+    """
+
+    def __init__(
+        self,
+        settings: DeepSettings,
+        observation_space: Any,
+        n_actions: int,
+        *,
+        steps: int,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.settings = settings
+        self.n_actions = n_actions
+        self.device = torch.device(device)
+        self.steps_planned = steps
+        self.steps = 0
+        self.updates = 0
+        shape = tuple(observation_space.shape)
+        # Networks are made on the CPU, so that a seed means the same on every device.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, "networks").integers(2**62)))
+            q = QNetwork(settings.network, shape, n_actions)
+            successor = SuccessorNetwork(settings, shape, n_actions, q.n_hidden)
+        self.q = QLearner(settings.base, q.to(self.device))
+        self.successor = (
+            SuccessorLearner(settings, successor.to(self.device), self.q.online)
+            if settings.uses_need
+            else None
+        )
+        self.optimizer = make_optimizer(
+            settings, q.parameters(), successor.parameters() if settings.uses_need else ()
+        )
+        self.stores_next_action = settings.uses_need and settings.successor_action == "stored"
+        self.replay = Replay.for_spaces(
+            observation_space,
+            np.int64,
+            capacity=settings.capacity,
+            n_step=settings.n_step,
+            discount=settings.discount,
+            frame_stack=shape[0] if settings.network == "nature" else 0,
+            extra_columns={"next_action": np.int64} if self.stores_next_action else None,
+            draw=make_draw(settings, successor.n_features),
+            seed=seed,
+        )
+        self._choices = stream(seed, "actions")
+        self._tells_features = settings.draw == "per-sr-sampling"
+        self._unstored: deque[tuple[AnyArray, int]] = deque()
+        self._untold: list[tuple[int, AnyArray, int]] = []
+        self._previous: tuple[AnyArray, int] | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The share of random actions in training now."""
+        begun = self.steps - self.settings.min_history
+        return annealed(1.0, self.settings.epsilon_end, begun / max(1, self.settings.epsilon_steps))
+
+    @property
+    def beta(self) -> float:
+        """β of the importance weights now."""
+        return annealed(
+            self.settings.beta_start, self.settings.beta_end, self.steps / self.steps_planned
+        )
+
+    def act(self, obs: AnyArray) -> int:
+        """An action in training: random with probability ``epsilon``, else greedy."""
+        return self._epsilon_greedy(obs, self.epsilon, self._choices)
+
+    def act_in_evaluation(self, obs: AnyArray, choices: np.random.Generator) -> int:
+        """An action in evaluation, which changes nothing in the agent."""
+        return self._epsilon_greedy(obs, self.settings.eval_epsilon, choices)
+
+    def _epsilon_greedy(self, obs: AnyArray, epsilon: float, choices: np.random.Generator) -> int:
+        if choices.random() < epsilon:
+            return int(choices.integers(self.n_actions))
+        return int(self.q.greedy(self._one(obs)))
+
+    def _one(self, obs: AnyArray) -> Tensor:
+        return images_last(to_device(np.ascontiguousarray(obs), self.device)[None], self.device)
+
+    def observe(
+        self,
+        obs: AnyArray,
+        action: int,
+        reward: float,
+        next_obs: AnyArray,
+        terminated: bool,
+        truncated: bool,
+        next_action: int = 0,
+    ) -> None:
+        """One step in the world; ``next_action`` matters only where ``stores_next_action``."""
+        if self.settings.reward_clip:
+            reward = min(1.0, max(-1.0, reward))
+        extra = {"next_action": next_action} if self.stores_next_action else {}
+        ids = self.replay.add(
+            obs=obs,
+            action=action,
+            reward=reward,
+            next_obs=next_obs,
+            terminated=terminated,
+            truncated=truncated,
+            **extra,
+        )
+        self._previous = obs, action
+        self.steps += 1
+        if self._tells_features:
+            self._unstored.append((obs, action))
+            self._untold += [(stored, *self._unstored.popleft()) for stored in ids]
+
+    def learn(self, present: AnyArray) -> Learned | None:
+        """One update if one is due after this step; ``present`` is what the agent sees now."""
+        settings = self.settings
+        if self.steps < settings.min_history or self.steps % settings.update_period:
+            return None
+        if not len(self.replay):
+            return None
+        learned = self._update(present)
+        self.updates += 1
+        if self.steps % settings.target_period < settings.update_period:
+            self.q.copy_to_target()
+        period = settings.successor_target_period
+        if self.successor is not None and period and self.steps % period < settings.update_period:
+            self.successor.copy_to_target()
+        return learned
+
+    def _update(self, present: AnyArray) -> Learned:
+        settings, successor = self.settings, self.successor
+        now = None if successor is None else self._present(present)
+        drawn = self.replay.sample(settings.batch_size, need=self._query(now), beta=self.beta)
+        batch = transitions(drawn, self.device)
+        errors, next_action = self.q.errors(batch)
+        features = need = facts = None
+        if successor is not None and now is not None:
+            features = successor.features(batch.obs)
+            with torch.set_grad_enabled(settings.need_moves_features):
+                raw = successor.need(now, features, batch.action)
+            facts = facts_of(raw.detach())
+            if settings.draw == "per-sr":
+                need = rescaled(without_negatives(raw, settings.negative), settings.scale)
+        loss = q_loss(errors, batch.weight, need)
+        self._step(loss)
+        if successor is not None and features is not None:
+            self._learn_successor(batch, features, next_action)
+        gain = gain_of(errors.detach(), settings.gain, settings.gain_floor).cpu().numpy()
+        self.replay.update(drawn.ids, gain)
+        if self._tells_features and successor is not None and features is not None:
+            self._tell(drawn.ids, features, batch.action)
+        entropy = (
+            -np.log(drawn.probabilities).mean() / np.log(max(2, len(self.replay)))
+            if drawn.normalised
+            else np.nan
+        )
+        return Learned(float(loss.detach()), float(gain.mean()), float(entropy), facts)
+
+    def _step(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def _learn_successor(self, batch: Transitions, features: Tensor, next_action: Tensor) -> None:
+        settings, successor = self.settings, self.successor
+        assert successor is not None
+        if settings.successor_batch == "another":
+            drawn = self.replay.sample(settings.batch_size, need=None, beta=self.beta)
+            batch = transitions(drawn, self.device)
+            next_action = self.q.greedy(batch.next_obs)
+        if settings.successor_batch == "another" or settings.need_moves_features:
+            # The Q-step may have moved what these features were computed with.
+            features = successor.features(batch.obs)
+        if settings.successor_action == "stored":
+            assert batch.next_action is not None
+            next_action = batch.next_action
+        self._step(successor.loss(batch, features, next_action))
+
+    def _present(self, obs: AnyArray) -> Present:
+        """Where need is asked from: the present state and its greedy action, or the pair before."""
+        assert self.successor is not None
+        with torch.set_grad_enabled(self.settings.need_moves_features):
+            if self.settings.need_row == "previous" and self._previous is not None:
+                seen = self._one(self._previous[0])
+                action = torch.tensor([self._previous[1]], device=self.device)
+            else:
+                seen = self._one(obs)
+                action = self.q.greedy(seen)
+            return self.successor.present(seen, action)
+
+    def _query(self, now: Present | None) -> AnyArray | None:
+        """What the memory is told of the present: m, or φ for backward need."""
+        if not self._tells_features or now is None:
+            return None
+        self.tell_untold()
+        row = now.successor if self.settings.direction == "forward" else now.features
+        query: AnyArray = row[0].detach().cpu().numpy()
+        return query
+
+    def tell_untold(self) -> None:
+        """Tell the memory the features of everything stored since the last draw."""
+        if not self._untold or self.successor is None:
+            return
+        # More than the memory keeps can be waiting when learning begins late.
+        untold = self._untold[-self.settings.capacity :]
+        for first in range(0, len(untold), 1024):
+            part = untold[first : first + 1024]
+            obs = to_device(np.stack([obs for _, obs, _ in part]), self.device)
+            action = torch.tensor([action for _, _, action in part], device=self.device)
+            with torch.no_grad():
+                features = self.successor.features(images_last(obs, self.device))
+            self._tell([stored for stored, _, _ in part], features, action)
+        self._untold = []
+
+    def _tell(self, ids: Any, features: Tensor, action: Tensor) -> None:
+        assert self.successor is not None
+        with torch.no_grad():
+            told = (
+                features
+                if self.settings.direction == "forward"
+                else self.successor.online.successor(features, action)
+            )
+        self.replay.set_features(ids, told.detach().cpu().numpy())
+
+    def networks(self) -> dict[str, torch.nn.Module]:
+        """Every network by name, targets too."""
+        named: dict[str, torch.nn.Module] = {"q": self.q.online, "q_target": self.q.target}
+        if self.successor is not None:
+            named["successor"] = self.successor.online
+            if self.successor.has_target:
+                named["successor_target"] = self.successor.target
+        return named
+
+    @property
+    def choices(self) -> np.random.Generator:
+        """Where actions in training get their chance from."""
+        return self._choices
+
+    def need_of(self, present: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
+        """The raw need of many observations, asked from ``present`` and its greedy action."""
+        assert self.successor is not None
+        with torch.no_grad():
+            seen = self._one(present)
+            now = self.successor.present(seen, self.q.greedy(seen))
+            features = self.successor.features(
+                images_last(to_device(np.ascontiguousarray(obs), self.device), self.device)
+            )
+            need = self.successor.need(now, features, to_device(actions, self.device))
+        values: AnyArray = need.cpu().numpy()
+        return values
+

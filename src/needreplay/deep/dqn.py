@@ -1,0 +1,47 @@
+"""Double DQN (van Hasselt et al. 2016) and DQN (Mnih et al. 2015): values, errors, the target."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from needreplay.deep.losses import chosen, td_errors
+from needreplay.deep.networks import QNetwork
+from needreplay.deep.settings import Base
+from needreplay.deep.tensors import Transitions
+
+
+class QLearner:
+    """A Q network and its target; the optimiser is the agent's."""
+
+    def __init__(self, base: Base, network: QNetwork) -> None:
+        self.base = base
+        self.online = network
+        self.target = copy.deepcopy(network).requires_grad_(False)
+
+    def greedy(self, obs: Tensor) -> Tensor:
+        """argmax_a Q(s, a) for every row."""
+        with torch.no_grad():
+            best: Tensor = self.online(obs).argmax(1)
+            return best
+
+    def errors(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        """δ of every transition, with its gradient, and the greedy action of every s'.
+
+        δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a).
+        """
+        with torch.no_grad():
+            next_action = self.greedy(batch.next_obs)
+            next_values = self.target(batch.next_obs)
+            if self.base == "double-dqn":
+                next_value = chosen(next_values, next_action)
+            else:
+                next_value = next_values.max(1).values
+        value = chosen(self.online(batch.obs), batch.action)
+        return td_errors(batch.reward, batch.discount, next_value, value), next_action
+
+    def copy_to_target(self) -> None:
+        """The target has the online network's values from now on."""
+        self.target.load_state_dict(self.online.state_dict())

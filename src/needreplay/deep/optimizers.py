@@ -1,0 +1,69 @@
+"""Optimisers: Adam, and RMSProp with the step that TensorFlow takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from needreplay.deep.settings import DeepSettings
+
+
+class CenteredRMSProp(torch.optim.Optimizer):
+    """θ ← θ − lr · g / sqrt(v − ḡ² + eps), with ḡ and v the decaying means of g and g².
+
+    As TensorFlow has it, eps is inside the root and v begins at 1; torch's own RMSProp adds eps
+    to the root and begins at 0, which at small gradients is a step many times larger.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, decay: float = 0.95, eps: float = 1e-5
+    ) -> None:
+        super().__init__(params, {"lr": lr, "decay": decay, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step for every parameter that has a gradient."""
+        assert closure is None, "this optimiser evaluates nothing"
+        for group in self.param_groups:
+            moved = [p for p in group["params"] if p.grad is not None]
+            if not moved:
+                continue
+            grads = [p.grad for p in moved]
+            means = [self._average(p, "mean", 0.0) for p in moved]
+            squares = [self._average(p, "square", 1.0) for p in moved]
+            rest = 1.0 - group["decay"]
+            torch._foreach_lerp_(means, grads, rest)
+            torch._foreach_mul_(squares, group["decay"])
+            torch._foreach_addcmul_(squares, grads, grads, value=rest)
+            roots = torch._foreach_addcmul(squares, means, means, value=-1.0)
+            torch._foreach_add_(roots, group["eps"])
+            torch._foreach_sqrt_(roots)
+            torch._foreach_addcdiv_(moved, grads, roots, value=-group["lr"])
+
+    def _average(self, p: Tensor, name: str, start: float) -> Tensor:
+        state = self.state[p]
+        if name not in state:
+            state[name] = torch.full_like(p, start)
+        average: Tensor = state[name]
+        return average
+
+
+def make_optimizer(
+    settings: DeepSettings, q: Iterable[Tensor], successor: Iterable[Tensor]
+) -> torch.optim.Optimizer:
+    """One optimiser for both networks; the step cut concerns the Q network alone."""
+    groups: list[dict[str, Any]] = [
+        {"params": list(q), "lr": settings.learning_rate * settings.step_cut},
+        {"params": list(successor), "lr": settings.learning_rate},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(
+            groups, lr=settings.learning_rate, eps=settings.optimizer_eps, fused=True
+        )
+    return CenteredRMSProp(
+        groups, lr=settings.learning_rate, decay=settings.rms_decay, eps=settings.optimizer_eps
+    )

@@ -1,0 +1,196 @@
+"""Settings of the deep agents: double DQN, its replay, and the deep successor representation.
+
+One flat record, so that every value has one name on the command line, in a sweep's file and here.
+``presets.py`` fills it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args, get_type_hints
+
+from needreplay.errors import NeedReplayError, unknown
+
+Base = Literal["dqn", "double-dqn"]
+DrawName = Literal["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
+Network = Literal["nature", "minatar", "vector"]
+
+
+@dataclass(frozen=True)
+class DeepSettings:
+    """Everything that decides what a deep agent learns, besides its world and its seed."""
+
+    # The learner.
+    base: Base = "double-dqn"
+    """dqn: max Q' of the target network; double-dqn: its value of the online network's choice"""
+    network: Network = "minatar"
+    """layers of the Q network and of the successor network: nature (84 x 84 x 4 pixels), minatar
+    (10 x 10 planes) or vector (a row of numbers)"""
+    discount: float = 0.99
+    """γ, of Q and of the successor representation"""
+    n_step: int = 1
+    """steps a return runs over before it bootstraps; need is then counted at every n-th step"""
+    batch_size: int = 32
+    """transitions in an update"""
+    capacity: int = 100_000
+    """transitions that the memory keeps"""
+    min_history: int = 5_000
+    """steps before the first update"""
+    update_period: int = 4
+    """steps between updates"""
+    target_period: int = 1_000
+    """steps between copies of the Q network to its target"""
+    reward_clip: bool = True
+    """rewards are learned as clipped to -1..1 (returns are always reported unclipped)"""
+    epsilon_end: float = 0.1
+    """the share of random actions falls from 1 to this ..."""
+    epsilon_steps: int = 100_000
+    """... in this many steps after the first update"""
+    eval_epsilon: float = 0.001
+    """the share of random actions in evaluation"""
+
+    # The optimiser.
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """rmsprop is centred, with eps inside the root, as TensorFlow has it"""
+    learning_rate: float = 2.5e-4
+    """step size of the Q network, before the cut"""
+    step_cut: float = 1.0
+    """the Q network's step is multiplied by this; Schaul et al. took 0.25 for prioritised replay"""
+    optimizer_eps: float = 3.125e-4
+    """eps of either optimiser"""
+    rms_decay: float = 0.95
+    """decay of rmsprop's averages"""
+
+    # The draw.
+    draw: DrawName = "per"
+    """how a batch is drawn, and what need does: scale the update (per-sr) or be part of the
+    probability (per-sr-sampling)"""
+    gain: Literal["abs", "sqrt-huber"] = "abs"
+    """what is told to the memory: |δ| + gain_floor, or sqrt(huber(δ) + 1e-10)"""
+    gain_floor: float = 1e-6
+    """added to |δ|, so that no transition is lost for ever"""
+    gain_exponent: float = 0.6
+    """α of the gain"""
+    need_exponent: float = 1.0
+    """α of the need in the probability (per-sr-sampling)"""
+    corrects: Literal["gain", "both"] = "gain"
+    """what importance weights undo where need is in the probability"""
+    beta_start: float = 0.4
+    """β of the importance weights at the first update ..."""
+    beta_end: float = 1.0
+    """... and at the run's end"""
+
+    # The deep successor representation.
+    encoder: Literal["own", "shared"] = "own"
+    """features from the successor network's own layers, or the Q network's last hidden layer"""
+    features: int = 64
+    """how many features the own encoder has"""
+    feature_sign: Literal["any", "nonnegative"] = "nonnegative"
+    """nonnegative: features pass a ReLU, and successor features a softplus"""
+    successor_of: Literal["pair", "state"] = "pair"
+    """successor features of a state and action, or of the state alone"""
+    decoder: Literal["full", "small", "none"] = "full"
+    """what trains the own encoder: the released decoder, one of a quarter of its channels, none"""
+    decoder_period: int = 1
+    """updates of the successor network between those of its decoder"""
+    successor_action: Literal["greedy", "stored"] = "greedy"
+    """a' of the successor target: argmax Q(s', a'), or the action that was taken"""
+    successor_target_period: int = 1_000
+    """steps between copies of the successor network to its target; 0: no target network"""
+    successor_terminal: Literal["masked", "last", "unmasked"] = "masked"
+    """at a terminal: φ(s), φ(s) + γ φ(s'), or as anywhere else"""
+    successor_moves_features: bool = False
+    """whether the successor loss moves the encoder"""
+    successor_batch: Literal["same", "another"] = "same"
+    """whether the successor network learns from the Q network's batch or from one of its own"""
+    pixel_loss: Literal["squared", "huber"] = "squared"
+    """the decoder's loss: |s - g(φ)|², or the mean Huber loss on pixels times 255"""
+    need_row: Literal["greedy", "previous"] = "greedy"
+    """whose need: the present state with its greedy action, or the pair before it"""
+    direction: Literal["forward", "backward"] = "forward"
+    """states that the present leads to, or states that lead to the present"""
+    negative: Literal["offset", "fallback", "clip", "nonnegative"] = "nonnegative"
+    """negative need: less min(0, the batch's minimum); need 1 for that batch; 0; cannot occur"""
+    scale: Literal["raw", "mean", "max"] = "mean"
+    """need as it is, or divided by its mean or maximum in the batch"""
+    need_moves_features: bool = False
+    """whether the Q-loss, through need, moves the successor network"""
+    refresh: int = 0
+    """old transitions whose features are told anew at each update (per-sr-sampling), beside those
+    that were replayed"""
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing, alone or together."""
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            _check_kind(field.name, getattr(self, field.name), hints[field.name])
+        for name in ("n_step", "batch_size", "capacity", "update_period", "features"):
+            _require(self, name, low=1)
+        for name in ("target_period", "decoder_period"):
+            _require(self, name, low=1)
+        for name in ("min_history", "epsilon_steps", "successor_target_period", "refresh"):
+            _require(self, name, low=0)
+        for name in ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end"):
+            _require(self, name, low=0.0, high=1.0)
+        _require(self, "need_exponent", low=0.0, high=1.0)
+        for name in ("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "gain_exponent"):
+            _require(self, name, low=0.0)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.negative == "nonnegative" and self.feature_sign == "any" and self.uses_need:
+            raise NeedReplayError(
+                "negative is 'nonnegative', which holds only for feature_sign 'nonnegative'; "
+                "choose another way with negative need: offset, fallback or clip."
+            )
+        if self.successor_action == "stored" and self.n_step > 1:
+            raise NeedReplayError(
+                "successor_action is 'stored', but with n_step above 1 the action after the window "
+                "is not stored; choose 'greedy'."
+            )
+        if self.encoder == "shared" and self.successor_moves_features:
+            raise NeedReplayError(
+                "successor_moves_features needs encoder 'own': a shared one belongs to the Q-loss."
+            )
+        if self.encoder == "shared" and self.need_moves_features:
+            raise NeedReplayError("need_moves_features needs encoder 'own'.")
+
+    @property
+    def uses_need(self) -> bool:
+        """Whether there is a successor network at all."""
+        return self.draw in ("per-sr", "per-sr-sampling")
+
+
+def changed(settings: DeepSettings, **overrides: Any) -> DeepSettings:
+    """``settings`` with fields changed; a name that does not exist is refused with those that do.
+
+    >>> changed(DeepSettings(), scale="raw").scale
+    'raw'
+    """
+    known = [field.name for field in fields(settings)]
+    for name in overrides:
+        if name not in known:
+            raise unknown("setting", name, known)
+    return replace(settings, **overrides)
+
+
+def _check_kind(name: str, value: Any, kind: Any) -> None:
+    choices = get_args(kind)
+    if choices:
+        if value not in choices:
+            raise unknown(name, value, choices)
+    elif kind is bool:
+        if not isinstance(value, bool):
+            raise NeedReplayError(f"{name} is {value!r}; it must be true or false.")
+    elif kind is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise NeedReplayError(f"{name} is {value!r}; it must be a whole number.")
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise NeedReplayError(f"{name} is {value!r}; it must be a number.")
+
+
+def _require(settings: DeepSettings, name: str, low: float, high: float = float("inf")) -> None:
+    value = getattr(settings, name)
+    if not low <= value <= high:
+        bounds = f"from {low} to {high}" if high < float("inf") else f"{low} or more"
+        raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")

@@ -1,0 +1,118 @@
+"""What a training run is: a world, an agent, a preset, a seed, and what is changed in them.
+
+Two runs of equal config are equal, byte for byte; a config is all that a run's folder depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from needreplay.errors import NeedReplayError, unknown
+from needreplay.worlds.named import Kind, WorldSettings, kind_of
+
+if TYPE_CHECKING:
+    from needreplay.deep.settings import DeepSettings
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How training, evaluation and checkpoints alternate, in steps."""
+
+    iteration_steps: int = 10_000
+    """steps of training in an iteration; it ends with the episode"""
+    eval_steps: int = 5_000
+    """steps of evaluation after each; 0: none"""
+    checkpoint_steps: int = 50_000
+    """steps between checkpoints, each at the first end of an episode"""
+
+    def __post_init__(self) -> None:
+        """Refuse periods that never come."""
+        for name, low in (("iteration_steps", 1), ("eval_steps", 0), ("checkpoint_steps", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < low:
+                raise NeedReplayError(
+                    f"{name} is {value!r}; it must be a whole number, {low} or more."
+                )
+
+
+PROTOCOLS: dict[Kind, Protocol] = {
+    "nature": Protocol(250_000, 125_000, 250_000),
+    "minatar": Protocol(10_000, 5_000, 50_000),
+    "vector": Protocol(2_000, 1_000, 10_000),
+}
+"""By kind of world; ``nature`` is the paper's."""
+
+WORLDS: dict[tuple[Kind, str], WorldSettings] = {
+    ("nature", "printed"): WorldSettings(sticky=0.0, life_loss_ends=True),
+    ("nature", "released"): WorldSettings(sticky=0.25),
+    ("nature", "corrected"): WorldSettings(sticky=0.25),
+}
+_MINATAR = WorldSettings(sticky=0.1, episode_cap=5_000, action_set="full")
+_VECTOR = WorldSettings(episode_cap=0)
+
+
+def world_settings(kind: Kind, preset: str) -> WorldSettings:
+    """How a world of this kind is made under a preset."""
+    if kind == "nature":
+        return WORLDS[kind, preset]
+    return _MINATAR if kind == "minatar" else _VECTOR
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: everything that its result follows from."""
+
+    world: str
+    agent: str = "per-sr"
+    preset: str = "corrected"
+    steps: int = 1_000_000
+    seed: int = 0
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """settings that are changed, by name: of the agent, the world or the protocol"""
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run; a wrong name is refused when settings are resolved."""
+        for name in ("steps", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < (name == "steps"):
+                raise NeedReplayError(
+                    f"{name} is {value!r}; it must be a whole number, {int(name == 'steps')} or more."
+                )
+
+    @property
+    def kind(self) -> Kind:
+        """Which network suits the world."""
+        return kind_of(self.world)
+
+    def resolved(self) -> Resolved:
+        """The settings of agent, world and protocol, with every override in its place."""
+        from needreplay.deep.presets import deep_preset
+
+        rest = dict(self.overrides)
+        agent = deep_preset(self.preset, self.kind, self.agent)
+        world = world_settings(self.kind, self.preset)
+        protocol = PROTOCOLS[self.kind]
+        parts = []
+        for part in (agent, world, protocol):
+            own = {f.name: rest.pop(f.name) for f in fields(part) if f.name in rest}
+            parts.append(replace(part, **own))
+        if rest:
+            known = sorted(f.name for part in parts for f in fields(part))
+            raise unknown("setting", next(iter(rest)), known)
+        return Resolved(*parts)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A config's settings, complete."""
+
+    agent: DeepSettings
+    world: WorldSettings
+    protocol: Protocol
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name."""
+        return {**asdict(self.agent), **asdict(self.world), **asdict(self.protocol)}

@@ -1,0 +1,113 @@
+"""MinAtar's games (Young & Tian 2019) as Gymnasium environments; the extra ``minatar``.
+
+Mended here: the package keeps its last action (which sticky actions repeat) across a reset, and
+hands out booleans with channels last; here they are bytes of 0 and 1 with channels first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from needreplay.errors import NeedReplayError, unknown
+from needreplay.types import AnyArray
+
+GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+_COLOURS = np.array(
+    [
+        (68, 119, 170),
+        (238, 102, 119),
+        (34, 136, 51),
+        (204, 187, 68),
+        (102, 204, 238),
+        (170, 51, 119),
+        (187, 187, 187),
+        (255, 255, 255),
+        (136, 34, 85),
+        (221, 204, 119),
+    ],
+    dtype=np.uint8,
+)
+_CELL = 16
+
+
+class MinAtarEnv(gymnasium.Env[AnyArray, int]):
+    """One game.
+
+    Args:
+        game: one of ``GAMES``.
+        actions: all six (``full``), or only those that do something in this game (``minimal``).
+        sticky: the probability that the last action is repeated instead.
+        ramping: whether the game grows harder, as its authors have it.
+        render_mode: ``rgb_array`` or none.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        actions: Literal["full", "minimal"] = "full",
+        sticky: float = 0.1,
+        ramping: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        if game not in GAMES:
+            raise unknown("MinAtar game", game, GAMES)
+        if actions not in ("full", "minimal"):
+            raise unknown("action set", actions, ("full", "minimal"))
+        self._game = _package()(game, sticky_action_prob=sticky, difficulty_ramping=ramping)
+        self._actions = (
+            list(range(self._game.num_actions()))
+            if actions == "full"
+            else list(self._game.minimal_action_set())
+        )
+        self.action_space = Discrete(len(self._actions))  # type: ignore[assignment]
+        height, width, channels = self._game.state_shape()
+        self.observation_space = Box(0, 1, (channels, height, width), np.uint8)
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[AnyArray, dict[str, Any]]:
+        """Begin an episode; with a seed, one that follows from it alone."""
+        super().reset(seed=seed, options=options)
+        if seed is not None:
+            self._game.seed(seed)
+        self._game.last_action = 0
+        self._game.reset()
+        return self._obs(), {}
+
+    def step(self, action: int) -> tuple[AnyArray, float, bool, bool, dict[str, Any]]:
+        """One action, by its place in the action set."""
+        reward, ended = self._game.act(self._actions[int(action)])
+        return self._obs(), float(reward), bool(ended), False, {}
+
+    def _obs(self) -> AnyArray:
+        return np.ascontiguousarray(self._game.state().transpose(2, 0, 1), dtype=np.uint8)
+
+    def render(self) -> AnyArray | None:  # type: ignore[override]
+        """The board as a picture: each channel has a colour, the last channel is on top."""
+        if self.render_mode is None:
+            return None
+        obs = self._obs()
+        picture = np.zeros((*obs.shape[1:], 3), dtype=np.uint8)
+        for channel, colour in zip(obs, _COLOURS, strict=False):
+            picture[channel > 0] = colour
+        return picture.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+
+
+def _package() -> Any:
+    try:
+        from minatar import Environment
+    except ImportError as missing:
+        raise NeedReplayError(
+            "MinAtar's games need the package minatar, which is not installed; install it with: "
+            "pip install 'needreplay[minatar]'"
+        ) from missing
+    return Environment
