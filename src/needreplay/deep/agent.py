@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.deep.dqn import QLearner
+from needreplay.deep.dqn import Errors, QLearner
 from needreplay.deep.draws import make_draw
 from needreplay.deep.losses import gain_of, q_loss
 from needreplay.deep.need import NeedFacts, facts_of, rescaled, without_negatives
@@ -99,6 +99,7 @@ class DeepAgent:
         self._unstored: deque[tuple[AnyArray, int]] = deque()
         self._untold: list[tuple[int, AnyArray, int]] = []
         self._previous: tuple[AnyArray, int] | None = None
+        self._present_query: AnyArray | None = None
 
     @property
     def epsilon(self) -> float:
@@ -175,27 +176,21 @@ class DeepAgent:
         return learned
 
     def _update(self, present: AnyArray) -> Learned:
-        settings, successor = self.settings, self.successor
-        now = None if successor is None else self._present(present)
+        """Algorithm 3's inner loop, over a batch at once."""
+        settings = self.settings
+        now = self._present(present)
         drawn = self.replay.sample(settings.batch_size, need=self._query(now), beta=self.beta)
         batch = transitions(drawn, self.device)
-        errors, next_action = self.q.errors(batch)
-        features = need = facts = None
-        if successor is not None and now is not None:
-            features = successor.features(batch.obs)
-            with torch.set_grad_enabled(settings.need_moves_features):
-                raw = successor.need(now, features, batch.action)
-            facts = facts_of(raw.detach())
-            if settings.draw == "per-sr":
-                need = rescaled(without_negatives(raw, settings.negative), settings.scale)
-        loss = q_loss(errors, batch.weight, need)
-        self._step(loss)
-        if successor is not None and features is not None:
-            self._learn_successor(batch, features, next_action)
-        gain = gain_of(errors.detach(), settings.gain, settings.gain_floor).cpu().numpy()
+        errors = self.q.errors(batch)
+        if self.successor is None or now is None:
+            loss, facts = q_loss(errors.delta, batch.weight, None), None
+            self._step(loss)
+        else:
+            loss, facts, features = self._learn_with_need(self.successor, now, batch, errors)
+            if self._tells_features:
+                self._tell(drawn.ids, features, batch.action)
+        gain = gain_of(errors.delta.detach(), settings.gain, settings.gain_floor).cpu().numpy()
         self.replay.update(drawn.ids, gain)
-        if self._tells_features and successor is not None and features is not None:
-            self._tell(drawn.ids, features, batch.action)
         entropy = (
             -np.log(drawn.probabilities).mean() / np.log(max(2, len(self.replay)))
             if drawn.normalised
@@ -203,37 +198,57 @@ class DeepAgent:
         )
         return Learned(float(loss.detach()), float(gain.mean()), float(entropy), facts)
 
+    def _learn_with_need(
+        self, successor: SuccessorLearner, now: Present, batch: Transitions, errors: Errors
+    ) -> tuple[Tensor, NeedFacts, Tensor]:
+        """A step of both networks; answers with the Q-loss, need's facts and the features."""
+        settings = self.settings
+        shared = settings.encoder == "shared"
+        features = errors.hidden if shared else successor.features(batch.obs)
+        with torch.set_grad_enabled(settings.need_moves_features):
+            raw = successor.need(now, features, batch.action)
+        facts = facts_of(raw.detach())
+        need = None
+        if settings.draw == "per-sr":
+            need = rescaled(without_negatives(raw, settings.negative), settings.scale)
+        loss = q_loss(errors.delta, batch.weight, need)
+        if settings.successor_batch == "same" and not settings.need_moves_features:
+            # Two losses on parameters that have nothing in common: one pass back serves both.
+            next_action = batch.next_action if self.stores_next_action else errors.next_action
+            assert next_action is not None
+            next_shared = errors.next_hidden if shared else None
+            self._step(loss + successor.loss(batch, features, next_action, next_shared))
+        else:
+            self._step(loss)
+            self._learn_successor_apart(successor, batch)
+        return loss, facts, features.detach()
+
+    def _learn_successor_apart(self, successor: SuccessorLearner, batch: Transitions) -> None:
+        """A step of the successor network alone, after the Q network's."""
+        if self.settings.successor_batch == "another":
+            now = self._present_query
+            drawn = self.replay.sample(self.settings.batch_size, need=now, beta=self.beta)
+            batch = transitions(drawn, self.device)
+        next_action = (
+            batch.next_action if self.stores_next_action else self.q.greedy(batch.next_obs)
+        )
+        assert next_action is not None
+        self._step(successor.loss(batch, successor.features(batch.obs), next_action))
+
     def _step(self, loss: Tensor) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
-    def _learn_successor(self, batch: Transitions, features: Tensor, next_action: Tensor) -> None:
-        settings, successor = self.settings, self.successor
-        assert successor is not None
-        if settings.successor_batch == "another":
-            drawn = self.replay.sample(settings.batch_size, need=None, beta=self.beta)
-            batch = transitions(drawn, self.device)
-            next_action = self.q.greedy(batch.next_obs)
-        if settings.successor_batch == "another" or settings.need_moves_features:
-            # The Q-step may have moved what these features were computed with.
-            features = successor.features(batch.obs)
-        if settings.successor_action == "stored":
-            assert batch.next_action is not None
-            next_action = batch.next_action
-        self._step(successor.loss(batch, features, next_action))
-
-    def _present(self, obs: AnyArray) -> Present:
+    def _present(self, obs: AnyArray) -> Present | None:
         """Where need is asked from: the present state and its greedy action, or the pair before."""
-        assert self.successor is not None
+        if self.successor is None:
+            return None
         with torch.set_grad_enabled(self.settings.need_moves_features):
             if self.settings.need_row == "previous" and self._previous is not None:
-                seen = self._one(self._previous[0])
                 action = torch.tensor([self._previous[1]], device=self.device)
-            else:
-                seen = self._one(obs)
-                action = self.q.greedy(seen)
-            return self.successor.present(seen, action)
+                return self.successor.present(self._one(self._previous[0]), action)
+            return self.successor.present(self._one(obs))
 
     def _query(self, now: Present | None) -> AnyArray | None:
         """What the memory is told of the present: m, or φ for backward need."""
@@ -241,8 +256,8 @@ class DeepAgent:
             return None
         self.tell_untold()
         row = now.successor if self.settings.direction == "forward" else now.features
-        query: AnyArray = row[0].detach().cpu().numpy()
-        return query
+        self._present_query = row[0].detach().cpu().numpy()
+        return self._present_query
 
     def tell_untold(self) -> None:
         """Tell the memory the features of everything stored since the last draw."""
@@ -287,8 +302,7 @@ class DeepAgent:
         """The raw need of many observations, asked from ``present`` and its greedy action."""
         assert self.successor is not None
         with torch.no_grad():
-            seen = self._one(present)
-            now = self.successor.present(seen, self.q.greedy(seen))
+            now = self.successor.present(self._one(present))
             features = self.successor.features(
                 images_last(to_device(np.ascontiguousarray(obs), self.device), self.device)
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +12,19 @@ from needreplay.deep.losses import chosen, td_errors
 from needreplay.deep.networks import QNetwork
 from needreplay.deep.settings import Base
 from needreplay.deep.tensors import Transitions
+
+
+class Errors(NamedTuple):
+    """TD-errors of a batch, and what else came out of the passes that made them."""
+
+    delta: Tensor
+    """δ of every transition, with its gradient"""
+    next_action: Tensor
+    """argmax_a Q(s', a)"""
+    hidden: Tensor
+    """the last hidden layer at s, without gradient"""
+    next_hidden: Tensor
+    """the same at s'"""
 
 
 class QLearner:
@@ -27,20 +41,20 @@ class QLearner:
             best: Tensor = self.online(obs).argmax(1)
             return best
 
-    def errors(self, batch: Transitions) -> tuple[Tensor, Tensor]:
-        """δ of every transition, with its gradient, and the greedy action of every s'.
-
-        δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a).
-        """
+    def errors(self, batch: Transitions) -> Errors:
+        """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a)."""
         with torch.no_grad():
-            next_action = self.greedy(batch.next_obs)
+            next_hidden = self.online.hidden(batch.next_obs)
+            next_action = self.online.head(next_hidden).argmax(1)
             next_values = self.target(batch.next_obs)
             if self.base == "double-dqn":
                 next_value = chosen(next_values, next_action)
             else:
                 next_value = next_values.max(1).values
-        value = chosen(self.online(batch.obs), batch.action)
-        return td_errors(batch.reward, batch.discount, next_value, value), next_action
+        hidden = self.online.hidden(batch.obs)
+        value = chosen(self.online.head(hidden), batch.action)
+        delta = td_errors(batch.reward, batch.discount, next_value, value)
+        return Errors(delta, next_action, hidden.detach(), next_hidden)
 
     def copy_to_target(self) -> None:
         """The target has the online network's values from now on."""

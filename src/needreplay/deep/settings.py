@@ -84,7 +84,7 @@ class DeepSettings:
     encoder: Literal["own", "shared"] = "own"
     """features from the successor network's own layers, or the Q network's last hidden layer"""
     features: int = 64
-    """how many features the own encoder has"""
+    """features of the own encoder, and hidden units of each successor branch"""
     feature_sign: Literal["any", "nonnegative"] = "nonnegative"
     """nonnegative: features pass a ReLU, and successor features a softplus"""
     successor_of: Literal["pair", "state"] = "pair"

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -17,12 +19,15 @@ from needreplay.deep.settings import DeepSettings, Network
 class Branches(nn.Module):
     """u: a small network of its own for each action, all computed in three products.
 
-    Per action dense d, d / 2 (ReLU), d (linear, or softplus where nothing may be negative).
+    Per action dense h, h / 2 (ReLU), d (linear, or softplus where nothing may be negative), from d
+    features with h hidden units.
     """
 
-    def __init__(self, n_branches: int, n_features: int, *, nonnegative: bool) -> None:
+    def __init__(
+        self, n_branches: int, n_features: int, n_hidden: int, *, nonnegative: bool
+    ) -> None:
         super().__init__()
-        sizes = [n_features, n_features, max(1, n_features // 2), n_features]
+        sizes = [n_features, n_hidden, max(1, n_hidden // 2), n_features]
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
@@ -58,7 +63,10 @@ class SuccessorNetwork(nn.Module):
         self.per_action = settings.successor_of == "pair"
         self.encoder = encoder(settings.network, shape, self.n_features, nonnegative) if own else None
         self.branches = Branches(
-            n_actions if self.per_action else 1, self.n_features, nonnegative=nonnegative
+            n_actions if self.per_action else 1,
+            self.n_features,
+            settings.features,
+            nonnegative=nonnegative,
         )
         self.decoder = (
             decoder(settings.network, shape, self.n_features, small=settings.decoder == "small")
@@ -112,12 +120,12 @@ def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> 
         width = 64 // part
         return nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, shape[0]))
     if network == "minatar":
-        rows, columns, channels = shape[1] - 2, shape[2] - 2, 16 // part
+        width = 128 // part
         return nn.Sequential(
-            nn.Linear(n_features, channels * rows * columns),
+            nn.Linear(n_features, width),
             nn.ReLU(),
-            nn.Unflatten(1, (channels, rows, columns)),
-            nn.ConvTranspose2d(channels, shape[0], 3),
+            nn.Linear(width, math.prod(shape)),
+            nn.Unflatten(1, shape),
         )
     rows, columns = _quarter_third(shape[1]), _quarter_third(shape[2])
     wide, narrow = 64 // part, 32 // part

@@ -41,9 +41,19 @@ class SuccessorLearner:
         with torch.no_grad():
             return self.q.hidden(obs)
 
-    def present(self, obs: Tensor, action: Tensor) -> Present:
-        """φ and m of the state that need is asked from."""
-        features = self.features(obs)
+    def present(self, obs: Tensor, action: Tensor | None = None) -> Present:
+        """φ and m of the state that need is asked from, with its greedy action unless one is given.
+
+        Of a shared encoder one pass serves both.
+        """
+        hidden = None
+        if action is None:
+            with torch.no_grad():
+                hidden = self.q.hidden(obs)
+                action = self.q.head(hidden).argmax(1)
+        shared = self.online.encoder is None and hidden is not None
+        features = hidden if shared else self.features(obs)
+        assert features is not None
         return Present(features, self.online.successor(features, action))
 
     def need(self, present: Present, features: Tensor, action: Tensor) -> Tensor:
@@ -52,16 +62,23 @@ class SuccessorLearner:
             return projected(present.successor, features)
         return projected(self.online.successor(features, action), present.features)
 
-    def loss(self, batch: Transitions, features: Tensor, next_action: Tensor) -> Tensor:
+    def loss(
+        self,
+        batch: Transitions,
+        features: Tensor,
+        next_action: Tensor,
+        next_shared: Tensor | None = None,
+    ) -> Tensor:
         """l_u + l_g of the batch, whose features (with their gradient) are given.
 
+        ``next_shared`` are the features of s' where the encoder is shared, if they are known.
         Without ``successor_moves_features`` l_u moves u alone, and only l_g moves f.
         """
         settings = self.settings
         fixed = features if settings.successor_moves_features else features.detach()
         predicted = self.online.successor(fixed, batch.action)
         with torch.set_grad_enabled(settings.successor_moves_features and not self.has_target):
-            next_features = self._target_features(batch.next_obs)
+            next_features = self._next_features(batch.next_obs, next_shared)
             next_successor = self.target.successor(next_features, next_action)
         target = successor_target(
             fixed,
@@ -80,8 +97,10 @@ class SuccessorLearner:
         self._updates += 1
         return loss
 
-    def _target_features(self, obs: Tensor) -> Tensor:
-        return self.target.features(obs) if self.target.encoder is not None else self.features(obs)
+    def _next_features(self, obs: Tensor, shared: Tensor | None) -> Tensor:
+        if self.target.encoder is not None:
+            return self.target.features(obs)
+        return self.features(obs) if shared is None else shared
 
     def copy_to_target(self) -> None:
         """The target has the online network's values from now on."""
