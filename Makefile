@@ -5,6 +5,7 @@ OUT ?= reproduction
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SHELL := /bin/bash
 PEERS := .venv-peers
 
 .PHONY: help reproduce reproduce-full test lint types contracts unit coverage bench bench-replay lock clean
@@ -59,7 +60,10 @@ $(PEERS)/.ready: requirements-peers.lock pyproject.toml
 	@touch $@
 
 lock: ## Pin every package anew (needs uv).
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock
+	uv pip compile pyproject.toml --group dev --extra deep --extra minatar --extra atari --extra tensorboard --extra ray \
+		--constraint <(echo 'torch==2.13.0') --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock
+	@# torch's own wheels name the CUDA packages they need; a CPU build needs none.
+	sed -i -E '/^(nvidia-|cuda-|triton)/d' requirements.lock
 
 clean: ## Remove the environment and everything that was made.
 	rm -rf $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -50,9 +50,10 @@ def _run(words: list[str]) -> int:
 
     from needreplay.cli.bench import Bench
     from needreplay.cli.reproduce import Reproduce
+    from needreplay.cli.train import Train
 
     chosen = tyro.extras.subcommand_cli_from_dict(
-        {"reproduce": Reproduce, "bench": Bench},
+        {"reproduce": Reproduce, "train": Train, "bench": Bench},
         prog="needreplay",
         description=_description(),
         args=words,

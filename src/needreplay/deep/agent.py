@@ -309,4 +309,3 @@ class DeepAgent:
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()
         return values
-

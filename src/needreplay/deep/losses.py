@@ -28,7 +28,7 @@ def huber(error: Tensor) -> Tensor:
 
 
 def q_loss(error: Tensor, weight: Tensor, need: Tensor | None) -> Tensor:
-    """The mean over the batch of w_j · need_j · huber(δ_j): Algorithm 3's update, PER's at need 1."""
+    """Mean of w_j · need_j · huber(δ_j): Algorithm 3's update, and PER's where need is 1."""
     losses = weight * huber(error)
     return (losses if need is None else losses * need).mean()
 

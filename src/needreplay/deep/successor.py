@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,7 @@ class Branches(nn.Module):
         sizes = [n_features, n_hidden, max(1, n_hidden // 2), n_features]
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
-        for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+        for n_in, n_out in pairwise(sizes):
             bound = n_in**-0.5
             weight = torch.empty(n_branches, n_in, n_out).uniform_(-bound, bound)
             bias = torch.empty(n_branches, 1, n_out).uniform_(-bound, bound)
@@ -61,7 +62,9 @@ class SuccessorNetwork(nn.Module):
         self.n_features = settings.features if own else n_shared
         self.input_scale = INPUT_SCALE[settings.network]
         self.per_action = settings.successor_of == "pair"
-        self.encoder = encoder(settings.network, shape, self.n_features, nonnegative) if own else None
+        self.encoder = (
+            encoder(settings.network, shape, self.n_features, nonnegative) if own else None
+        )
         self.branches = Branches(
             n_actions if self.per_action else 1,
             self.n_features,
@@ -94,7 +97,12 @@ def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) 
         layers = [nn.Linear(shape[0], 64), nn.ReLU(), nn.Linear(64, n_features)]
     elif network == "minatar":
         n_flat = 16 * (shape[1] - 2) * (shape[2] - 2)
-        layers = [nn.Conv2d(shape[0], 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(n_flat, n_features)]
+        layers = [
+            nn.Conv2d(shape[0], 16, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(n_flat, n_features),
+        ]
     else:
         rows, columns = _quarter_third(shape[1]), _quarter_third(shape[2])
         layers = [
@@ -145,4 +153,4 @@ def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> 
 
 def _quarter_third(size: int) -> int:
     """Rows after strides of 4 and 3 with 'same' padding: 84 becomes 7."""
-    return -(-(-(-size // 4)) // 3)
+    return math.ceil(math.ceil(size / 4) / 3)

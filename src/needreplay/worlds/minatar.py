@@ -91,7 +91,7 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
     def _obs(self) -> AnyArray:
         return np.ascontiguousarray(self._game.state().transpose(2, 0, 1), dtype=np.uint8)
 
-    def render(self) -> AnyArray | None:  # type: ignore[override]
+    def render(self) -> AnyArray | None:
         """The board as a picture: each channel has a colour, the last channel is on top."""
         if self.render_mode is None:
             return None

@@ -55,9 +55,7 @@ def make_world(
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
 
 
-def _made(
-    world: str, settings: WorldSettings, render_mode: str | None
-) -> gymnasium.Env[Any, Any]:
+def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymnasium.Env[Any, Any]:
     family, _, name = world.partition("/")
     if family == "minatar":
         from needreplay.worlds.minatar import MinAtarEnv

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from needreplay.errors import NeedReplayError, unknown
 from needreplay.worlds.named import Kind, WorldSettings, kind_of
 
 if TYPE_CHECKING:
     from needreplay.deep.settings import DeepSettings
+
+
+def _require_whole(name: str, value: object, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, {low} or more.")
 
 
 @dataclass(frozen=True)
@@ -30,11 +35,7 @@ class Protocol:
     def __post_init__(self) -> None:
         """Refuse periods that never come."""
         for name, low in (("iteration_steps", 1), ("eval_steps", 0), ("checkpoint_steps", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                raise NeedReplayError(
-                    f"{name} is {value!r}; it must be a whole number, {low} or more."
-                )
+            _require_whole(name, getattr(self, name), low)
 
 
 PROTOCOLS: dict[Kind, Protocol] = {
@@ -75,12 +76,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run; a wrong name is refused when settings are resolved."""
-        for name in ("steps", "seed"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < (name == "steps"):
-                raise NeedReplayError(
-                    f"{name} is {value!r}; it must be a whole number, {int(name == 'steps')} or more."
-                )
+        for name, low in (("steps", 1), ("seed", 0)):
+            _require_whole(name, getattr(self, name), low)
 
     @property
     def kind(self) -> Kind:
@@ -93,16 +90,23 @@ class RunConfig:
 
         rest = dict(self.overrides)
         agent = deep_preset(self.preset, self.kind, self.agent)
-        world = world_settings(self.kind, self.preset)
-        protocol = PROTOCOLS[self.kind]
-        parts = []
-        for part in (agent, world, protocol):
-            own = {f.name: rest.pop(f.name) for f in fields(part) if f.name in rest}
-            parts.append(replace(part, **own))
+        resolved = Resolved(
+            _taking(agent, rest),
+            _taking(world_settings(self.kind, self.preset), rest),
+            _taking(PROTOCOLS[self.kind], rest),
+        )
         if rest:
-            known = sorted(f.name for part in parts for f in fields(part))
-            raise unknown("setting", next(iter(rest)), known)
-        return Resolved(*parts)
+            raise unknown("setting", next(iter(rest)), sorted(resolved.flat()))
+        return resolved
+
+
+S = TypeVar("S", "DeepSettings", WorldSettings, Protocol)
+
+
+def _taking(settings: S, overrides: dict[str, Any]) -> S:
+    """``settings`` with its own fields changed; these are taken out of ``overrides``."""
+    own = {f.name: overrides.pop(f.name) for f in fields(settings) if f.name in overrides}
+    return replace(settings, **own)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def evaluate(
     iteration: int,
     steps: int,
 ) -> list[float]:
-    """Returns of whole episodes, as many as it takes to fill ``steps``; the agent stays as it is."""
+    """Returns of whole episodes, enough to fill ``steps``; the agent stays as it is."""
     returns: list[float] = []
     walked = 0
     while walked < steps:

@@ -70,7 +70,7 @@ def run_training(
         state = read_json(found / RUN)
     metrics.begin(state["rows"])
     tally = Tally(**state["tally"])
-    report = on_steps or (lambda steps, row: None)
+    report = on_steps or _quiet
 
     def stepped() -> None:
         if agent.steps % 100 == 0:
@@ -91,7 +91,9 @@ def run_training(
         state["episodes"] += 1
         ended = agent.steps >= config.steps
         if agent.steps >= (state["iteration"] + 1) * protocol.iteration_steps or ended:
-            state["iteration"] = max(state["iteration"] + 1, agent.steps // protocol.iteration_steps)
+            state["iteration"] = max(
+                state["iteration"] + 1, agent.steps // protocol.iteration_steps
+            )
             row = _row(state["iteration"], agent, tally)
             if protocol.eval_steps:
                 returns = evaluate(
@@ -113,6 +115,10 @@ def run_training(
             next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
     write_json(folder / DONE, {"steps": agent.steps, "rows": state["rows"]})
     return metrics.path
+
+
+def _quiet(steps: int, row: dict[str, Any] | None) -> None:
+    """Nobody watches."""
 
 
 def _next(steps: int, period: int) -> int:
