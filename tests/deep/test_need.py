@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import tensor
 
-from needreplay.deep.need import facts_of, projected, rescaled, without_negatives
+from needreplay.deep.need import facts_of, projected, rescaled, similarity, without_negatives
 
 
 def test_projection_by_hand() -> None:
@@ -64,11 +64,20 @@ def test_a_batch_without_need_is_replayed_as_it_is(how: str) -> None:
 
 
 def test_facts_by_hand() -> None:
-    facts = facts_of(tensor([-1.0, 1.0, 3.0, 5.0]))
+    facts = facts_of(tensor([-1.0, 1.0, 3.0, 5.0]), torch.eye(4))
     assert facts.mean == 2.0
     assert facts.variation == pytest.approx(5.0**0.5 / 2.0)
     assert facts.negative == 0.25
 
 
 def test_need_that_is_nothing_does_not_vary() -> None:
-    assert facts_of(torch.zeros(4)).variation == 0.0
+    assert facts_of(torch.zeros(4), torch.zeros(4, 2)).variation == 0.0
+
+
+def test_similarity_is_the_mean_cosine_of_two_transitions() -> None:
+    assert similarity(torch.eye(3)).item() == pytest.approx(0.0, abs=1e-7)
+    assert similarity(tensor([[1.0, 0.0], [5.0, 0.0]])).item() == pytest.approx(1.0)
+    # Pairs: cos 0, cos 45 degrees, cos 45 degrees.
+    three = tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
+    assert similarity(three).item() == pytest.approx(2 * 0.5**0.5 / 3)
+    assert similarity(torch.ones(1, 2)).item() == pytest.approx(0.0, abs=1e-7)
