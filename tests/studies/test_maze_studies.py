@@ -22,7 +22,18 @@ COLUMNS = {
     "fig1": ("preset", "lambda", "episodes", "row", "column", "occupancy"),
     "fig2": ("preset", "agent", "trial", "episode", "steps"),
     "dyna": ("preset", "agent", "trial", "episode", "steps"),
-    "mazes": ("preset", "agent", "resolution", "states", "trial", "updates", "found"),
+    "mazes": (
+        "preset",
+        "step_size",
+        "resolution",
+        "states",
+        "agent",
+        "trial",
+        "updates",
+        "steps",
+        "found",
+        "path_in_model",
+    ),  # fmt: skip
     "maze-settings": ("preset", "agent", "changed", "trial", "steps_2_to_50"),
     "maze-replay": ("preset", "agent", "trial", "episode", "replays", "mean_distance"),
 }

@@ -9,8 +9,7 @@ import numpy as np
 from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.gain import absolute_gain as _absolute_gain
 from needreplay.tabular.backup import td_error_of, update
-from needreplay.tabular.choose import epsilon_greedy
-from needreplay.tabular.layout import N_ACTIONS, UPDATES, WAITING, Knowledge, Records
+from needreplay.tabular.layout import N_ACTIONS, STEPS, WAITING, Knowledge, Records
 from needreplay.tabular.log import write_event
 from needreplay.tabular.model import record
 from needreplay.tabular.queue import (
@@ -22,7 +21,7 @@ from needreplay.tabular.queue import (
 )
 from needreplay.tabular.settings import SweepingSettings
 from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
-from needreplay.tabular.walk import Until, drawn_reward, greedy_path_is
+from needreplay.tabular.walk import Until, greedy_path_is, take_step
 from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
@@ -167,20 +166,14 @@ def run_episodes(
 
     Writes ``agent``, ``log``, and as many episodes' steps as there is room for in ``lengths``.
     """
-    n_actions = agent.counts[N_ACTIONS]
     for index in range(until.episodes):
         if rule.reset_trace:
             forget_trace(agent)
         state, step, ends = table.start, 0, False
         while not ends:
-            if agent.counts[UPDATES] >= until.updates:
+            if agent.counts[STEPS] >= until.steps:
                 return False
-            action = epsilon_greedy(
-                agent.pairs, n_actions, state, agent.states[state]["value"], rule.epsilon,
-                rng.random(),
-            )  # fmt: skip
-            reward = drawn_reward(table, state, action, rng)
-            next_state, ends = table.next_state[state, action], table.ends[state, action]
+            action, reward, next_state, ends = take_step(agent, table, state, rule.epsilon, rng)
             arrival = table.start if ends else next_state
             learn_from_step(
                 agent, rule, state, action, reward, next_state, ends, arrival,
