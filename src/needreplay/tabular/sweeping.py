@@ -8,6 +8,8 @@ import numpy as np
 
 from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.gain import absolute_gain as _absolute_gain
+from needreplay.rules.need import backward_need as _backward_need
+from needreplay.rules.need import forward_need as _forward_need
 from needreplay.tabular.backup import td_error_of, update
 from needreplay.tabular.layout import N_ACTIONS, STEPS, WAITING, Knowledge, Records
 from needreplay.tabular.log import write_event
@@ -25,6 +27,8 @@ from needreplay.tabular.walk import Until, greedy_path_is, take_step
 from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
+backward_need = compiled_in_place(_backward_need)
+forward_need = compiled_in_place(_forward_need)
 
 NO_NEED, FORWARD, BACKWARD = 0, 1, 2
 CURRENT, NEXT, POPPED = 0, 1, 2
@@ -71,10 +75,10 @@ def _read_need(agent: Knowledge, direction: int, state: int) -> None:
     M, need = agent.M, agent.need
     if direction == BACKWARD:
         for other in range(M.shape[0]):
-            need[other] = M[other, state]
+            need[other] = backward_need(M, state, other)
     else:
         for other in range(M.shape[0]):
-            need[other] = M[state, other]
+            need[other] = forward_need(M, state, other)
     refresh_keys(agent)
 
 
