@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from needreplay.errors import NeedReplayError
 from needreplay.records import write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
 from needreplay.runs.progress import Progress
-from needreplay.studies import fig3, load_study
+from needreplay.studies import fig3, load_study, study_names
 from needreplay.studies.base import Outcome, Request, Size
 from needreplay.studies.engine import plan
 from needreplay.studies.fig3.claims import claims_of
@@ -63,6 +66,31 @@ def test_every_setting_that_is_changed_alone_has_words() -> None:
     said = [in_words(change.setting, change.value) for change in changed]
     assert not any("_" in words for words in said)
     assert len({(c.setting, c.value) for c in changed}) == len(set(said))
+
+
+def test_options_that_nobody_follows_are_refused() -> None:
+    request = Request((), trials=None, seed=0, workers=1, size="quick")
+    refusals: tuple[tuple[list[str], dict[str, Any], str], ...] = (
+        (
+            ["maze-replay"],
+            {"trials": 5},
+            "--trials changes nothing in maze-replay; it is for: fig1",
+        ),
+        (
+            ["fig2", "dyna"],
+            {"trial": 1},
+            "--trial changes nothing in fig2 and dyna; it is for: fig1",
+        ),
+        (["fig1"], {"states": (4,)}, "--states changes nothing in fig1; it is for: fig3."),
+        (["fig3"], {"states": (4, 1)}, "--states must be at least 2, not 1."),
+    )
+    for names, asked, said in refusals:
+        with pytest.raises(NeedReplayError) as refused:
+            plan(names, replace(request, **asked))
+        assert str(refused.value).startswith(said)
+    # One that somebody follows is taken, and where no figure is named all are meant.
+    assert len(plan(["fig1", "maze-replay"], replace(request, trials=5))) == 2
+    assert len(plan([], replace(request, states=(4,)))) == len(study_names())
 
 
 def test_sizes_that_are_asked_for() -> None:
@@ -334,9 +362,9 @@ def test_the_setting_that_decides_is_named() -> None:
             found.append(found_of(change.label, method, 3, [updates, updates + 1]))  # type: ignore[arg-type]
     said = sentences(effects_of(changes, found, 0))
     assert len(said) == 2
-    assert "random_need = policy" in said[0]
-    assert "random_need = faulty" in said[1]
-    assert "trace_reset" not in said[0]
+    assert "random policy's T: rows sum to 1 (" in said[0]
+    assert "random policy's T: rows sum to more than 1 (" in said[1]
+    assert "trace" not in said[0]
 
 
 def effect(setting: str, ratio: float, base: str, verdict: Verdict) -> Effect:
@@ -360,7 +388,7 @@ def test_the_strongest_setting_is_the_one_that_moves_towards_the_other_preset() 
     said = sentences([*plain, *away_and_towards])
     assert len(said) == 2
     for sentence in said:
-        assert "the strongest is trace_reset = x" in sentence
+        assert "the strongest is trace set to 0: x" in sentence
 
 
 def test_the_authors_axis() -> None:

@@ -185,9 +185,11 @@ def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
     medians = {
         case: median_interval(mazes._ranked(found), stream(0)) for case, found in cases.items()
     }
-    claim = mazes._claim(0.5, "ps-sr", "ps", "", (1,), cases, medians)
+    claim, largest = mazes._claims(0.5, "ps-sr", "ps", "", (1,), cases, medians)
     # Won: trials 0, 2, 5, 6; lost: 1; neither found it in 3; in 4 they are equal.
-    assert "4 of 5" in claim.measured
+    assert claim.measured.startswith("fewer in 4 of 5 trials: 0.80 (95% interval 0.38 to 0.96)")
+    assert claim.measured.endswith("; in 2 more neither")
+    assert (largest.measured, largest.verdict) == (claim.measured, claim.verdict)
     assert "47 cells: 4 of 5, medians 4 and 8" in claim.detail
     assert claim.verdict == "undecided"
 

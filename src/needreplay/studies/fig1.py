@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from needreplay.errors import NeedReplayError
 from needreplay.records import Table, joined
-from needreplay.report.claims import Claim, verdict_of
+from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
 from needreplay.rng import stream
@@ -232,12 +232,12 @@ def _claims(name: str, distances: dict[tuple[str, float], FloatArray], seed: int
         means = {decay: distances[name, decay][:, column].mean() for decay in LAMBDAS}
         said = ", ".join(f"{means[decay]:.2f} at λ = {decay:g}" for decay in LAMBDAS)
         claims.append(
-            Claim(
+            less_claim(
+                difference,
+                "distance of the start row, λ = 1 minus λ = 0",
                 statement=f"A larger λ learns M faster: after {episodes} "
                 f"episode{'s' if episodes > 1 else ''} λ = 1 is nearer to the truth than λ = 0",
                 source="paper, section 4.1 and fig. 1b",
-                measured=f"distance of the start row, λ = 1 minus λ = 0: {difference.text()}",
-                verdict=verdict_of(difference, 0.0, "below"),
                 preset=name,
                 detail=f"Mean distance: {said}.",
             )

@@ -123,9 +123,10 @@ def run(request: Request, progress: Progress) -> Outcome:
             f"the share of trials that found one within {BUDGET:,} times its length in steps."
         },
         claims=[
-            _claim(step_size, *compared, resolutions, by_case, medians)
+            claim
             for step_size in STEP_SIZES
             for compared in COMPARED
+            for claim in _claims(step_size, *compared, resolutions, by_case, medians)
         ],
         config={
             "trials": trials,
@@ -211,7 +212,7 @@ def _draw(
             upper.set_yscale("log")
             upper.set_title(f"step size {step_size:g}")
             lower.set_xscale("log")
-            lower.set_xticks(cells, [str(count) for count in cells])
+            lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
             lower.minorticks_off()
             lower.set_ylim(-0.05, 1.05)
             lower.set_xlabel("cells that can be visited")
@@ -242,7 +243,7 @@ def _draw_medians(
     )  # fmt: skip
 
 
-def _claim(
+def _claims(
     step_size: float,
     less: str,
     more: str,
@@ -250,30 +251,55 @@ def _claim(
     resolutions: tuple[int, ...],
     by_case: dict[Case, list[Found]],
     medians: dict[Case, Interval],
-) -> Claim:
+) -> list[Claim]:
     """In how many trials one agent needs fewer updates than the other, on the same random numbers.
 
     A trial that found no path lost to one that did; where neither did, nothing is decided.
     """
-    said = []
+    said, won, lost, trials = [], [], [], []
     for resolution in resolutions:
         pair = [(step_size, resolution, agent) for agent in (less, more)]
         ours, theirs = (_ranked(by_case[case]) for case in pair)
-        won, lost = int((ours < theirs).sum()), int((ours > theirs).sum())
+        won.append(int((ours < theirs).sum()))
+        lost.append(int((ours > theirs).sum()))
+        trials.append(len(ours))
         middle = " and ".join(_median_text(medians[case]) for case in pair)
-        said.append(f"{free_cells(resolution)} cells: {won} of {won + lost}, medians {middle}")
-    decided = won + lost
-    share = proportion_interval(won, decided) if decided else Interval(np.nan, 0.0, 1.0)
-    neither = len(ours) - decided
-    return Claim(
-        statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the path is "
-        f"optimal, with a step size of {step_size:g}",
-        source=source,
-        measured=f"share of trials, in the largest maze: {share.text(2)}, {won} of {decided}"
-        + (f"; in {neither} neither found it" if neither else ""),
-        verdict=verdict_of(share, 0.5, "above"),
-        preset="printed",
-        detail=f"{'; '.join(said)} ({label_of(less)} and {label_of(more)}).",
+        said.append(
+            f"{free_cells(resolution)} cells: {won[-1]} of {won[-1] + lost[-1]}, medians {middle}"
+        )
+    largest = f"{free_cells(resolutions[-1]):,} cells"
+    statement = (
+        f"{label_of(less)} needs fewer updates than {label_of(more)} until the path is optimal, "
+        f"with a step size of {step_size:g}"
+    )
+    return [
+        Claim(
+            statement=f"{statement}: {where}.",
+            source=source,
+            measured=_share_text(sum(won[sizes]), sum(lost[sizes]), sum(trials[sizes])),
+            verdict=verdict_of(_share(sum(won[sizes]), sum(lost[sizes])), 0.5, "above"),
+            preset="printed",
+            detail=detail,
+        )
+        for where, sizes, detail in (
+            (
+                "all sizes together",
+                slice(None),
+                f"{'; '.join(said)} ({label_of(less)} and {label_of(more)}).",
+            ),
+            (f"at {largest}", slice(-1, None), ""),
+        )
+    ]
+
+
+def _share(won: int, lost: int) -> Interval:
+    return proportion_interval(won, won + lost) if won + lost else Interval(0.5, 0.0, 1.0)
+
+
+def _share_text(won: int, lost: int, trials: int) -> str:
+    open_ended = trials - won - lost
+    return f"fewer in {won} of {won + lost} trials: {_share(won, lost).text(2)}" + (
+        f"; in {open_ended} more neither" if open_ended else ""
     )
 
 

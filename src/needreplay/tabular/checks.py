@@ -33,7 +33,7 @@ def check_fields(settings: Any, bounds: Bounds) -> None:
             if not isinstance(value, bool | np.bool_):
                 raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
         elif kind in (int, float):
-            _check_number(name, value, kind, bounds.get(name))
+            check_number(name, value, kind, bounds.get(name))
 
 
 @cache
@@ -46,7 +46,8 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] | None) -> None:
+def check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] | None) -> None:
+    """Refuse what is not a number, or a whole one where ``kind`` is int, or outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
     right = (
         is_whole(value)
