@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Size: TypeAlias = Literal["quick", "full"]
+Choice: TypeAlias = Literal["trials", "trial", "states"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Request:
         workers: how many processes; results do not depend on it.
         size: "quick" is minutes for everything, "full" is the paper's size or more.
         trial: which trial is shown where a picture can show only one.
+        states: the sizes of a world whose size can be chosen; none are the study's own.
     """
 
     presets: tuple[str, ...]
@@ -35,6 +37,7 @@ class Request:
     workers: int
     size: Size
     trial: int = 0
+    states: tuple[int, ...] = ()
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Study:
         run: answers a request.
         documentation: where its page is, relative to the project's root.
         quick_presets: what the quick size runs where no preset is asked for; none means all.
+        takes: which of a request's choices it follows.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Study:
     run: Callable[[Request, Progress], Outcome]
     documentation: str
     quick_presets: tuple[str, ...] = ()
+    takes: tuple[Choice, ...] = ("trials",)
 
     def default_presets(self, size: Size) -> tuple[str, ...]:
         """What runs where no preset is asked for."""

@@ -44,10 +44,10 @@ STATE = np.dtype(
     align=True,
 )
 
-LIVE, SEEN, INSERTED, WAITING, UPDATES, EVENTS, N_ACTIONS, BLOCK_SHIFT = range(8)
-"""Places in ``counts``: live traces, pairs experienced, pairs ever queued, pairs queued now,
-Q-updates, replay events; the number of actions; how many bits of a state's number are its place in
-its block."""
+LIVE, SEEN, INSERTED, WAITING, STEPS, UPDATES, EVENTS, N_ACTIONS, BLOCK_SHIFT = range(9)
+"""Places in ``counts``: live traces, pairs experienced, pairs ever queued, pairs queued now, steps
+walked in a table, Q-updates, replay events; the number of actions; how many bits of a state's
+number are its place in its block."""
 
 
 class Knowledge(NamedTuple):
@@ -86,7 +86,7 @@ def new_knowledge(n_states: int, n_actions: int, M: FloatArray | None = None) ->
     shift = round(math.log2(n_states) / 2)
     blocks = (n_states + (1 << shift) - 1) >> shift
     padded = blocks << shift
-    counts = np.zeros(8, np.int64)
+    counts = np.zeros(9, np.int64)
     counts[N_ACTIONS], counts[BLOCK_SHIFT] = n_actions, shift
     return Knowledge(
         pairs=pairs,
