@@ -197,7 +197,8 @@ def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
     row |= {f"{name}_ratio": ratio(times["whole"], times[name]) for name in ("draw", "cycle")}
     print(
         f"{tree.name:<11}  d {d:>4} {kind:>6} b {need_exponent:.1f}: "
-        f"whole {row['whole_us']:7.0f} us, draw {row['draw_us']:6.0f} us, cycle {row['cycle_us']:6.0f} us, "
+        f"whole {row['whole_us']:7.0f} us, draw {row['draw_us']:6.0f} us, "
+        f"cycle {row['cycle_us']:6.0f} us, "
         f"{show_ratio('draw', row['draw_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
         f"accepted {row['acceptance']:.2f}",
         flush=True,

@@ -7,7 +7,7 @@ each of them whole, so that an actor's and a learner's thread can share a memory
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, Literal
 
@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.memory.admit import admitted, admitted_gains, checked_ids
+from needreplay.memory.admit import (
+    Taken,
+    admitted,
+    checked_gains,
+    checked_ids,
+    refuse_gains,
+    take_gains,
+)
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
 from needreplay.memory.checkpoint import opened, write_checkpoint
@@ -26,7 +33,7 @@ from needreplay.memory.mintree import MinTree
 from needreplay.memory.ring import Ring
 from needreplay.memory.schema import ColumnSpec
 from needreplay.rng import stream
-from needreplay.types import AnyArray
+from needreplay.types import AnyArray, FloatArray, IntArray
 
 _WHOLE = (int, np.integer)
 _PLAIN = (bool, int, float, str)
@@ -91,6 +98,9 @@ class Replay:
         if weights_by == "buffer":
             self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
+        self._take_gains: Callable[[IntArray, FloatArray, int, int], Taken] = self._take_apart
+        if self._present is None:
+            self._take_gains = getattr(self._draw, "take_gains", self._take_apart)
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
 
     @classmethod
@@ -204,9 +214,7 @@ class Replay:
         if self._place is not None:
             alive = previous >= ring.oldest_id
             self._place(slots, np.where(alive, previous % ring.capacity, -1))
-        self._draw.set_gain(slots, gains)
-        if self._present is not None:
-            self._present.set(slots, -gains)
+        self._set_gain(slots, gains)
 
     def _largest_present(self) -> float:
         assert self._present is not None
@@ -273,15 +281,21 @@ class Replay:
         """
         with self._lock:
             ring = self._ring
-            gone, largest, slots, gains = admitted_gains(
-                ids, gain, ring.oldest_id, ring.next_id, ring.capacity
-            )
-            self._draw.set_gain(slots, gains)
-            if self._present is not None:
-                self._present.set(slots, -gains)
+            ids, gain = checked_gains(ids, gain)
+            found, where, gone, largest = self._take_gains(ids, gain, ring.oldest_id, ring.next_id)
+            if found:
+                refuse_gains(found, where, ids, gain, ring.next_id)
             self._dropped += gone
             if largest > self._largest_seen:
                 self._largest_seen = largest
+
+    def _take_apart(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
+        return take_gains(self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity)
+
+    def _set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+        self._draw.set_gain(slots, gain)
+        if self._present is not None:
+            self._present.set(slots, -gain)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
