@@ -353,15 +353,34 @@ class Replay:
         """Read back what ``save`` wrote, from a memory of the same settings.
 
         The next draws are the very draws that the saved memory would have made. A file that is
-        damaged, or of a memory with other settings, is refused before anything changes.
+        damaged, or of a memory with other settings, is refused before anything changes. If reading
+        fails after that (a disk that breaks just then), the memory is left empty, never half-read.
         """
         with self._lock, opened(path) as saved:
             self._check_settings(saved.facts["settings"], path)
-            saved.read_into(_cut(self.arrays(), saved.facts["filled"]))
+            arrays = _cut(self.arrays(), saved.facts["filled"])
+            saved.check_arrays(arrays)
+            try:
+                saved.read_into(arrays)
+            except OSError as error:
+                self._empty()
+                raise NeedReplayError(
+                    f"{os.fspath(path)} was whole but could not be read a second time ({error}); "
+                    "this memory is empty now. Load again, or another file."
+                ) from error
             for name, value in saved.facts["counters"].items():
                 setattr(self, name, value)
             self._ring.oldest_id, self._ring.next_id = saved.facts["ids"]
             self._rng.bit_generator.state = saved.facts["random"]
+
+    def _empty(self) -> None:
+        """Forget every transition, as if none had ever been added; the random state stays."""
+        self._ring.oldest_id = self._ring.next_id = 0
+        self._intake.empty()
+        self._draw.allocate(self._ring.capacity)
+        if self._present is not None:
+            self._present = MinTree(self._ring.capacity)
+        self._batches, self._dropped, self._largest_seen = 0, 0, FIRST_GAIN
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
@@ -370,11 +389,9 @@ class Replay:
 
     def _settings(self) -> dict[str, Any]:
         """What has to be the same for a file to be read back."""
-        draw = {k: v for k, v in vars(self._draw).items() if k[0] != "_" and isinstance(v, _PLAIN)}
         settings = {
             "capacity": self._ring.capacity,
-            "draw": self._draw.name,
-            **{f"draw.{name}": value for name, value in draw.items()},
+            **_settings_of("draw", self._draw),
             "weights_by": "batch" if self._smallest is None else "buffer",
             "new_gain": "seen" if self._present is None else "present",
             **self._intake.settings(),
@@ -401,6 +418,17 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _settings_of(prefix: str, draw: Draw) -> dict[str, Any]:
+    """A draw's name and plain public attributes, and those of a draw that it is made of."""
+    settings: dict[str, Any] = {prefix: draw.name}
+    for name, value in vars(draw).items():
+        if name[0] != "_" and isinstance(value, _PLAIN):
+            settings[f"{prefix}.{name}"] = value
+        elif hasattr(value, "set_gain"):
+            settings |= _settings_of(f"{prefix}.{name}", value)
+    return settings
 
 
 def _cut(arrays: Mapping[str, AnyArray], filled: Mapping[str, int]) -> dict[str, AnyArray]:
