@@ -24,6 +24,7 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
+from needreplay.bench.replay import ratio_of_medians  # noqa: E402
 from needreplay.memory.draws.grouped import Grouped  # noqa: E402
 from needreplay.memory.draws.norm_tree import NormTree  # noqa: E402
 from needreplay.memory.draws.vector_tree import VectorTree  # noqa: E402
@@ -59,15 +60,6 @@ def alternating(
     return {name: np.array(values[1:]) for name, values in times.items()}
 
 
-def ratio(slow: FloatArray, fast: FloatArray) -> tuple[float, float, float]:
-    """Ratio of medians, and its 95% interval over resampled rounds."""
-    rng = stream(0, "bootstrap")
-    chosen = rng.integers(0, len(slow), (4000, len(slow)))
-    resampled = np.median(slow[chosen], axis=1) / np.median(fast[chosen], axis=1)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(np.median(slow) / np.median(fast)), float(low), float(high)
-
-
 def show_ratio(name: str, values: tuple[float, float, float]) -> str:
     """One ratio in words."""
     return f"{name} {values[0]:.0f}x [{values[1]:.0f}, {values[2]:.0f}]"
@@ -101,7 +93,9 @@ def bench_grouped(n: int, rounds: int) -> Row:
     )
     row: Row = {"draw": "grouped", "slots": n, "states": N_STATES}
     row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {f"{name}_ratio": ratio(times["sweep"], times[name]) for name in ("draw", "cycle")}
+    row |= {
+        f"{name}_ratio": ratio_of_medians(times["sweep"], times[name]) for name in ("draw", "cycle")
+    }
     print(
         f"grouped      N {n:>8}: sweep {row['sweep_us']:9.1f} us, draw {row['draw_us']:5.1f} us, "
         f"{show_ratio('draw', row['draw_ratio'])}, "
@@ -194,7 +188,9 @@ def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
     row |= {"need_exponent": need_exponent, "acceptance": accepted / tried}
     row |= {"by_sweep": tree.fallbacks.by_sweep, "batch": BATCH}
     row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {f"{name}_ratio": ratio(times["whole"], times[name]) for name in ("draw", "cycle")}
+    row |= {
+        f"{name}_ratio": ratio_of_medians(times["whole"], times[name]) for name in ("draw", "cycle")
+    }
     print(
         f"{tree.name:<11}  d {d:>4} {kind:>6} b {need_exponent:.1f}: "
         f"whole {row['whole_us']:7.0f} us, draw {row['draw_us']:6.0f} us, "

@@ -15,15 +15,11 @@ import numpy as np
 
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
-from needreplay.memory.draws.fallbacks import BY_PRIORITY, BY_SWEEP, UNIFORM, Fallbacks
+from needreplay.memory.draws.fallbacks import BY_PRIORITY, BY_SWEEP, UNIFORM
 from needreplay.memory.draws.features import FeatureStore
+from needreplay.memory.draws.gain_need import GainNeed
 from needreplay.memory.draws.proportional import masses_of
-from needreplay.memory.draws.query import (
-    Corrects,
-    checked_corrects,
-    checked_exponents,
-    checked_size,
-)
+from needreplay.memory.draws.query import Corrects, checked_size
 from needreplay.memory.draws.sweep import score_slots, slots_at
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -53,7 +49,7 @@ class Proposal(Protocol):
 P = TypeVar("P", bound=Proposal)
 
 
-class FeatureDraw(ABC, Generic[P]):
+class FeatureDraw(GainNeed, ABC, Generic[P]):
     """Gain and need from features, exactly, by proposals.
 
     Forward need (the default): slots are told their features φ_j, and ``sample`` the successor
@@ -69,10 +65,9 @@ class FeatureDraw(ABC, Generic[P]):
     Args:
         n_features: how many features there are.
         backward: see above.
-        gain_exponent: a.
-        need_exponent: b, in [0, 1].
-        corrects: what importance weights correct for: gain and need, or gain alone, so that need
-            keeps its effect at beta = 1.
+        gain_exponent: a; see ``GainNeed`` for this and what follows.
+        need_exponent: b.
+        corrects: what importance weights correct for.
     """
 
     name: str
@@ -91,13 +86,9 @@ class FeatureDraw(ABC, Generic[P]):
         need_exponent: float = 0.6,
         corrects: Corrects = "both",
     ) -> None:
-        checked_exponents(gain_exponent, need_exponent)
+        super().__init__(gain_exponent, need_exponent, corrects)
         self.n_features = n_features
         self.backward = backward
-        self.gain_exponent = gain_exponent
-        self.need_exponent = need_exponent
-        self.corrects = checked_corrects(corrects)
-        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self._candidates = np.zeros(2, dtype=np.int64)
         self._recent_rate = np.ones(1)
         self.allocate(1)
@@ -110,11 +101,6 @@ class FeatureDraw(ABC, Generic[P]):
         self._candidates[:] = 0
         self._recent_rate[:] = 1.0
         self._zero_mass = ZeroMass(self.name)
-
-    @property
-    def fallbacks(self) -> Fallbacks:
-        """How many slots were drawn by priority, by gain alone, uniformly, and by the sweep."""
-        return Fallbacks(*self._drawn_by.tolist())
 
     @property
     def acceptance_rate(self) -> float:
