@@ -27,7 +27,7 @@ _ODD = 0x9E3779B1
 def _first_bad_gain(gain: FloatArray) -> int:
     """The place of the first gain that is NaN, infinite, negative or too large, or -1."""
     for i in range(len(gain)):
-        if not 0.0 <= gain[i] <= LARGEST_GAIN:
+        if not 0.0 <= float(gain[i]) <= LARGEST_GAIN:
             return i
     return -1
 

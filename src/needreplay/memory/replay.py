@@ -98,8 +98,10 @@ class Replay:
         if weights_by == "buffer":
             self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
+        self._set_gain: Callable[[IntArray, FloatArray], None] = self._set_and_note
         self._take_gains: Callable[[IntArray, FloatArray, int, int], Taken] = self._take_apart
         if self._present is None:
+            self._set_gain = self._draw.set_gain
             self._take_gains = getattr(self._draw, "take_gains", self._take_apart)
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
 
@@ -292,10 +294,10 @@ class Replay:
     def _take_apart(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
         return take_gains(self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity)
 
-    def _set_gain(self, slots: IntArray, gain: FloatArray) -> None:
+    def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
+        assert self._present is not None
         self._draw.set_gain(slots, gain)
-        if self._present is not None:
-            self._present.set(slots, -gain)
+        self._present.set(slots, -gain)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
