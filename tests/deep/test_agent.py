@@ -33,7 +33,7 @@ def ones(*_: Any, **__: Any) -> Tensor:
 def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
     preset: str, encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apart = {"successor_batch": "same"}  # another batch would be another draw
+    apart: dict[str, Any] = {"successor_batch": "same"}  # another batch would be another draw
     if encoder == "shared":
         apart |= {"need_moves_features": False, "successor_moves_features": False}
     per = small_agent(preset, draw="per")

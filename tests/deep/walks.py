@@ -12,7 +12,7 @@ from needreplay.deep import DeepAgent, Learned, deep_preset
 from needreplay.types import AnyArray
 
 N_ACTIONS = 3
-SPACES = {
+SPACES: dict[str, Box] = {
     "vector": Box(-1.0, 1.0, (5,), np.float32),
     "minatar": Box(0, 1, (2, 10, 10), np.uint8),
     "nature": Box(0, 255, (4, 84, 84), np.uint8),
@@ -47,7 +47,7 @@ def walk(network: str, count: int, *, seed: int = 0) -> Iterator[Step]:
     def seen() -> AnyArray:
         if network == "vector":
             return rng.uniform(-1.0, 1.0, space.shape).astype(np.float32)
-        return rng.integers(0, int(space.high.max()) + 1, space.shape, dtype=np.uint8)
+        return rng.integers(0, int(space.high.max()) + 1, space.shape).astype(np.uint8)
 
     obs = seen()
     for number in range(count):
