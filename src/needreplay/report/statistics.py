@@ -179,6 +179,22 @@ def curve_interval(
     return percentile_interval(estimate, drawn, level)
 
 
+def student_interval(samples: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """The mean of a few runs with Student's interval: mean ± t s / √n, open below two runs.
+
+    For three to five seeds, where a bootstrap is too narrow; it takes their spread as normal.
+    """
+    values = _trials("samples", samples, ndim=1)
+    _check(level, 1)
+    mean, n = float(values.mean()), len(values)
+    if n < 2:
+        return Interval(mean, -np.inf, np.inf, level)
+    from scipy.stats import t
+
+    half = float(t.ppf(0.5 + level / 2.0, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half, level)
+
+
 def proportion_interval(successes: int, trials: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval for a proportion: sound also near 0 and 1.
 

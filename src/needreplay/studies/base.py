@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from needreplay.records import Table
@@ -29,6 +30,7 @@ class Request:
         size: "quick" is minutes for everything, "full" is the paper's size or more.
         trial: which trial is shown where a picture can show only one.
         states: the sizes of a world whose size can be chosen; none are the study's own.
+        runs_folder: where long runs are kept, to be gone on with after a stop.
     """
 
     presets: tuple[str, ...]
@@ -38,6 +40,7 @@ class Request:
     size: Size
     trial: int = 0
     states: tuple[int, ...] = ()
+    runs_folder: Path | None = None
 
 
 @dataclass

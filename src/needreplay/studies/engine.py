@@ -50,7 +50,8 @@ def reproduce(
     try:
         for study, asked in planned:
             began = time.perf_counter()
-            outcome = _answer(study, asked, progress)
+            kept = replace(asked, runs_folder=out / f"{study.name}-runs")
+            outcome = _answer(study, kept, progress)
             seconds = time.perf_counter() - began
             record = {
                 "command": command_of([study.name], asked, out),
