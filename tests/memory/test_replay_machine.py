@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform
@@ -54,18 +61,11 @@ class Machine(RuleBasedStateMachine):
     """``kept`` is the naive list: (id, value, gain), oldest first."""
 
     capacity = 1
-    draws: tuple[str, ...] = ("proportional",)
+    draw = "proportional"
+    options: dict[str, Any]
 
-    @initialize(
-        data=st.data(),
-        weights_by=st.sampled_from(["batch", "buffer"]),
-        new_gain=st.sampled_from(["seen", "present"]),
-    )
-    def begin(self, data: st.DataObject, weights_by: Any, new_gain: Any) -> None:
-        self.draw = data.draw(st.sampled_from(self.draws))
-        if self.draw in BY_FEATURES:
-            weights_by = "batch"
-        self.options: dict[str, Any] = {"weights_by": weights_by, "new_gain": new_gain}
+    @initialize()
+    def begin(self) -> None:
         self.replay = self.make()
         self.kept: list[list[float]] = []
         self.next_id = 0
@@ -180,17 +180,30 @@ class Machine(RuleBasedStateMachine):
                 assert gain[int(ident) % self.capacity] == expected
 
 
+BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
+CASES = [
+    (draw, {"weights_by": weights_by, "new_gain": new_gain})
+    for draw in (*BY_GAIN, *BY_FEATURES)
+    for weights_by in ("batch", "buffer")
+    for new_gain in ("seen", "present")
+    if draw in BY_GAIN or weights_by == "batch"
+]
+
+
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
-    names = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence", *BY_FEATURES)
-    machine: Any = type("Sized", (Machine,), {"capacity": capacity, "draws": names})
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=5,
-        stateful_step_count=20,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    case("runTest").runTest()
+    for turn in range(2):
+        draw, options = CASES[(2 * capacity + turn) % len(CASES)]
+        of_case = {"capacity": capacity, "draw": draw, "options": options}
+        # derandomized, every capacity would run through the very same operations
+        machine: Any = seed(capacity)(type("Sized", (Machine,), of_case))
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=3,
+                stateful_step_count=25,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
