@@ -196,6 +196,16 @@ def test_sampling_tells_the_memory_the_features_of_every_transition() -> None:
     assert np.allclose(store.vectors[slots], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_refreshing_bounds_the_age_of_features() -> None:
+    """Each update tells 8 of at most 64 transitions anew: none is older than 8 draws and a few."""
+    ages = {}
+    for refresh in (0, 8):
+        agent = small_agent(draw="per-sr-sampling", refresh=refresh)
+        taught(agent, 120)
+        ages[refresh] = agent.replay.draw.features.oldest_age  # type: ignore[attr-defined]
+    assert ages[8] <= 9 < ages[0]
+
+
 def test_the_target_network_is_copied_when_due() -> None:
     agent = small_agent(draw="per-sr", target_period=20, successor_target_period=20)
     taught(agent, 19)

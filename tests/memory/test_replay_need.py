@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from needreplay.errors import NeedReplayError
 from needreplay.memory import Proportional, Replay, Uniform
 from needreplay.memory.draws import (
     Grouped,
@@ -115,3 +116,18 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
             ours = replay.sample(64, need=np.ones(4))
             np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
             peer.__dict__["_rng"] = stream(3, "replay", "draws")
+
+
+def test_transitions_are_read_by_id_and_refreshed_in_turn() -> None:
+    replay = Replay(8, {"x": np.int64}, draw=NormTree(2))
+    replay.add(x=np.arange(13))
+    assert replay.read([5, 12, 9, 9])["x"].tolist() == [5, 12, 9, 9]
+    assert replay.read([])["x"].tolist() == []
+    for gone in ([4, 6], [13], [-1]):
+        with pytest.raises(NeedReplayError, match="are kept"):
+            replay.read(gone)
+    assert replay.next_to_refresh(3).tolist() == []
+    replay.set_features(range(6, 13), np.ones((7, 2)))
+    turns = [replay.next_to_refresh(3).tolist() for _ in range(3)]
+    # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never told.
+    assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]

@@ -30,7 +30,7 @@ from needreplay.memory.draws.base import Draw
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
 from needreplay.memory.mintree import MinTree
-from needreplay.memory.ring import Ring
+from needreplay.memory.ring import Ring, take_rows
 from needreplay.memory.schema import ColumnSpec
 from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
@@ -274,6 +274,32 @@ class Replay:
             columns = self._intake.columns(plan.columns(out))
             self._batches += 1
             return Batch(ids, probabilities, weights, columns, normalised, factors)
+
+    def read(self, ids: ArrayLike) -> dict[str, Any]:
+        """The columns of transitions that are kept, one row for each id; draws nothing."""
+        with self._lock:
+            ring = self._ring
+            wanted = checked_ids(ids)
+            if len(wanted) and not ring.oldest_id <= wanted.min() <= wanted.max() < ring.next_id:
+                raise NeedReplayError(
+                    f"ids reach from {wanted.min()} to {wanted.max()}, but transitions "
+                    f"{ring.oldest_id} to {ring.next_id - 1} are kept."
+                )
+            plan = ring.plan(len(wanted))
+            out = np.empty(plan.length, dtype=np.uint8)
+            take_rows(ring.rows, wanted % ring.capacity, ring.spans, plan.starts, out)
+            return self._intake.columns(plan.columns(out))
+
+    def next_to_refresh(self, count: int) -> IntArray:
+        """The ids of the next ``count`` transitions, in turn, whose features are to be told anew.
+
+        Asked for r at each update, the whole memory is renewed every N / r updates.
+        """
+        with self._lock:
+            ring = self._ring
+            slots = self._draw_method("features").next_in_rotation(count)
+            ids: IntArray = ring.next_id - 1 - (ring.next_id - 1 - slots) % ring.capacity
+            return ids
 
     def update(self, ids: ArrayLike, gain: ArrayLike) -> None:
         """The transitions ``ids`` have these raw gains from now on (absolute TD-errors, say).
