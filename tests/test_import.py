@@ -39,6 +39,8 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
 
 def test_exported_names() -> None:
     assert needreplay.__all__ == [
+        "DeepAgent",
+        "DeepSettings",
         "DynaQ",
         "DynaSettings",
         "Episodes",
@@ -62,6 +64,7 @@ def test_exported_names() -> None:
         "VectorTree",
         "__version__",
         "as_discrete",
+        "deep_preset",
         "play",
     ]
     assert dir(needreplay) == needreplay.__all__

@@ -14,6 +14,7 @@ from needreplay._version import __version__
 from needreplay.errors import NeedReplayError
 
 if TYPE_CHECKING:
+    from needreplay.deep import DeepAgent, DeepSettings, deep_preset
     from needreplay.memory import (
         Episodes,
         LinearBeta,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from needreplay.worlds import MazeEnv, as_discrete
 
 _HOME_OF = {
+    "DeepAgent": "needreplay.deep",
+    "DeepSettings": "needreplay.deep",
+    "deep_preset": "needreplay.deep",
     "DynaQ": "needreplay.tabular.agents",
     "DynaSettings": "needreplay.tabular.settings",
     "Episodes": "needreplay.memory",
@@ -62,6 +66,8 @@ _HOME_OF = {
 }
 
 __all__ = [
+    "DeepAgent",
+    "DeepSettings",
     "DynaQ",
     "DynaSettings",
     "Episodes",
@@ -85,6 +91,7 @@ __all__ = [
     "VectorTree",
     "__version__",
     "as_discrete",
+    "deep_preset",
     "play",
 ]
 

@@ -42,13 +42,15 @@ class Branches(nn.Module):
 
     def forward(self, features: Tensor, branch: Tensor) -> Tensor:
         """m of each row of ``features``, by the branch that ``branch`` names for it."""
-        x = features.expand(self.n_branches, *features.shape)
+        single = self.n_branches == 1
+        x = features if single else features.expand(self.n_branches, *features.shape)
+        last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, x, weight)
-            if layer < len(self.weights) - 1:
-                x = functional.relu(x)
-        chosen = x[branch, torch.arange(len(features), device=features.device)]
-        return functional.softplus(chosen) if self.nonnegative else chosen
+            x = torch.addmm(bias[0], x, weight[0]) if single else torch.baddbmm(bias, x, weight)
+            x = functional.relu(x) if layer < last else x
+        if not single:
+            x = x[branch, torch.arange(len(features), device=features.device)]
+        return functional.softplus(x) if self.nonnegative else x
 
 
 class SuccessorNetwork(nn.Module):

@@ -133,7 +133,7 @@ def _store(
 
 @compiled
 def _next_told(told_at: IntArray, cursor: int, chosen: IntArray) -> tuple[int, int]:
-    """Writes the next slots from ``cursor`` on that were told; answers how many, and where it is."""
+    """Writes the next slots from ``cursor`` on that were told; answers how many, and the cursor."""
     found = 0
     for _ in range(len(told_at)):
         if found == len(chosen):

@@ -1,0 +1,99 @@
+"""What need costs a deep agent on MinAtar: steps of PER-SR against steps of PER, one core.
+
+    .venv/bin/python benchmarks/bench_deep.py
+
+Whole steps are timed: acting, the game, storing, and an update every fourth step. With
+``--million`` the memory holds a million transitions, for what sampling by need adds to scaling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import timing
+from needreplay.deep import DeepAgent, deep_preset
+from needreplay.worlds.named import WorldSettings, make_world
+
+STEPS = 200
+AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "per": ("per", {}),
+    "per-sr, own encoder and decoder": ("per-sr", {}),
+    "per-sr, decoder every 4th update": ("per-sr", {"decoder_period": 4}),
+    "per-sr, no decoder": ("per-sr", {"decoder": "none"}),
+    "per-sr, shared encoder": ("per-sr", {"encoder": "shared"}),
+    "per-sr, shared encoder, m of the state": (
+        "per-sr",
+        {"encoder": "shared", "successor_of": "state"},
+    ),
+    "per-sr-sampling": ("per-sr-sampling", {}),
+    "per-sr-sampling, shared encoder": ("per-sr-sampling", {"encoder": "shared"}),
+}
+
+
+def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
+    """A function that takes ``STEPS`` steps with the agent called ``name``."""
+    draw, changed = AGENTS[name]
+    settings = deep_preset(
+        "corrected", "minatar", draw, capacity=capacity, min_history=0, epsilon_steps=0, **changed
+    )
+    env = make_world("minatar/breakout", WorldSettings(sticky=0.1, action_set="full"))
+    agent = DeepAgent(settings, env.observation_space, 6, steps=10**7)
+    _fill(agent, filled)
+    state: dict[str, Any] = {"obs": env.reset(seed=0)[0]}
+
+    def walk() -> None:
+        for _ in range(STEPS):
+            obs = state["obs"]
+            action = agent.act(obs)
+            next_obs, reward, terminated, truncated, _ = env.step(action)
+            agent.observe(obs, action, float(reward), next_obs, bool(terminated), bool(truncated))
+            state["obs"] = env.reset()[0] if terminated or truncated else next_obs
+            agent.learn(state["obs"])
+
+    return walk
+
+
+def _fill(agent: DeepAgent, count: int) -> None:
+    """Random boards, so that the memory is as full as it will be."""
+    rng = np.random.default_rng(0)
+    boards = (rng.random((1_000, *(4, 10, 10))) < 0.1).astype(np.uint8)
+    for number in range(count):
+        obs, next_obs = boards[number % 999], boards[number % 999 + 1]
+        agent.observe(obs, int(number % 6), 0.0, next_obs, number % 50 == 49, False)
+    agent.tell_untold()
+
+
+def main() -> None:
+    """Print each agent's steps per second and its cost as a ratio to PER's."""
+    million = "--million" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--million"]
+    options: argparse.Namespace = timing.arguments(__doc__ or "")
+    torch.set_num_threads(1)
+    capacity = 1_000_000 if million else 100_000
+    names = ["per-sr, own encoder and decoder", "per-sr-sampling"] if million else list(AGENTS)
+    walkers = {name: walker(name, capacity, capacity if million else 5_000) for name in names}
+    seconds = timing.alternate(walkers, options.rounds)
+    base = names[0]
+    rows = [
+        (
+            name,
+            f"{STEPS / np.median(seconds[name]):.0f}",
+            timing.ratio(seconds[name], seconds[base]),
+        )
+        for name in names
+    ]
+    timing.print_versions()
+    timing.print_table(("agent", "steps/s", f"cost relative to {base}"), rows)
+    timing.write_json(
+        options.json, {"steps": STEPS, "seconds": {n: s.tolist() for n, s in seconds.items()}}
+    )
+
+
+if __name__ == "__main__":
+    main()
