@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from needreplay.errors import NeedReplayError
+
+if TYPE_CHECKING:
+    from needreplay.runs.training.play import Played, Player
 
 FILM_STEPS = 1_000
 
@@ -37,8 +40,6 @@ class Eval:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Do it."""
-        from needreplay.report.statistics import mean_interval
-        from needreplay.rng import stream
         from needreplay.runs.training.play import load_player, play_episodes
 
         if self.episodes < 1:
@@ -48,29 +49,36 @@ class Eval:
         if self.video is not None and self.video.suffix.lower() != ".gif":
             raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
         player = load_player(self.run_folder, epsilon=self.epsilon)
+        # First what may be refused: a world that cannot be drawn, a file that cannot be written.
+        filmed = None if self.video is None else _film(player, self.seed, self.video)
         returns = [each.total for each in play_episodes(player, self.episodes, self.seed)]
-        said = (
-            f"{mean_interval(returns, stream(self.seed, 'interval'))}, lowest {min(returns):.4g}, highest {max(returns):.4g}"
-            if len(returns) > 1
-            else f"{returns[0]:.4g}"
-        )
         config = player.config
         print(
-            f"{config.agent} on {config.world} after {player.steps:,} steps: return {said} "
-            f"({_counted(len(returns))}, seed {self.seed})"
+            f"{config.agent} on {config.world} after {player.steps:,} steps: return "
+            f"{_told(returns, self.seed)} ({_counted(len(returns))}, seed {self.seed})"
         )
-        if self.video is not None:
-            self._film()
+        if filmed is not None:
+            print(f"{filmed.length} steps, return {filmed.total:.4g} -> {self.video}")
 
-    def _film(self) -> None:
-        from needreplay.report.film import write_film
-        from needreplay.runs.training.play import film_episode, load_player
 
-        assert self.video is not None
-        player = load_player(self.run_folder, epsilon=self.epsilon)
-        played, film = film_episode(player, self.seed, most_steps=FILM_STEPS)
-        write_film(self.video, film.pictures, film.needs, film.pictures_per_second)
-        print(f"{played.length} steps, return {played.total:.4g} -> {self.video}")
+def _film(player: Player, seed: int, path: Path) -> Played:
+    from needreplay.report.film import write_film
+    from needreplay.runs.training.play import film_episode
+
+    played, film = film_episode(player, seed, most_steps=FILM_STEPS)
+    write_film(path, film.pictures, film.needs, film.pictures_per_second)
+    return played
+
+
+def _told(returns: list[float], seed: int) -> str:
+    """Mean, interval and range; of a single episode just its return."""
+    from needreplay.report.statistics import mean_interval
+    from needreplay.rng import stream
+
+    if len(returns) == 1:
+        return f"{returns[0]:.4g}"
+    mean = mean_interval(returns, stream(seed, "interval"))
+    return f"{mean.text(digits=4)}, lowest {min(returns):.4g}, highest {max(returns):.4g}"
 
 
 def _counted(episodes: int) -> str:

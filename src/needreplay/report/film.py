@@ -79,7 +79,7 @@ def _draw_bars(whole: Image, left: int, need: AnyArray, scale: float, width: int
     for place, value in enumerate(need[::-1]):
         right = left + room - place * each
         end = zero - round(float(value) * unit)
-        box = (round(right - each), min(zero, end), round(right) - 1, max(zero, end))
+        box = (round(right - each), min(zero, end), round(right) - 2, max(zero, end))
         pen.rectangle(box, fill=_NEGATIVE if value < 0.0 else _BAR)
     pen.text((left, HEIGHT - MARGIN - 2), f"{width - 1} steps ago", fill=_INK)
     pen.text((left + room - 20, HEIGHT - MARGIN - 2), "now", fill=_INK)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import gymnasium
 import numpy as np
 
 from needreplay.errors import NeedReplayError
@@ -18,8 +19,6 @@ from needreplay.runs.training.make import made_agent, made_world
 from needreplay.types import AnyArray
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from needreplay.deep import DeepAgent
 
 SMALL_MEMORY = 64
@@ -125,7 +124,11 @@ def _play(
 
 
 def _picture(env: gymnasium.Env[Any, Any]) -> AnyArray:
-    picture = env.render()
+    try:
+        picture = env.render()
+    except gymnasium.error.Error as error:
+        said = str(error).rstrip(".")
+        raise NeedReplayError(f"This world cannot be drawn: {said}.") from error
     if not isinstance(picture, np.ndarray):
         raise NeedReplayError("This world draws no pictures, so there is nothing to film.")
     return picture

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from needreplay.errors import NeedReplayError
 from needreplay.records import read_json, write_json
 from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.folder import (
@@ -103,8 +104,14 @@ class _Run:
 
         found = newest_checkpoint(self.folder)
         if found is not None:
-            load_agent(self.agent, found)
-            state = read_json(found / RUN)
+            try:
+                load_agent(self.agent, found)
+                state = read_json(found / RUN)
+            except NeedReplayError as error:
+                raise NeedReplayError(
+                    f"{str(error).rstrip('.')}; remove {str(found)!r} to go on from the checkpoint "
+                    "before it, or from the beginning if there is none."
+                ) from error
             self.episodes, self.iteration = state["episodes"], state["iteration"]
             self.rows, self.tally = state["rows"], Tally.of_plain(state["tally"])
         self.metrics.begin(self.rows)

@@ -1,0 +1,53 @@
+"""A training run in a process of its own that kills itself, as by kill -9, at a chosen moment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from needreplay.runs.training.config import RunConfig
+from needreplay.runs.training.run import run_training
+
+TINY: dict[str, Any] = {
+    "capacity": 300,
+    "min_history": 60,
+    "batch_size": 8,
+    "features": 8,
+    "target_period": 50,
+    "update_period": 4,
+    "iteration_steps": 100,
+    "eval_steps": 30,
+    "checkpoint_steps": 90,
+    "epsilon_steps": 200,
+}
+
+
+def run_until(config: RunConfig, folder: Path, moment: str, count: int) -> None:
+    """Run, and die at the ``count``-th ``moment``; in a process that is not needed any more."""
+    from needreplay.deep import DeepAgent
+
+    def dying(work: Callable[..., Any]) -> Callable[..., Any]:
+        seen = 0
+
+        def counted(*args: Any, **options: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return work(*args, **options)
+
+        return counted
+
+    if moment == "step":
+        DeepAgent.observe = dying(DeepAgent.observe)  # type: ignore[method-assign]
+    elif moment == "sync":
+        os.fsync = dying(os.fsync)
+    elif moment == "rename":
+        Path.rename = dying(Path.rename)  # type: ignore[method-assign]
+    elif moment == "remove":
+        shutil.rmtree = dying(shutil.rmtree)
+    run_training(config, folder)
