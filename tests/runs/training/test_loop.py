@@ -24,7 +24,7 @@ class Lives(gymnasium.Env[Any, Any]):
         self.actions: list[int] = []
         self.at = 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
         self.seeds.append(seed)
         self.at = 0
         return np.array([0]), {}
@@ -44,11 +44,11 @@ class Listener:
         self.presents: list[int] = []
         self.chosen = 0
 
-    def act(self, obs: Any) -> int:
+    def act(self, _: Any) -> int:
         self.chosen += 1
         return self.chosen
 
-    def act_in_evaluation(self, obs: Any, choices: np.random.Generator) -> int:
+    def act_in_evaluation(self, _: Any, choices: np.random.Generator) -> int:
         return int(choices.integers(9))
 
     def observe(self, obs: Any, action: int, reward: float, next_obs: Any, *ends: Any) -> None:
@@ -65,7 +65,7 @@ def episodes_of(env: Lives, agent: Listener, count: int, first: int = 0) -> list
         agent,  # type: ignore[arg-type]
         seed=7,
         first_episode=first,
-        on_update=lambda learned: None,
+        on_update=lambda _: None,
         on_step=lambda: None,
     )
     return list(islice(walk, count))
@@ -97,7 +97,8 @@ def test_the_stored_next_action_is_the_one_taken_next_across_a_lost_life_too() -
 
 @pytest.mark.parametrize(("steps", "episodes"), [(1, 1), (6, 1), (7, 2), (12, 2)])
 def test_evaluation_fills_its_steps_with_whole_games(steps: int, episodes: int) -> None:
-    env, seen = Lives(), []
+    env = Lives()
+    seen: list[tuple[int, int]] = []
     returns = evaluate(
         env,
         Listener(),  # type: ignore[arg-type]

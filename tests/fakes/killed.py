@@ -25,6 +25,17 @@ TINY: dict[str, Any] = {
     "epsilon_steps": 200,
 }
 
+CARTPOLE = RunConfig("CartPole-v1", "per-sr", steps=330, seed=3, overrides=TINY)
+CONFIGS = {
+    "per-sr": CARTPOLE,
+    "n-step": RunConfig(
+        "CartPole-v1", "per-sr-sampling", steps=330, overrides={**TINY, "n_step": 3}
+    ),
+    "pser": RunConfig("CartPole-v1", "pser", "released", steps=330, overrides=TINY),
+    "released": RunConfig("minatar/breakout", "per-sr", "released", steps=330, overrides=TINY),
+    "sampling": RunConfig("minatar/breakout", "per-sr-sampling", steps=330, overrides=TINY),
+}
+
 
 def run_until(config: RunConfig, folder: Path, moment: str, count: int) -> None:
     """Run, and die at the ``count``-th ``moment``; in a process that is not needed any more."""
