@@ -7,15 +7,11 @@ environment with the peers: .venv-peers/bin/python benchmarks/bench_atari.py [--
 
 from __future__ import annotations
 
-import os
-
-for library in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
-
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -51,11 +47,31 @@ DAY = 86_400.0
 CORES, MACHINES = 2, 100
 
 
+class Rounds(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Says that an episode is over after so many steps, and goes on with the game all the same."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
+        super().__init__(env)
+        self._steps, self._done, self._obs = steps, 0, None
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin a game only where there is none."""
+        if self._obs is None:
+            self._obs, _ = self.env.reset(**options)
+        return self._obs, {}
+
+    def step(self, action: int) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._done += 1
+        self._obs = None if terminated or truncated else obs
+        return obs, reward, terminated, truncated or self._done % self._steps == 0, info
+
+
 def our_loop(agent_name: str, steps: int, **overrides: Any) -> Callable[[], None]:
     """The library's loop with an agent that has begun to learn; each call walks ``steps`` steps.
 
-    The loop hands back control when an episode ends, so a round is an episode of that length: one
-    more reset than the peers have.
+    The loop hands back control when an episode ends, so the game is cut into episodes of a round.
     """
     settings = deep_preset(
         "corrected",
@@ -70,7 +86,7 @@ def our_loop(agent_name: str, steps: int, **overrides: Any) -> Callable[[], None
         epsilon_steps=0,
         **overrides,
     )
-    env = make_world("atari/Pong", WorldSettings(sticky=0.0, episode_cap=steps))
+    env = Rounds(make_world("atari/Pong", WorldSettings(sticky=0.0)), steps)
     agent = DeepAgent(
         settings,
         env.observation_space,
@@ -87,8 +103,8 @@ def our_loop(agent_name: str, steps: int, **overrides: Any) -> Callable[[], None
     )
 
     def work() -> None:
-        next(episodes)
-        while agent.steps < START + steps:
+        goal = max(agent.steps, START) + steps
+        while agent.steps < goal:
             next(episodes)
 
     return work

@@ -6,7 +6,6 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -27,18 +26,11 @@ def test_it_is_one_file_under_150_lines() -> None:
     assert len(FILE.read_text().splitlines()) < 150
 
 
-@pytest.mark.parametrize("draw", ["uniform", "per", "need"])
-def test_every_draw_learns(example: Any, draw: str) -> None:
-    returns = example.train(draw, steps=1_200, seed=1)
-    assert len(returns) > 10
-    assert returns == example.train(draw, steps=1_200, seed=1), "a seed decides everything"
-
-
-def test_the_draws_differ(example: Any) -> None:
+def test_every_draw_runs_and_differs_from_the_others(example: Any) -> None:
     """They share everything until the first update, and part then."""
-    first, second, third = (
-        np.array(example.train(draw, steps=1_000, seed=2)) for draw in ("uniform", "per", "need")
-    )
+    runs = {draw: example.train(draw, steps=750, seed=2) for draw in ("uniform", "per", "need")}
+    first, second, third = runs.values()
     assert first[0] == second[0] == third[0]
-    assert not np.array_equal(first, second)
-    assert not np.array_equal(second, third)
+    assert first != second
+    assert second != third
+    assert third == example.train("need", steps=750, seed=2), "a seed decides everything"
