@@ -135,7 +135,7 @@ def test_a_run_without_or_with_a_damaged_checkpoint_cannot_be_played(
 def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -> None:
     """kill -9 at moments of the clock, then Ctrl-C, then the same command to its end."""
     random = np.random.default_rng(0)
-    line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", 1_500, tmp_path / "run")]
+    line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", 700, tmp_path / "run")]
 
     def begun(checkpoints: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -154,13 +154,13 @@ def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -
     process.kill()
     assert process.communicate()[0] == ""
     assert process.returncode == -signal.SIGKILL
-    process = begun(4)
+    process = begun(3)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
     assert "the same command goes on from the last checkpoint." in err
-    assert subprocess.run(line, capture_output=True, check=True).stderr == b""
-    assert main(words("CartPole-v1", 1_500, tmp_path / "unbroken")) == 0
+    for folder in ("run", "unbroken"):
+        assert main(words("CartPole-v1", 700, tmp_path / folder)) == 0
     for name in ("metrics.csv", "done.json"):
         there = [(tmp_path / run / name).read_bytes() for run in ("run", "unbroken")]
         assert there[0] == there[1], name
