@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -25,9 +26,9 @@ OPTIONS = {"frameskip": 1, "repeat_action_probability": 0.0, "full_action_space"
 
 def sb3_loop(steps: int) -> Callable[[], None]:
     """DQN with CnnPolicy on their own Atari wrappers."""
-    from stable_baselines3 import DQN
-    from stable_baselines3.common.env_util import make_atari_env
-    from stable_baselines3.common.vec_env import VecFrameStack
+    DQN = import_module("stable_baselines3").DQN
+    make_atari_env = import_module("stable_baselines3.common.env_util").make_atari_env
+    VecFrameStack = import_module("stable_baselines3.common.vec_env").VecFrameStack
 
     env = VecFrameStack(
         make_atari_env(
@@ -87,12 +88,12 @@ class NatureNetwork(nn.Module):
 
 
 def _wrapped() -> gymnasium.Env[Any, Any]:
-    from stable_baselines3.common.atari_wrappers import ClipRewardEnv, MaxAndSkipEnv
+    atari_wrappers = import_module("stable_baselines3.common.atari_wrappers")
 
     env = gymnasium.make(WORLD, **OPTIONS)  # type: ignore[arg-type]
     env = gymnasium.wrappers.RecordEpisodeStatistics(env)
-    env = MaxAndSkipEnv(env, skip=4)
-    env = ClipRewardEnv(env)
+    env = atari_wrappers.MaxAndSkipEnv(env, skip=4)
+    env = atari_wrappers.ClipRewardEnv(env)
     env = gymnasium.wrappers.ResizeObservation(env, (84, 84))
     env = gymnasium.wrappers.GrayscaleObservation(env)
     return gymnasium.wrappers.FrameStackObservation(env, 4)
@@ -100,7 +101,7 @@ def _wrapped() -> gymnasium.Env[Any, Any]:
 
 def cleanrl_loop(steps: int) -> Callable[[], None]:
     """One file's worth of DQN: a vector of one environment, SB3's buffer, Adam, squared error."""
-    from stable_baselines3.common.buffers import ReplayBuffer
+    ReplayBuffer = import_module("stable_baselines3.common.buffers").ReplayBuffer
 
     rng = np.random.default_rng(0)
     envs = gymnasium.vector.SyncVectorEnv(

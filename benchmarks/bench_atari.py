@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
@@ -124,6 +125,9 @@ def days(per: float, per_sr: float) -> float:
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__.splitlines()[0] if __doc__ else "", rounds=5)
+    if find_spec("stable_baselines3") is None or find_spec("ale_py") is None:
+        print("Not measured: this needs stable-baselines3 and ale-py; make .venv-peers/.ready")
+        return
     # What peers warn of at import is theirs, and would stand in the middle of the table.
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

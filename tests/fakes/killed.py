@@ -33,6 +33,22 @@ CONFIGS = {
     ),
     "pser": RunConfig("CartPole-v1", "pser", "released", steps=330, overrides=TINY),
     "released": RunConfig("minatar/breakout", "per-sr", "released", steps=330, overrides=TINY),
+    # Frames stored once, lost lives, idle starts: all of it has to come back.
+    "atari": RunConfig(
+        "atari/Breakout",
+        "per-sr",
+        "printed",
+        steps=330,
+        overrides={
+            **TINY,
+            "update_period": 40,
+            "batch_size": 2,
+            "decoder": "none",
+            "episode_cap": 80,
+            "sticky": 0.25,
+            "noops": 5,
+        },
+    ),
     "sampling": RunConfig("minatar/breakout", "per-sr-sampling", steps=330, overrides=TINY),
 }
 
@@ -60,5 +76,5 @@ def run_until(config: RunConfig, folder: Path, moment: str, count: int) -> None:
     elif moment == "rename":
         Path.rename = dying(Path.rename)  # type: ignore[method-assign]
     elif moment == "remove":
-        shutil.rmtree = dying(shutil.rmtree)
+        shutil.rmtree = dying(shutil.rmtree)  # type: ignore[assignment]
     run_training(config, folder)

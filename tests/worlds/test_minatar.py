@@ -95,7 +95,8 @@ def test_a_picture_has_a_cell_for_each_cell() -> None:
     obs, _ = env.reset(seed=0)
     picture = env.render()
     assert picture is not None
-    assert (picture.shape, picture.dtype) == ((160, 160, 3), np.uint8)
+    assert picture.shape == (160, 160, 3)
+    assert picture.dtype == np.uint8
     drawn = picture[::16, ::16].any(axis=2)
     assert np.array_equal(drawn, obs.any(axis=0))
     assert MinAtarEnv("breakout").render() is None

@@ -17,7 +17,7 @@ class Lives(gymnasium.Env[Any, Any]):
     """Six steps of reward 2; a life is lost at the third."""
 
     observation_space = spaces.Box(0, 10, (1,), np.int64)
-    action_space = spaces.Discrete(9)  # type: ignore[assignment]
+    action_space = spaces.Discrete(9)
 
     def __init__(self) -> None:
         self.seeds: list[int | None] = []

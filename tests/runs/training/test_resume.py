@@ -26,6 +26,7 @@ from needreplay.runs.training.run import run_training
 
 pytest.importorskip("torch")
 pytest.importorskip("minatar")
+pytest.importorskip("ale_py")
 
 
 @pytest.fixture(scope="module")
