@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from needreplay.errors import NeedReplayError
 from needreplay.memory import Proportional, Replay, Uniform
-from needreplay.memory.draws import Grouped, Magnitude, Resampled, Sweep, VectorTree
+from needreplay.memory.draws import (
+    Grouped,
+    Magnitude,
+    NormTree,
+    Resampled,
+    Sweep,
+    VectorTree,
+)
 from needreplay.memory.draws.base import Draw
 from needreplay.rng import stream
 
@@ -26,7 +34,7 @@ def fill(replay: Replay, count: int, *, states: bool) -> None:
     if states:
         replay.set_states(ids, rng.integers(0, 3, count))
     else:
-        replay.set_features(ids, rng.standard_normal((count, 4)))
+        replay.set_features(ids, np.abs(rng.standard_normal((count, 4))))
     replay.update(ids, rng.random(count))
     replay.check_valid()
 
@@ -47,6 +55,8 @@ def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., D
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: NormTree(4),
+        lambda: NormTree(4, need_exponent=1.0, backward=True, corrects="gain"),
         lambda: VectorTree(4),
         lambda: VectorTree(4, need_exponent=1.0, backward=True, corrects="gain"),
         lambda: Sweep(n_features=4),
@@ -71,10 +81,11 @@ def test_a_loaded_memory_goes_on_with_the_very_draws(
     new.check_valid()
 
 
-def test_weights_correct_for_both_or_for_gain_alone() -> None:
+@pytest.mark.parametrize("make", [VectorTree, NormTree])
+def test_weights_correct_for_both_or_for_gain_alone(make: Callable[..., Draw]) -> None:
     batches = []
     for corrects in ("both", "gain"):
-        replay = memory(VectorTree(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
+        replay = memory(make(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
         fill(replay, CAPACITY, states=False)
         batches.append(replay.sample(16, need=np.ones(4), beta=1.0))
     both, gain = batches
@@ -97,6 +108,7 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
     for peer, gain_exponent in ((plain, 0.6), (uniform, 0.0)):
         for draw in (
             VectorTree(4, gain_exponent=gain_exponent, need_exponent=0.0),
+            NormTree(4, gain_exponent=gain_exponent, need_exponent=0.0),
             Sweep(n_features=4, gain_exponent=gain_exponent, need_exponent=0.0),
         ):
             replay = memory(draw)
@@ -104,3 +116,18 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
             ours = replay.sample(64, need=np.ones(4))
             np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
             peer.__dict__["_rng"] = stream(3, "replay", "draws")
+
+
+def test_transitions_are_read_by_id_and_refreshed_in_turn() -> None:
+    replay = Replay(8, {"x": np.int64}, draw=NormTree(2))
+    replay.add(x=np.arange(13))
+    assert replay.read([5, 12, 9, 9])["x"].tolist() == [5, 12, 9, 9]
+    assert replay.read([])["x"].tolist() == []
+    for gone in ([4, 6], [13], [-1]):
+        with pytest.raises(NeedReplayError, match="are kept"):
+            replay.read(gone)
+    assert replay.next_to_refresh(3).tolist() == []
+    replay.set_features(range(6, 13), np.ones((7, 2)))
+    turns = [replay.next_to_refresh(3).tolist() for _ in range(3)]
+    # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never told.
+    assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]

@@ -189,6 +189,7 @@ class DeepAgent:
             loss, facts, features = self._learn_with_need(self.successor, now, batch, errors)
             if self._tells_features:
                 self._tell(drawn.ids, features, batch.action)
+                self._refresh()
         gain = gain_of(errors.delta.detach(), settings.gain, settings.gain_floor).cpu().numpy()
         self.replay.update(drawn.ids, gain)
         entropy = (
@@ -207,7 +208,7 @@ class DeepAgent:
         features = errors.hidden if shared else successor.features(batch.obs)
         with torch.set_grad_enabled(settings.need_moves_features):
             raw = successor.need(now, features, batch.action)
-        facts = facts_of(raw.detach())
+        facts = facts_of(raw.detach(), features.detach())
         need = None
         if settings.draw == "per-sr":
             need = rescaled(without_negatives(raw, settings.negative), settings.scale)
@@ -273,6 +274,17 @@ class DeepAgent:
                 features = self.successor.features(images_last(obs, self.device))
             self._tell([stored for stored, _, _ in part], features, action)
         self._untold = []
+
+    def _refresh(self) -> None:
+        """Tell anew the features of some old transitions, so that none is older than a round."""
+        if not self.settings.refresh or self.successor is None:
+            return
+        ids = self.replay.next_to_refresh(self.settings.refresh)
+        columns = self.replay.read(ids)
+        obs = images_last(to_device(columns["obs"], self.device), self.device)
+        with torch.no_grad():
+            features = self.successor.features(obs)
+        self._tell(ids, features, to_device(columns["action"], self.device))
 
     def _tell(self, ids: Any, features: Tensor, action: Tensor) -> None:
         assert self.successor is not None

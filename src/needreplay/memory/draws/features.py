@@ -93,17 +93,10 @@ class FeatureStore:
 
         Asked for r slots at each update, the whole memory is renewed every N / r updates.
         """
-        cursor = int(self._clock_and_cursor[1])
-        capacity = len(self._told_at)
-        chosen: list[int] = []
-        seen = 0
-        while len(chosen) < count and seen < capacity:
-            slot = (cursor + seen) % capacity
-            if self._told_at[slot] != UNTOLD:
-                chosen.append(slot)
-            seen += 1
-        self._clock_and_cursor[1] = (cursor + seen) % max(capacity, 1)
-        return np.array(chosen, dtype=np.int64)
+        chosen = np.empty(count, dtype=np.int64)
+        found, cursor = _next_told(self._told_at, self._clock_and_cursor[1], chosen)
+        self._clock_and_cursor[1] = cursor
+        return chosen[:found]
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
@@ -136,3 +129,19 @@ def _store(
     for i in range(len(slots)):
         vectors[slots[i]] = rows[i]
         told_at[slots[i]] = clock
+
+
+@compiled
+def _next_told(told_at: IntArray, cursor: int, chosen: IntArray) -> tuple[int, int]:
+    """Writes the next slots from ``cursor`` on that were told; answers how many, and where it is."""
+    found = 0
+    for _ in range(len(told_at)):
+        if found == len(chosen):
+            break
+        if told_at[cursor] != UNTOLD:
+            chosen[found] = cursor
+            found += 1
+        cursor += 1
+        if cursor == len(told_at):
+            cursor = 0
+    return found, cursor
