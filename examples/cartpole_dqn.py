@@ -25,7 +25,7 @@ DISCOUNT = 0.99
 DRAWS: dict[str, Any] = {
     "uniform": lambda: Uniform(),
     "per": lambda: Proportional(0.6),
-    "need": lambda: VectorTree(HIDDEN, signed=False, gain_exponent=0.6),
+    "need": lambda: VectorTree(HIDDEN, gain_exponent=0.6),
 }
 
 

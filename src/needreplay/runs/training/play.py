@@ -92,9 +92,10 @@ def play_episodes(player: Player, episodes: int, seed: int) -> list[Played]:
 def film_episode(player: Player, seed: int, *, most_steps: int) -> tuple[Played, Film]:
     """The first episode of ``seed``, or as much of it as ``most_steps``, with its pictures."""
     with closing(made_world(player.config, render_mode="rgb_array")) as env:
-        film = Film(pictures_per_second=float(env.metadata.get("render_fps", 15)))
-        if player.config.kind == "nature":
-            film.pictures_per_second /= 4
+        film = Film()
+        if player.config.kind == "vector":
+            # The others' own speed is of frames, not of steps.
+            film.pictures_per_second = float(env.metadata.get("render_fps", 15))
         played = _play(env, player.agent, seed, 0, film, most_steps)
     return played, film
 
