@@ -49,11 +49,12 @@ def _run(words: list[str]) -> int:
     import tyro
 
     from needreplay.cli.bench import Bench
+    from needreplay.cli.eval import Eval
     from needreplay.cli.reproduce import Reproduce
     from needreplay.cli.train import Train
 
     chosen = tyro.extras.subcommand_cli_from_dict(
-        {"reproduce": Reproduce, "train": Train, "bench": Bench},
+        {"reproduce": Reproduce, "train": Train, "eval": Eval, "bench": Bench},
         prog="needreplay",
         description=_description(),
         args=words,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from needreplay.cli.overrides import parsed_overrides
+from needreplay.errors import NeedReplayError
+
+if TYPE_CHECKING:
+    from needreplay.runs.training.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,11 @@ class Train:
       needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a
       needreplay train --world CartPole-v1 --agent per --steps 20000 --out runs/b
       needreplay train --world minatar/asterix --agent per-sr --set scale=raw --out runs/c
+      needreplay train --world atari/Pong --preset released --settings
     """
 
-    out: Annotated[Path, arg(metavar="DIR")]
-    """Folder of the run: config.json, metrics.csv, the newest checkpoint."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(needed to train)")] = None
+    """Folder of the run: config.json, metrics.csv, the newest checkpoint, done.json."""
     world: Annotated[str, arg(metavar="NAME")] = "minatar/breakout"
     """minatar/<game>, atari/<Game>, or any Gymnasium id with discrete actions."""
     agent: Annotated[str, arg(metavar="NAME")] = "per-sr"
@@ -37,9 +42,13 @@ class Train:
     seed: Annotated[int, arg(metavar="N")] = 0
     """The run follows from it."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """Change one setting of the preset; may be given again. docs/deep.md lists them all."""
+    """Change one setting of the preset; may be given again. --settings lists them all."""
     device: Annotated[str, arg(metavar="NAME")] = "cpu"
     """cpu, cuda, cuda:1, ..."""
+    tensorboard: FlagCreatePairsOff[bool] = False
+    """Also write the curves for TensorBoard, in DIR/tensorboard."""
+    settings: FlagCreatePairsOff[bool] = False
+    """Print every setting of this run with its value and what it means, and train nothing."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Do it."""
@@ -55,5 +64,40 @@ class Train:
             overrides=parsed_overrides(self.set),
             device=self.device,
         )
-        path = run_watched(config, self.out)
-        print(f"Done: {path}")
+        if self.settings:
+            print(settings_text(config))
+            return
+        if self.out is None:
+            raise NeedReplayError("Say where the run is to be kept: --out DIR.")
+        path = run_watched(config, self.out, tensorboard=self.tensorboard)
+        print(f"{outcome(path)} -> {path}")
+
+
+def outcome(metrics: Path) -> str:
+    """A finished run in one line."""
+    from needreplay.records import read_json
+    from needreplay.runs.training.folder import DONE
+
+    done = read_json(metrics.parent / DONE)
+    words = [f"{done['steps']:,} steps"]
+    for name, word in (("train_return", "in training"), ("eval_return", "in evaluation")):
+        if name in done:
+            told = done[name]
+            words.append(f"return {word} {told['final']:.4g} (best {told['best']:.4g})")
+    return ", ".join(words)
+
+
+def settings_text(config: RunConfig) -> str:
+    """Every setting of a run: name, value, what it may be, what it means."""
+    from needreplay.runs.training.explain import explained
+
+    lines = [f"{config.agent} on {config.world}, preset {config.preset}:"]
+    for heading, settings in explained(config.resolved()).items():
+        lines += ["", f"{heading}:"]
+        for each in settings:
+            mark = "*" if each.name in config.overrides else " "
+            value = str(each.value).lower() if isinstance(each.value, bool) else each.value
+            lines.append(f"{mark} {each.name:<26} {value!s:<12} {each.meaning}")
+            if each.choices:
+                lines.append(f"{'':<42}({', '.join(each.choices)})")
+    return "\n".join([*lines, "", "Change any with --set NAME=VALUE; * marks those changed here."])

@@ -181,7 +181,7 @@ class DeepAgent:
         now = self._present(present)
         drawn = self.replay.sample(settings.batch_size, need=self._query(now), beta=self.beta)
         batch = transitions(drawn, self.device)
-        errors = self.q.errors(batch)
+        errors = self.q.errors(batch, with_next_action=self.successor is not None)
         if self.successor is None or now is None:
             loss, facts = q_loss(errors.delta, batch.weight, None), None
             self._step(loss)

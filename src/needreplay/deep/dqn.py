@@ -19,12 +19,12 @@ class Errors(NamedTuple):
 
     delta: Tensor
     """δ of every transition, with its gradient"""
-    next_action: Tensor
-    """argmax_a Q(s', a)"""
+    next_action: Tensor | None
+    """argmax_a Q(s', a), where it was asked for or is part of the target"""
     hidden: Tensor
     """the last hidden layer at s, without gradient"""
-    next_hidden: Tensor
-    """the same at s'"""
+    next_hidden: Tensor | None
+    """the same at s', where the next action is known"""
 
 
 class QLearner:
@@ -41,13 +41,19 @@ class QLearner:
             best: Tensor = self.online(obs).argmax(1)
             return best
 
-    def errors(self, batch: Transitions) -> Errors:
-        """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a)."""
+    def errors(self, batch: Transitions, *, with_next_action: bool = True) -> Errors:
+        """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a).
+
+        Plain DQN without ``with_next_action`` saves the pass of s' through the online network.
+        """
+        next_hidden = next_action = None
         with torch.no_grad():
-            next_hidden = self.online.hidden(batch.next_obs)
-            next_action = self.online.head(next_hidden).argmax(1)
+            if with_next_action or self.base == "double-dqn":
+                next_hidden = self.online.hidden(batch.next_obs)
+                next_action = self.online.head(next_hidden).argmax(1)
             next_values = self.target(batch.next_obs)
             if self.base == "double-dqn":
+                assert next_action is not None
                 next_value = chosen(next_values, next_action)
             else:
                 next_value = next_values.max(1).values

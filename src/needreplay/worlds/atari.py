@@ -1,40 +1,99 @@
-"""Atari 2600 games through ale-py and Gymnasium's own preprocessing; the extra ``atari``."""
+"""Atari 2600 games through ale-py and Gymnasium's own preprocessing; the extra ``atari``.
+
+A lost life never ends the game here: it is told in ``info["life_lost"]``, so that a learner may
+take it for an end while the game, its frames and its score go on.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from typing import Any, SupportsFloat
 
 import gymnasium
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from needreplay.errors import NeedReplayError
+from needreplay.worlds.settings import WorldSettings
 
-if TYPE_CHECKING:
-    from needreplay.worlds.named import WorldSettings
+SKIP = 4
+"""Frames of the game in a step, the last two of them pooled."""
+STACK = 4
+"""Frames in an observation; before the game's first there are black ones."""
 
 
 def make_atari(
     game: str, settings: WorldSettings, *, render_mode: str | None = None
 ) -> gymnasium.Env[Any, Any]:
-    """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 frames."""
-    try:
-        import ale_py
-    except ImportError as missing:
-        raise NeedReplayError(
-            "Atari's games need the package ale-py, which is not installed; install it with: "
-            "pip install 'needreplay[atari]'"
-        ) from missing
-    gymnasium.register_envs(ale_py)
+    """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 grey frames, as bytes."""
+    register_games()
+    if f"ALE/{game}-v5" not in gymnasium.registry:
+        raise _no_such(game)
     env = gymnasium.make(
         f"ALE/{game}-v5",
         frameskip=1,
+        # Preprocessing reads the screen itself; colours would be drawn for nothing.
+        obs_type="grayscale",
         repeat_action_probability=settings.sticky,
         full_action_space=settings.action_set == "full",
+        # The emulator's own cap, in frames, must not come before ours.
+        max_num_frames_per_episode=0,
+        disable_env_checker=True,
         render_mode=render_mode,
     )
-    env = gymnasium.wrappers.AtariPreprocessing(
-        env,
-        noop_max=settings.noops,
-        frame_skip=4,
-        terminal_on_life_loss=settings.life_loss_ends,
+    env = AtariPreprocessing(env, noop_max=settings.noops, frame_skip=SKIP)
+    if settings.life_loss_ends:
+        env = LifeLost(env)
+    return FrameStackObservation(env, STACK, padding_type="zero")
+
+
+class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Says ``info["life_lost"]`` at the step that cost a life and did not end the game."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._lives = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a game."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._lives = int(info["lives"])
+        return obs, info
+
+    def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """One step; the game goes on without a life."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        lives = int(info["lives"])
+        info["life_lost"] = lives < self._lives and not terminated
+        self._lives = lives
+        return obs, reward, terminated, truncated, info
+
+
+def register_games() -> None:
+    """Make the games known to Gymnasium, or say what is missing."""
+    try:
+        import ale_py
+        import cv2  # noqa: F401 - what Gymnasium's preprocessing shrinks frames with
+    except ImportError as missing:
+        raise NeedReplayError(
+            "Atari's games need the packages ale-py and opencv-python-headless, which are not both "
+            "installed; install them with: pip install 'needreplay[atari]'"
+        ) from missing
+    gymnasium.register_envs(ale_py)
+
+
+def _no_such(game: str) -> NeedReplayError:
+    """The error for a game that is none, with those that are spelt alike."""
+    games = sorted(
+        name.removeprefix("ALE/").removesuffix("-v5")
+        for name in gymnasium.registry
+        if name.startswith("ALE/") and name.endswith("-v5")
     )
-    return gymnasium.wrappers.FrameStackObservation(env, 4, padding_type="zero")
+    plain = {name.lower(): name for name in games}
+    close = get_close_matches(game.replace("_", "").replace(" ", "").lower(), plain, n=3)
+    hint = " or ".join(plain[name] for name in close)
+    return NeedReplayError(
+        f"There is no Atari game {game!r}; "
+        + (f"did you mean {hint}?" if hint else f"choose from: {', '.join(games)}.")
+    )

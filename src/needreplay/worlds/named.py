@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
@@ -10,26 +9,11 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 
 from needreplay.errors import NeedReplayError
+from needreplay.worlds.settings import WorldSettings
+
+__all__ = ["Kind", "WorldSettings", "kind_of", "make_world"]
 
 Kind = Literal["nature", "minatar", "vector"]
-
-
-@dataclass(frozen=True)
-class WorldSettings:
-    """How a world is made; what does not concern a kind of world is left aside there."""
-
-    sticky: float = 0.25
-    """the probability that the last action is repeated (Atari, MinAtar)"""
-    life_loss_ends: bool = False
-    """whether a lost life ends the episode for the learner (Atari)"""
-    noops: int = 0
-    """up to so many idle steps at an episode's start (Atari)"""
-    episode_cap: int = 27_000
-    """steps after which an episode is truncated; 0: never"""
-    action_set: Literal["full", "minimal"] = "minimal"
-    """all actions, or those that do something in the game (Atari, MinAtar)"""
-    ramping: bool = True
-    """whether the game grows harder (MinAtar)"""
 
 
 def kind_of(world: str) -> Kind:
@@ -43,16 +27,46 @@ def make_world(
 ) -> gymnasium.Env[Any, Any]:
     """The environment that ``world`` names; one that a deep agent cannot play is refused."""
     env = _made(world, settings, render_mode)
-    if not isinstance(env.action_space, Discrete) or env.action_space.start != 0:
-        raise NeedReplayError(
-            f"{world} has actions {env.action_space}; a DQN needs Discrete actions from 0."
-        )
-    if not isinstance(env.observation_space, Box):
-        raise NeedReplayError(
-            f"{world} has observations {env.observation_space}; a Box is needed. "
-            "gymnasium.wrappers.FlattenObservation may make one."
-        )
+    try:
+        _check_actions(world, env.action_space)
+        _check_observations(world, env.observation_space)
+    except NeedReplayError:
+        env.close()
+        raise
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
+
+
+def _check_actions(world: str, space: gymnasium.Space[Any]) -> None:
+    if isinstance(space, Discrete) and space.start == 0:
+        return
+    advice = (
+        "map a choice of them to numbers with gymnasium.wrappers.TransformAction"
+        if isinstance(space, Box)
+        else "number them from 0 with gymnasium.wrappers.TransformAction"
+    )
+    raise NeedReplayError(
+        f"{world} has the actions {space}, but a DQN needs Discrete ones from 0; {advice} and "
+        "register the result."
+    )
+
+
+def _check_observations(world: str, space: gymnasium.Space[Any]) -> None:
+    if not isinstance(space, Box):
+        raise NeedReplayError(
+            f"{world} has the observations {space}, but a network needs a Box of numbers; "
+            "gymnasium.wrappers.FlattenObservation makes one, register the result."
+        )
+    if len(space.shape) not in (1, 3) or 0 in space.shape:
+        raise NeedReplayError(
+            f"{world} has observations of shape {space.shape}, but networks take a row of numbers "
+            "or images (channels, rows, columns)."
+        )
+    if len(space.shape) == 3 and kind_of(world) == "vector":
+        game = world.removeprefix("ALE/").rsplit("-", 1)[0]
+        raise NeedReplayError(
+            f"{world} has images of shape {space.shape}, and of images only MinAtar's and Atari's "
+            + (f"can be played: say atari/{game}." if world.startswith("ALE/") else "are known.")
+        )
 
 
 def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymnasium.Env[Any, Any]:
@@ -71,10 +85,14 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
         from needreplay.worlds.atari import make_atari
 
         return make_atari(name, settings, render_mode=render_mode)
+    if family == "ALE":
+        from needreplay.worlds.atari import register_games
+
+        register_games()
     try:
         return gymnasium.make(world, render_mode=render_mode)
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.Error, ImportError) as error:
         raise NeedReplayError(
-            f"There is no world {world!r} ({error}); say minatar/<game>, atari/<Game>, or an id "
-            "that Gymnasium knows, such as CartPole-v1."
+            f"There is no world {world!r} ({str(error).rstrip('.')}); say minatar/<game>, "
+            "atari/<Game>, or an id that Gymnasium knows, such as CartPole-v1."
         ) from error

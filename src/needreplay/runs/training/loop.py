@@ -1,7 +1,8 @@
 """Walking a world with a deep agent: training that yields at every episode's end, evaluation.
 
 Every reset is seeded from the run's seed and the episode's number, so that between two episodes
-nothing of the world has to be remembered.
+nothing of the world has to be remembered. An episode is a whole game: a life that is lost in it
+may be an end for the learner (``info["life_lost"]``), and the game goes on.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def train(
         while not ended:
             if action is None:
                 action = agent.act(obs)
-            next_obs, reward, terminated, truncated, _ = env.step(action)
+            next_obs, reward, terminated, truncated, info = env.step(action)
             ended = bool(terminated or truncated)
             # The action after the step is chosen before it is stored, where it is stored too.
             following = agent.act(next_obs) if agent.stores_next_action else None
@@ -60,7 +61,7 @@ def train(
                 action,
                 float(reward),
                 next_obs,
-                bool(terminated),
+                bool(terminated or info.get("life_lost", False)),
                 bool(truncated),
                 following or 0,
             )
@@ -84,8 +85,12 @@ def evaluate(
     seed: int,
     iteration: int,
     steps: int,
+    on_step: Callable[[int, int], None],
 ) -> list[float]:
-    """Returns of whole episodes, enough to fill ``steps``; the agent stays as it is."""
+    """Returns of whole episodes, enough to fill ``steps``; the agent stays as it is.
+
+    ``on_step`` is called with the steps done and ``steps``.
+    """
     returns: list[float] = []
     walked = 0
     while walked < steps:
@@ -99,5 +104,6 @@ def evaluate(
             ended = bool(terminated or truncated)
             total += float(reward)
             walked += 1
+            on_step(walked, steps)
         returns.append(total)
     return returns

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from needreplay.errors import NeedReplayError
+from needreplay.records import write_text
 
 if TYPE_CHECKING:
     from needreplay.deep import Learned
@@ -75,6 +76,12 @@ class Tally:
         """As plain values, for a checkpoint."""
         return asdict(self)
 
+    @classmethod
+    def of_plain(cls, plain: dict[str, Any]) -> Tally:
+        """What ``plain`` gave, read back from JSON, where "nan" is a text."""
+        sums = {name: float(value) for name, value in plain["sums"].items()}
+        return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums)
+
 
 class MetricsFile:
     """A CSV that grows by whole rows."""
@@ -86,14 +93,15 @@ class MetricsFile:
         """Keep the first ``rows_kept`` rows: those after the checkpoint are made anew."""
         lines = [",".join(COLUMNS)]
         if rows_kept:
-            lines = self.path.read_text(encoding="utf-8").splitlines()[: rows_kept + 1]
+            try:
+                lines = self.path.read_text(encoding="utf-8").splitlines()[: rows_kept + 1]
+            except OSError:
+                lines = []
             if len(lines) != rows_kept + 1 or lines[0] != ",".join(COLUMNS):
                 raise NeedReplayError(
                     f"{str(self.path)!r} does not hold the {rows_kept} rows that the checkpoint "
                     "says were written; remove the run's folder to begin anew."
                 )
-        from needreplay.records import write_text
-
         write_text(self.path, "".join(line + "\n" for line in lines))
 
     def append(self, row: dict[str, Any]) -> None:
@@ -106,8 +114,8 @@ class MetricsFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise NeedReplayError(
-                f"{str(self.path)!r} cannot be written: {error.strerror}. The run can go on from "
-                "its last checkpoint."
+                f"{str(self.path)!r} cannot be written: {error.strerror}. The run stands at its "
+                "last checkpoint; the same command goes on from there."
             ) from error
 
 

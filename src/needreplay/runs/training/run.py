@@ -1,25 +1,41 @@
 """One training run in a folder: begun, or gone on with from its last checkpoint.
 
 ``config.json`` says what is run, ``metrics.csv`` has a row an iteration, ``checkpoint-<steps>`` is
-the newest checkpoint, and ``done.json`` marks a run that is complete.
+the newest checkpoint, and ``done.json`` marks a run that is complete and says what it came to.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from needreplay.errors import NeedReplayError
-from needreplay.records import prepare_folder, read_json, write_json
+from needreplay.records import read_json, write_json
 from needreplay.runs.training.config import RunConfig
+from needreplay.runs.training.folder import (
+    DONE,
+    METRICS,
+    RUN,
+    claimed,
+    newest_checkpoint,
+    write_checkpoint,
+)
 from needreplay.runs.training.loop import evaluate, train
+from needreplay.runs.training.make import made_agent, made_world
 from needreplay.runs.training.metrics import MetricsFile, Tally
+from needreplay.runs.training.summary import summary_of
+from needreplay.runs.training.tensorboard import Curves
 
-CONFIG, METRICS, DONE, RUN = "config.json", "metrics.csv", "done.json", "run.json"
-CHECKPOINT = "checkpoint-"
+if TYPE_CHECKING:
+    import gymnasium
+
+    from needreplay.deep import DeepAgent
+
+REPORT_PERIOD = 20
+"""Steps between two calls of ``on_steps``."""
 
 
 def run_training(
@@ -27,153 +43,153 @@ def run_training(
     folder: str | Path,
     *,
     on_steps: Callable[[int, dict[str, Any] | None], None] | None = None,
+    on_evaluation: Callable[[int, int], None] | None = None,
+    tensorboard: bool = False,
 ) -> Path:
     """Train until the run is complete, and answer with the path of its metrics.
 
     The same call goes on after any stop, and ends with the same metrics, byte for byte (on one CPU
-    thread). A folder that holds another run is refused.
+    thread). A folder that holds another run, or that another process trains in, is refused.
 
     Args:
         config: what to run.
         folder: where everything of the run is kept.
         on_steps: called with the number of steps done, and with each row as it is written.
+        on_evaluation: called with the steps done of an evaluation, and how many it has at least.
+        tensorboard: whether each row is also a point on TensorBoard's curves.
     """
-    import torch
-
-    from needreplay.deep.agent import DeepAgent
-    from needreplay.deep.checkpoint import load_agent, save_agent
-    from needreplay.worlds.named import make_world
-
-    if config.device == "cpu":
-        torch.set_num_threads(1)
-    resolved = config.resolved()
-    protocol = resolved.protocol
-    folder = prepare_folder(folder)
-    _claim(folder, config)
-    metrics = MetricsFile(folder / METRICS)
-    if (folder / DONE).exists():
-        return metrics.path
-    env = make_world(config.world, resolved.world)
-    eval_env = make_world(config.world, resolved.world)
-    agent = DeepAgent(
-        resolved.agent,
-        env.observation_space,
-        int(env.action_space.n),  # type: ignore[attr-defined]
-        steps=config.steps,
-        seed=config.seed,
-        device=config.device,
-    )
-    found = newest_checkpoint(folder)
-    state: dict[str, Any] = {"episodes": 0, "iteration": 0, "rows": 0, "tally": {}}
-    if found is not None:
-        load_agent(agent, found)
-        state = read_json(found / RUN)
-    metrics.begin(state["rows"])
-    tally = Tally(**state["tally"])
-    report = on_steps or _quiet
-
-    def stepped() -> None:
-        if agent.steps % 100 == 0:
-            report(agent.steps, None)
-
-    next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
-    episodes = train(
-        env,
-        agent,
-        seed=config.seed,
-        first_episode=state["episodes"],
-        on_update=lambda learned: tally.add_update(learned),
-        on_step=stepped,
-    )
-    while agent.steps < config.steps:
-        episode = next(episodes)
-        tally.add_episode(episode.total)
-        state["episodes"] += 1
-        ended = agent.steps >= config.steps
-        if agent.steps >= (state["iteration"] + 1) * protocol.iteration_steps or ended:
-            state["iteration"] = max(
-                state["iteration"] + 1, agent.steps // protocol.iteration_steps
-            )
-            row = _row(state["iteration"], agent, tally)
-            if protocol.eval_steps:
-                returns = evaluate(
+    # What cannot be run is refused before anything is written.
+    env = made_world(config)
+    with closing(env), closing(made_world(config)) as eval_env:
+        agent = made_agent(config, env)
+        with claimed(folder, config) as path:
+            metrics = MetricsFile(path / METRICS)
+            if (path / DONE).exists():
+                return metrics.path
+            run = _Run(config, path, agent, metrics)
+            run.go_on()
+            curves = Curves(path, agent.steps + 1) if tensorboard else None
+            with closing(curves) if curves is not None else nullcontext():
+                run.finish(
+                    env,
                     eval_env,
-                    agent,
-                    seed=config.seed,
-                    iteration=state["iteration"],
-                    steps=protocol.eval_steps,
+                    on_steps=on_steps or _quiet,
+                    on_evaluation=on_evaluation or _quiet,
+                    on_row=_quiet if curves is None else curves.add,
                 )
-                row["eval_episodes"] = len(returns)
-                row["eval_return"] = sum(returns) / len(returns)
-            metrics.append(row)
-            state["rows"] += 1
-            tally = Tally()
-            report(agent.steps, row)
-        if agent.steps >= next_checkpoint or ended:
-            state["tally"] = tally.plain()
-            _checkpoint(folder, agent, state, save_agent)
-            next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
-    write_json(folder / DONE, {"steps": agent.steps, "rows": state["rows"]})
-    return metrics.path
+            write_json(path / DONE, {"steps": agent.steps, **summary_of(metrics.path)})
+            return metrics.path
 
 
-def _quiet(steps: int, row: dict[str, Any] | None) -> None:
+def _quiet(*_: object) -> None:
     """Nobody watches."""
+
+
+@dataclass
+class _Run:
+    """A run under way: the agent, where it stands, and what is written of it."""
+
+    config: RunConfig
+    folder: Path
+    agent: DeepAgent
+    metrics: MetricsFile
+    episodes: int = 0
+    iteration: int = 0
+    rows: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+    def go_on(self) -> None:
+        """Take up the newest checkpoint, if there is one, and cut off the rows after it."""
+        from needreplay.deep.checkpoint import load_agent
+
+        found = newest_checkpoint(self.folder)
+        if found is not None:
+            try:
+                load_agent(self.agent, found)
+                state = read_json(found / RUN)
+            except NeedReplayError as error:
+                raise NeedReplayError(
+                    f"{str(error).rstrip('.')}; remove {str(found)!r} to go on from the checkpoint "
+                    "before it, or from the beginning if there is none."
+                ) from error
+            self.episodes, self.iteration = state["episodes"], state["iteration"]
+            self.rows, self.tally = state["rows"], Tally.of_plain(state["tally"])
+        self.metrics.begin(self.rows)
+
+    def finish(
+        self,
+        env: gymnasium.Env[Any, Any],
+        eval_env: gymnasium.Env[Any, Any],
+        *,
+        on_steps: Callable[[int, dict[str, Any] | None], None],
+        on_evaluation: Callable[[int, int], None],
+        on_row: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """Train, evaluate and write until the planned steps are done."""
+        agent, protocol = self.agent, self.config.resolved().protocol
+        on_steps(agent.steps, None)
+
+        def stepped() -> None:
+            if agent.steps % REPORT_PERIOD == 0:
+                on_steps(agent.steps, None)
+
+        episodes = train(
+            env,
+            agent,
+            seed=self.config.seed,
+            first_episode=self.episodes,
+            on_update=lambda learned: self.tally.add_update(learned),
+            on_step=stepped,
+        )
+        next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
+        while agent.steps < self.config.steps:
+            self.tally.add_episode(next(episodes).total)
+            self.episodes += 1
+            ended = agent.steps >= self.config.steps
+            if agent.steps >= (self.iteration + 1) * protocol.iteration_steps or ended:
+                # An episode may be longer than an iteration, which then has no row of its own.
+                self.iteration = max(self.iteration + 1, agent.steps // protocol.iteration_steps)
+                row = self._row()
+                if protocol.eval_steps:
+                    returns = evaluate(
+                        eval_env,
+                        agent,
+                        seed=self.config.seed,
+                        iteration=self.iteration,
+                        steps=protocol.eval_steps,
+                        on_step=on_evaluation,
+                    )
+                    row["eval_episodes"] = len(returns)
+                    row["eval_return"] = sum(returns) / len(returns)
+                self.metrics.append(row)
+                on_row(row)
+                self.rows += 1
+                self.tally = Tally()
+                on_steps(agent.steps, row)
+            if agent.steps >= next_checkpoint or ended:
+                write_checkpoint(self.folder, agent.steps, self._save)
+                next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
+
+    def _save(self, folder: Path) -> None:
+        from needreplay.deep.checkpoint import save_agent
+
+        save_agent(self.agent, folder)
+        state = {"episodes": self.episodes, "iteration": self.iteration, "rows": self.rows}
+        write_json(folder / RUN, {**state, "tally": self.tally.plain()})
+
+    def _row(self) -> dict[str, Any]:
+        agent = self.agent
+        features = getattr(agent.replay.draw, "features", None)
+        return {
+            "iteration": self.iteration,
+            "steps": agent.steps,
+            "updates": agent.updates,
+            "train_episodes": self.tally.episodes,
+            "epsilon": agent.epsilon,
+            "feature_age": None if features is None else features.oldest_age,
+            **self.tally.means(),
+        }
 
 
 def _next(steps: int, period: int) -> int:
     return (steps // period + 1) * period
-
-
-def _claim(folder: Path, config: RunConfig) -> None:
-    """Write what is run, or refuse a folder where something else was."""
-    plain = {**asdict(config), "overrides": dict(config.overrides)}
-    path = folder / CONFIG
-    if not path.exists():
-        write_json(path, plain)
-        return
-    there = read_json(path)
-    for name in plain:
-        if there.get(name) != plain[name]:
-            raise NeedReplayError(
-                f"{str(folder)!r} holds a run with {name} {there.get(name)!r}, not {plain[name]!r};"
-                " choose another folder, or give the same arguments to go on with that run."
-            )
-
-
-def newest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint to go on from; a half-written one has another name and does not count."""
-    found = [
-        path
-        for path in folder.glob(f"{CHECKPOINT}*")
-        if path.name.removeprefix(CHECKPOINT).isdigit()
-    ]
-    return max(found, key=lambda path: int(path.name.removeprefix(CHECKPOINT)), default=None)
-
-
-def _checkpoint(
-    folder: Path, agent: Any, state: dict[str, Any], save: Callable[[Any, Path], None]
-) -> None:
-    """Write a checkpoint whole, then remove the older ones."""
-    part = folder / "checkpoint.part"
-    shutil.rmtree(part, ignore_errors=True)
-    prepare_folder(part)
-    save(agent, part)
-    write_json(part / RUN, state)
-    older = list(folder.glob(f"{CHECKPOINT}*"))
-    part.rename(folder / f"{CHECKPOINT}{agent.steps}")
-    for path in older:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _row(iteration: int, agent: Any, tally: Tally) -> dict[str, Any]:
-    features = getattr(agent.replay.draw, "features", None)
-    return {
-        "iteration": iteration,
-        "steps": agent.steps,
-        "updates": agent.updates,
-        "train_episodes": tally.episodes,
-        "epsilon": agent.epsilon,
-        "feature_age": None if features is None else features.oldest_age,
-        **tally.means(),
-    }

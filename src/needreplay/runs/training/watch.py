@@ -2,27 +2,106 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from needreplay.runs.progress import Progress
 from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.run import run_training
 
+SPEED_OVER = 20.0
+"""Seconds that the speed shown is taken over."""
 
-def run_watched(config: RunConfig, folder: str | Path) -> Path:
+
+class Speed:
+    """Steps per second over the last ``SPEED_OVER`` seconds, pauses for evaluation included."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, int]] = []
+
+    def tell(self, now: float, steps: int) -> float:
+        """The speed, now that so many steps are done; 0 as long as it is not known."""
+        seen = self._seen
+        seen.append((now, steps))
+        while len(seen) > 2 and seen[1][0] < now - SPEED_OVER:
+            del seen[0]
+        (began, first), (ended, last) = seen[0], seen[-1]
+        return (last - first) / (ended - began) if ended > began else 0.0
+
+
+def told(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
+    """What stands beside the bar.
+
+    >>> told(5_000, 20_000, 250.0, {"train_return": 3.25, "eval_return": None})
+    '5,000 of 20,000 steps, 250 a second, 1:00 to finish, return 3.25'
+    """
+    words = [f"{steps:,} of {total:,} steps"]
+    if speed > 0.0:
+        left = round(max(0, total - steps) / speed)
+        hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
+        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        words += [f"{speed:.3g} a second", f"{clock} to finish"]
+    for name, word in (("train_return", "return"), ("eval_return", "in evaluation")):
+        if row is not None and row.get(name) is not None:
+            words.append(f"{word} {row[name]:.4g}")
+    return ", ".join(words)
+
+
+class Watch:
+    """What is shown of a run; nothing where standard error is no terminal."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.steps = 0
+        self._config = config
+        self._row: dict[str, Any] | None = None
+        self._speed = Speed()
+        self._show: Any = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Draw the bar as long as the block lasts."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
+        with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as drawn:
+            task = drawn.add_task("beginning", total=self._config.steps)
+            self._show = lambda done, said: drawn.update(task, completed=done, description=said)
+            yield
+            self._show = None
+
+    def moved(self, steps: int, row: dict[str, Any] | None) -> None:
+        """So many steps are done, and perhaps an iteration."""
+        self.steps, self._row = steps, row or self._row
+        if self._show is not None:
+            speed = self._speed.tell(time.monotonic(), steps)
+            self._show(steps, told(steps, self._config.steps, speed, self._row))
+
+    def evaluating(self, done: int, total: int) -> None:
+        """So much of an evaluation is done."""
+        if self._show is not None and done % 50 == 0:
+            self._show(self.steps, f"evaluating, {min(done, total):,} of {total:,} steps")
+
+
+def run_watched(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
     """``run_training`` with progress; Ctrl-C says how to go on."""
-    done = 0
-    with Progress().task(f"{config.agent} on {config.world}", total=config.steps) as bar:
-
-        def moved(steps: int, row: dict[str, Any] | None) -> None:  # noqa: ARG001
-            nonlocal done
-            bar.advance(min(steps, config.steps) - done)
-            done = min(steps, config.steps)
-
-        try:
-            return run_training(config, folder, on_steps=moved)
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(
-                f"stopped at step {done:,}; the same command goes on from the last checkpoint."
-            ) from stop
+    watch = Watch(config)
+    try:
+        with watch.shown():
+            return run_training(
+                config,
+                folder,
+                on_steps=watch.moved,
+                on_evaluation=watch.evaluating,
+                tensorboard=tensorboard,
+            )
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(
+            f"stopped at step {watch.steps:,}; the same command goes on from the last checkpoint."
+        ) from stop

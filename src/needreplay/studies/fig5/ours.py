@@ -11,8 +11,9 @@ import numpy as np
 from needreplay.records import Table, read_table
 from needreplay.rng import stream
 from needreplay.runs.training.config import RunConfig
+from needreplay.runs.training.folder import CHECKPOINT
 from needreplay.runs.training.loop import reset_seed
-from needreplay.runs.training.run import CHECKPOINT, run_training
+from needreplay.runs.training.run import run_training
 from needreplay.types import FloatArray
 from needreplay.worlds.named import make_world
 

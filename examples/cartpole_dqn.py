@@ -1,0 +1,139 @@
+"""Double DQN on CartPole in one file: uniform, prioritised and gain x need are one argument.
+
+    python examples/cartpole_dqn.py --draw need --steps 20000
+
+``need`` learns successor features m of the Q network's last hidden layer phi, and asks the memory
+for transitions with probability ~ (gain^0.6 x need), need = m(now) . phi(then) / |phi(then)|^2.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from needreplay.memory import Proportional, Replay, Uniform
+from needreplay.memory.draws import VectorTree
+
+HIDDEN = 32
+DISCOUNT = 0.99
+DRAWS: dict[str, Any] = {
+    "uniform": lambda: Uniform(),
+    "per": lambda: Proportional(0.6),
+    "need": lambda: VectorTree(HIDDEN, gain_exponent=0.6),
+}
+
+
+class Network(nn.Module):
+    """Q(s, .) on a hidden layer phi(s) >= 0, and successor features m(s) >= 0 on the same layer."""
+
+    def __init__(self, n_inputs: int, n_actions: int) -> None:
+        super().__init__()
+        self.phi = nn.Sequential(
+            nn.Linear(n_inputs, 64), nn.ReLU(), nn.Linear(64, HIDDEN), nn.ReLU()
+        )
+        self.q = nn.Linear(HIDDEN, n_actions)
+        self.m = nn.Sequential(
+            nn.Linear(HIDDEN, 64), nn.ReLU(), nn.Linear(64, HIDDEN), nn.Softplus()
+        )
+
+
+def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
+    """Train, and answer with the return of every episode."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    env = gymnasium.make("CartPole-v1")
+    online, target = Network(4, 2), Network(4, 2)
+    target.load_state_dict(online.state_dict())
+    optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
+    replay = Replay.for_spaces(
+        env.observation_space,
+        env.action_space,
+        capacity=20_000,
+        discount=DISCOUNT,
+        draw=DRAWS[draw](),
+        seed=seed,
+    )
+    returns = [0.0]
+    obs, _ = env.reset(seed=seed)
+    for step in range(1, steps + 1):
+        epsilon = max(0.05, 1.0 - step / 4_000)
+        seen = torch.from_numpy(obs)
+        with torch.no_grad():
+            phi = online.phi(seen)
+            greedy, m = int(online.q(phi).argmax()), online.m(phi)
+        action = int(rng.integers(2)) if rng.random() < epsilon else greedy
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        ids = replay.add(
+            obs=obs,
+            action=action,
+            reward=reward,
+            next_obs=next_obs,
+            terminated=terminated,
+            truncated=truncated,
+        )
+        if draw == "need":
+            replay.set_features(ids, phi.numpy()[None])
+        returns[-1] += float(reward)
+        obs = next_obs
+        if terminated or truncated:
+            obs, _ = env.reset()
+            returns.append(0.0)
+        if step >= 500:
+            need = m.numpy() if draw == "need" else None
+            learn(replay, online, target, optimizer, need, beta=0.4 + 0.6 * step / steps)
+        if step % 500 == 0:
+            target.load_state_dict(online.state_dict())
+    env.close()
+    return returns[:-1]
+
+
+def learn(
+    replay: Replay,
+    online: Network,
+    target: Network,
+    optimizer: torch.optim.Optimizer,
+    need: Any,
+    beta: float,
+) -> None:
+    """One update: draw, weigh, learn, and tell the memory what was learned."""
+    batch = replay.sample(64, need=need, beta=beta)
+    tensors = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
+    action, discount = tensors["action"], tensors["discount"]
+    weights = torch.from_numpy(batch.weights).float()
+    phi = online.phi(tensors["obs"])
+    with torch.no_grad():
+        best = online.q(online.phi(tensors["next_obs"])).argmax(1)
+        next_phi = target.phi(tensors["next_obs"])
+        next_q = target.q(next_phi).gather(1, best[:, None])[:, 0]
+        m_target = target.phi(tensors["obs"]) + discount[:, None] * target.m(next_phi)
+    q = online.q(phi).gather(1, action[:, None])[:, 0]
+    error = tensors["reward"] + discount * next_q - q
+    loss = (
+        weights * functional.huber_loss(error, torch.zeros_like(error), reduction="none")
+    ).mean()
+    if need is not None:
+        # The successor loss moves m alone: phi belongs to Q.
+        loss = loss + (online.m(phi.detach()) - m_target).square().mean()
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    replay.update(batch.ids, error.detach().abs().numpy() + 1e-6)
+    if need is not None:
+        replay.set_features(batch.ids, phi.detach().numpy())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draw", choices=DRAWS, default="need")
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    found = train(options.draw, options.steps, options.seed)
+    print(f"{options.draw}: mean return of the last 20 episodes {np.mean(found[-20:]):.1f}")

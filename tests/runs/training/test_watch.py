@@ -1,0 +1,45 @@
+"""What stands beside the bar, and settings explained."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from needreplay.runs.training.config import Protocol, RunConfig
+from needreplay.runs.training.explain import explained, meanings
+from needreplay.runs.training.watch import SPEED_OVER, Speed, told
+from needreplay.worlds.named import WorldSettings
+
+
+def test_the_speed_is_that_of_the_last_seconds_and_knows_nothing_of_a_resumed_start() -> None:
+    speed = Speed()
+    assert speed.tell(100.0, 50_000) == 0.0
+    assert speed.tell(101.0, 50_100) == 100.0
+    for second in range(2, 200):
+        latest = speed.tell(100.0 + second, 50_100 + 10 * second)
+    assert latest == pytest.approx(10.0)
+    assert len(speed._seen) <= SPEED_OVER + 3
+
+
+def test_time_to_finish() -> None:
+    row = {"train_return": 3.14159, "eval_return": 10.0}
+    assert told(10, 36_010, 10.0, row) == (
+        "10 of 36,010 steps, 10 a second, 1:00:00 to finish, return 3.142, in evaluation 10"
+    )
+    assert told(0, 10, 0.0, None) == "0 of 10 steps"
+    assert "0:00 to finish" in told(12, 10, 1.0, None), "the last episode is played to its end"
+
+
+def test_every_setting_has_its_meaning() -> None:
+    torch = pytest.importorskip("torch")
+    assert torch
+    from needreplay.deep import DeepSettings
+
+    for kind in (DeepSettings, WorldSettings, Protocol):
+        said = meanings(kind)
+        assert set(said) == {field.name for field in fields(kind)}
+        assert all(text and "\n" not in text for text in said.values())
+    found = explained(RunConfig("minatar/breakout", overrides={"scale": "raw"}).resolved())
+    (scale,) = [each for each in found["agent"] if each.name == "scale"]
+    assert (scale.value, scale.choices) == ("raw", ("raw", "mean", "max"))
