@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from needreplay.errors import NeedReplayError
+from needreplay.runs.processes import deaf_children, watch_parent
 from needreplay.runs.progress import Bar
 
 Job = TypeVar("Job")
@@ -77,11 +74,11 @@ def _in_processes(
 ) -> list[Result]:
     pool = _pools.get(workers)
     if pool is None:
-        pool = _Pool(ProcessPoolExecutor(workers, get_context("spawn"), _watch_parent))
+        pool = _Pool(ProcessPoolExecutor(workers, get_context("spawn"), watch_parent))
         _pools[workers] = pool
     others = set(active_children())
     try:
-        with _deaf_children():
+        with deaf_children():
             futures = [pool.executor.submit(task, job) for job in jobs]
     finally:
         pool.children |= set(active_children()) - others
@@ -98,32 +95,3 @@ def stop_workers() -> None:
         for child in pool.children:
             child.terminate()
         pool.executor.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C: this process stops them, without tracebacks.
-
-    A blocked signal is inherited from the first instruction on, while a handler set by the worker
-    itself would come after its imports.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _watch_parent() -> None:
-    """In a worker: leave when the process that started it is gone, however it went."""
-    parent = parent_process()
-    assert parent is not None
-
-    def leave() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=leave, daemon=True).start()
