@@ -20,7 +20,9 @@ def specs() -> list[RunSpec]:
     """For ``needreplay sweep fake_runs:specs``; FAKE_* say how they behave."""
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
     log = os.environ.get("FAKE_LOG", "")
-    return [counting(seed, seconds=seconds, log=log) for seed in range(int(os.environ["FAKE_RUNS"]))]
+    return [
+        counting(seed, seconds=seconds, log=log) for seed in range(int(os.environ["FAKE_RUNS"]))
+    ]
 
 
 def counting(seed: int, **config: Any) -> RunSpec:

@@ -97,4 +97,3 @@ def last_lines(error: BaseException) -> list[str]:
         return [str(error)]
     lines = "".join(traceback.format_exception(error)).splitlines()
     return [line.rstrip() for line in lines if line.strip()][-LAST_LINES:]
-

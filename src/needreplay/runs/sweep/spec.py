@@ -40,9 +40,7 @@ class RunSpec:
     def name(self) -> str:
         """The name of the run's folder: a hash of its kind and config."""
         try:
-            text = json.dumps(
-                self.plain, sort_keys=True, separators=(",", ":"), allow_nan=False
-            )
+            text = json.dumps(self.plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError) as error:
             raise NeedReplayError(
                 f"The config of a {self.kind} run cannot be written as JSON: {error}."

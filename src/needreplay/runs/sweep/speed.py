@@ -78,7 +78,9 @@ def estimate(
         if key not in speeds:
             unknown.append(spec.name)
             continue
-        left = max(0, kind_named(spec.kind).units(dict(spec.config)) - folder.progress(spec.name)[0])
+        left = max(
+            0, kind_named(spec.kind).units(dict(spec.config)) - folder.progress(spec.name)[0]
+        )
         seconds[spec.name] = STARTING + left / speeds[key]
     return Estimate(seconds, tuple(unknown), probed)
 
