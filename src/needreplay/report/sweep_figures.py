@@ -117,7 +117,7 @@ def draw_aggregates(
                     [one.estimate], [row], xerr=errors, fmt="|", color=styles[agent][0],
                     elinewidth=7, markersize=13, markeredgecolor="black", alpha=0.75,
                 )  # fmt: skip
-            axes.set_title(name)
+            axes.set_title(name, fontsize=9)
             axes.set_yticks(range(len(agents)), [plain(agent) for agent in agents])
             axes.set_ylim(len(agents) - 0.5, -0.5)
     return figure

@@ -6,6 +6,7 @@ and left out. Nothing in it is ever run; files that are not plain files are not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -54,7 +55,8 @@ def read_results(folder: str | Path) -> Results:
         )
     problems: list[str] = []
     said = _record(folder / "sweep.json", problems)
-    paths = [p for p in sorted(place.iterdir()) if p.is_dir() and not p.is_symlink()]
+    paths = [p for p in place.iterdir() if p.is_dir() and not p.is_symlink()]
+    paths.sort(key=_order(said.get("runs")))
     runs = [_read_run(path) for path in paths if not path.name.startswith(".")]
     if not runs:
         raise NeedReplayError(f"There is no run in {str(place)!r} yet.")
@@ -69,6 +71,13 @@ def read_results(folder: str | Path) -> Results:
         runs=runs,
         problems=problems,
     )
+
+
+def _order(said: Any) -> Callable[[Path], tuple[int, str]]:
+    """As the sweep lists its runs; others after them, by name."""
+    listed = [str(name) for name in said] if isinstance(said, list) else []
+    rank = {name: place for place, name in enumerate(listed)}
+    return lambda path: (rank.get(path.name, len(rank)), path.name)
 
 
 def _read_run(path: Path) -> ReadRun:
