@@ -1,8 +1,8 @@
 """How much faster the need draws are than going over the whole memory, on one core.
 
-Grouped against the sweep (tabular need), and the vector tree against scoring every slot once with
-one-thread float32 BLAS and a cumulative sum (need from features). Ratios of medians over
-alternating rounds, with bootstrap intervals: ``python benchmarks/bench_need_draws.py --json out``.
+Grouped against the sweep (tabular need); vector tree and norm tree against scoring every slot once
+with one-thread float32 BLAS and a cumulative sum (need from features). Ratios of medians of CPU
+times over alternating rounds, with intervals: ``python benchmarks/bench_need_draws.py --json out``.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
+from needreplay.bench.replay import ratio_of_medians  # noqa: E402
 from needreplay.memory.draws.grouped import Grouped  # noqa: E402
+from needreplay.memory.draws.norm_tree import NormTree  # noqa: E402
 from needreplay.memory.draws.vector_tree import VectorTree  # noqa: E402
 from needreplay.rng import stream  # noqa: E402
 from needreplay.types import AnyArray, FloatArray  # noqa: E402
 
 BATCH = 32
 N_STATES = 50
+CHUNK = 10_000
+KINDS = ("dense", "sparse", "local", "signed")
 Row = dict[str, Any]
+Tree = VectorTree | NormTree
 
 
 def seconds(action: Callable[[], object], repeats: int) -> float:
-    """The median time of ``action``."""
+    """The median CPU time of ``action``; what other processes take is not counted."""
     times = []
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = time.process_time()
         action()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return float(np.median(times))
 
 
@@ -53,15 +58,6 @@ def alternating(
         for name, (action, repeats) in actions.items():
             times[name].append(seconds(action, repeats))
     return {name: np.array(values[1:]) for name, values in times.items()}
-
-
-def ratio(slow: FloatArray, fast: FloatArray) -> tuple[float, float, float]:
-    """Ratio of medians, and its 95% interval over resampled rounds."""
-    rng = stream(0, "bootstrap")
-    chosen = rng.integers(0, len(slow), (4000, len(slow)))
-    resampled = np.median(slow[chosen], axis=1) / np.median(fast[chosen], axis=1)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(np.median(slow) / np.median(fast)), float(low), float(high)
 
 
 def show_ratio(name: str, values: tuple[float, float, float]) -> str:
@@ -97,7 +93,9 @@ def bench_grouped(n: int, rounds: int) -> Row:
     )
     row: Row = {"draw": "grouped", "slots": n, "states": N_STATES}
     row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {f"{name}_ratio": ratio(times["sweep"], times[name]) for name in ("draw", "cycle")}
+    row |= {
+        f"{name}_ratio": ratio_of_medians(times["sweep"], times[name]) for name in ("draw", "cycle")
+    }
     print(
         f"grouped      N {n:>8}: sweep {row['sweep_us']:9.1f} us, draw {row['draw_us']:5.1f} us, "
         f"{show_ratio('draw', row['draw_ratio'])}, "
@@ -108,7 +106,9 @@ def bench_grouped(n: int, rounds: int) -> Row:
 
 
 def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> AnyArray:
-    """Gaussian (signed), its positive part (dense), or a twentieth of that (sparse)."""
+    """Gaussian (signed), its positive part (dense), a tenth of that (sparse), or one 1 (local)."""
+    if kind == "local":
+        return np.eye(shape[-1], dtype=np.float32)[rng.integers(0, shape[-1], shape[:-1])]
     values = rng.standard_normal(shape, dtype=np.float32)
     if kind == "signed":
         return values
@@ -118,26 +118,43 @@ def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return values
 
 
-def filled_tree(n: int, d: int, kind: str) -> VectorTree:
-    """A vector tree with ``n`` slots of ``d`` features."""
+def needs_of(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    """Of the features' own kind; where these are local, discounted along a line of states."""
+    if kind == "local":
+        ahead = np.arange(shape[1]) - rng.integers(0, shape[1], (shape[0], 1))
+        return np.where(ahead >= 0, 0.9 ** np.maximum(ahead, 0), 0.0)
+    return features_of("signed" if kind == "signed" else "dense", rng, shape).astype(np.float64)
+
+
+def feature_table(n: int, d: int, kind: str) -> AnyArray:
+    """``n`` rows of features."""
     rng = stream(0, "features", kind, d)
-    tree = VectorTree(d, signed=kind == "signed")
+    table = np.empty((n, d), dtype=np.float32)
+    for begin in range(0, n, CHUNK):
+        rows = table[begin : begin + CHUNK]
+        rows[:] = features_of(kind, rng, rows.shape)
+    return table
+
+
+def filled(tree: Tree, table: AnyArray) -> Tree:
+    """The tree with a slot for each row of the table."""
+    n = len(table)
     tree.allocate(n)
-    tree.set_gain(np.arange(n), rng.random(n))
-    for begin in range(0, n, 10_000):
-        slots = np.arange(begin, min(n, begin + 10_000))
-        tree.set_features(slots, features_of(kind, rng, (len(slots), d)))
+    tree.set_gain(np.arange(n), stream(0, "gain").random(n))
+    for begin in range(0, n, CHUNK):
+        rows = table[begin : begin + CHUNK]
+        tree.set_features(np.arange(begin, begin + len(rows)), rows)
     return tree
 
 
-def bench_tree(tree: VectorTree, kind: str, need_exponent: float, rounds: int) -> Row:
+def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
     """A draw, and a draw with its gain changes and refreshes, against the whole buffer."""
-    d = tree.n_features
+    d, need_exponent = tree.n_features, tree.need_exponent
     rng = stream(1, "queries", kind, d)
-    needs = features_of("signed" if kind == "signed" else "dense", rng, (64, d)).astype(np.float64)
+    needs = needs_of(kind, rng, (64, d))
     fresh, gains = features_of(kind, rng, (64, BATCH, d)), rng.random((64, BATCH))
-    vectors, mass = tree.arrays()["vectors"], tree.arrays()["mass"].astype(np.float32)
-    tree.need_exponent = need_exponent
+    vectors = tree.features.vectors
+    mass = (stream(0, "gain").random(len(vectors)) ** tree.gain_exponent).astype(np.float32)
     turn = 0
 
     def whole_buffer() -> AnyArray:
@@ -167,14 +184,17 @@ def bench_tree(tree: VectorTree, kind: str, need_exponent: float, rounds: int) -
         {"whole": (whole_buffer, 3), "draw": (draw, 64), "cycle": (cycle, 64)}, rounds
     )
     accepted, tried = (tree.arrays()["candidates"] - before).tolist()
-    row: Row = {"draw": "vector tree", "slots": len(mass), "features": d, "kind": kind}
+    row: Row = {"draw": tree.name, "slots": len(mass), "features": d, "kind": kind}
     row |= {"need_exponent": need_exponent, "acceptance": accepted / tried}
     row |= {"by_sweep": tree.fallbacks.by_sweep, "batch": BATCH}
     row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {f"{name}_ratio": ratio(times["whole"], times[name]) for name in ("draw", "cycle")}
+    row |= {
+        f"{name}_ratio": ratio_of_medians(times["whole"], times[name]) for name in ("draw", "cycle")
+    }
     print(
-        f"vector tree  d {d:>4} {kind:>6} b {need_exponent:.1f}: whole {row['whole_us']:7.0f} us, "
-        f"draw {row['draw_us']:6.0f} us, cycle {row['cycle_us']:6.0f} us, "
+        f"{tree.name:<11}  d {d:>4} {kind:>6} b {need_exponent:.1f}: "
+        f"whole {row['whole_us']:7.0f} us, draw {row['draw_us']:6.0f} us, "
+        f"cycle {row['cycle_us']:6.0f} us, "
         f"{show_ratio('draw', row['draw_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
         f"accepted {row['acceptance']:.2f}",
         flush=True,
@@ -185,9 +205,9 @@ def bench_tree(tree: VectorTree, kind: str, need_exponent: float, rounds: int) -
 def main() -> None:
     """Measure, print, and write JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--slots", type=int, default=10**6, help="slots under the vector tree")
+    parser.add_argument("--slots", type=int, default=10**6, help="slots under the trees")
     parser.add_argument("--features", type=int, nargs="+", default=[64, 512])
-    parser.add_argument("--kinds", nargs="+", default=["dense", "sparse", "signed"])
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path, help="where to write the table")
     options = parser.parse_args()
@@ -201,9 +221,13 @@ def main() -> None:
     rows = [bench_grouped(n, options.rounds) for n in (10**3, 10**4, 10**5, 10**6)]
     for d in options.features:
         for kind in options.kinds:
-            tree = filled_tree(options.slots, d, kind)
-            rows += [bench_tree(tree, kind, b, options.rounds) for b in (1.0, 0.6)]
-            del tree
+            table = feature_table(options.slots, d, kind)
+            for make in (NormTree,) if kind == "signed" else (VectorTree, NormTree):
+                for b in (1.0, 0.6):
+                    tree = filled(make(d, need_exponent=b), table)
+                    rows.append(bench_tree(tree, kind, options.rounds))
+                    del tree
+            del table
     if options.json:
         options.json.write_text(json.dumps({"versions": versions, "rows": rows}, indent=1) + "\n")
 

@@ -48,6 +48,7 @@ def test_exported_names() -> None:
         "Magnitude",
         "MazeEnv",
         "NeedReplayError",
+        "NormTree",
         "PrioritizedSweeping",
         "Proportional",
         "QLearning",

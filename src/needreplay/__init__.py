@@ -23,7 +23,14 @@ if TYPE_CHECKING:
         Sequence,
         Uniform,
     )
-    from needreplay.memory.draws import Grouped, Magnitude, Resampled, Sweep, VectorTree
+    from needreplay.memory.draws import (
+        Grouped,
+        Magnitude,
+        NormTree,
+        Resampled,
+        Sweep,
+        VectorTree,
+    )
     from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning
     from needreplay.tabular.play import play
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
@@ -38,6 +45,7 @@ _HOME_OF = {
     "LinearBeta": "needreplay.memory",
     "Magnitude": "needreplay.memory.draws",
     "MazeEnv": "needreplay.worlds",
+    "NormTree": "needreplay.memory.draws",
     "PrioritizedSweeping": "needreplay.tabular.agents",
     "Proportional": "needreplay.memory",
     "QLearning": "needreplay.tabular.agents",
@@ -63,6 +71,7 @@ __all__ = [
     "Magnitude",
     "MazeEnv",
     "NeedReplayError",
+    "NormTree",
     "PrioritizedSweeping",
     "Proportional",
     "QLearning",

@@ -20,6 +20,7 @@ from needreplay.memory import (
     Uniform,
     checkpoint,
 )
+from needreplay.memory.draws import Magnitude, Resampled
 from needreplay.rng import stream
 
 DRAWS: dict[str, Any] = {
@@ -195,6 +196,85 @@ def test_a_save_that_fails_leaves_the_old_file(
         replay.save(path)
     assert path.read_bytes() == whole
     assert [p.name for p in tmp_path.iterdir()] == ["memory"]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("how", ["short", "broken"])
+def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
+    draw: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    saved = memory(draw)
+    go_on(saved, Actor(0), 30)
+    saved.save(path)
+    whole = path.read_bytes()
+    replay = memory(draw)
+    go_on(replay, Actor(1), 25)
+    read_into = checkpoint.Checkpoint.read_into
+
+    class Failing:
+        """A file whose last piece but one cannot be read, or not all of it."""
+
+        left = len(saved.arrays()) - 2
+
+        def readinto(self, chunk: memoryview) -> int:
+            self.left -= 1
+            if self.left == 0 and how == "broken":
+                raise OSError("Input/output error")
+            chunk[:] = bytes(len(chunk))
+            return len(chunk) - (self.left == 0)
+
+    def fail(opened: Any, arrays: Any) -> None:
+        opened._file = Failing()
+        read_into(opened, arrays)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "read_into", fail)
+    with pytest.raises(NeedReplayError, match="empty now"):
+        replay.load(path)
+    monkeypatch.undo()
+    replay.check_valid()
+    assert len(replay) == replay.next_id == replay.batches == replay.dropped == 0
+    with pytest.raises(NeedReplayError, match="memory is empty"):
+        replay.sample(1)
+    fresh = memory(draw)
+    fresh._rng = stream(1, "both")
+    replay._rng = stream(1, "both")
+    for a, b in zip(go_on(fresh, Actor(2), 30), go_on(replay, Actor(2), 30), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    path.write_bytes(whole)
+    replay.load(path)
+    assert len(replay) == len(saved)
+
+
+def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    replay = Replay(5_000, {"x": (np.float64, 100)}, draw=Uniform())
+    replay.add(x=np.ones((5_000, 100)))
+    replay.save(path)
+    check_arrays = checkpoint.Checkpoint.check_arrays
+
+    def cut(opened: Any, arrays: Any) -> None:
+        check_arrays(opened, arrays)
+        os.truncate(path, 2_000_000)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "check_arrays", cut)
+    with pytest.raises(NeedReplayError, match="shorter while"):
+        replay.load(path)
+    assert len(replay) == 0
+    replay.check_valid()
+
+
+def test_a_draw_within_a_draw_has_to_agree(tmp_path: Path) -> None:
+    columns = {"x": np.int64}
+    for make in (Magnitude, Resampled):
+        Replay(3, columns, draw=make(Proportional(0.5))).save(tmp_path / "memory")
+        with pytest.raises(NeedReplayError, match=r"draw\.by_gain\.gain_exponent 0\.5"):
+            Replay(3, columns, draw=make(Proportional(0.6))).load(tmp_path / "memory")
+        with pytest.raises(NeedReplayError, match=r"draw\.by_gain proportional"):
+            Replay(3, columns, draw=make(Uniform())).load(tmp_path / "memory")
 
 
 def test_no_second_copy_is_made(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 
 def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     scope: dict[str, object] = {}
     for block in blocks:
         capsys.readouterr()

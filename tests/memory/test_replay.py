@@ -393,3 +393,25 @@ def test_more_transitions_at_once_than_fit() -> None:
         replay.check_valid()
         assert len(replay) == 2
         assert set(replay.sample(20)["action"]) == {1, 2}
+
+
+def test_an_update_of_a_sequence_draw_hands_gains_back() -> None:
+    episodes = Episodes()
+    columns = {"obs": np.float32, "action": np.int64}
+    draw = Sequence(gain_exponent=1.0, share_kept=0.0, decay=0.5, window=2)
+    replay = Replay(10, columns, episodes=episodes, draw=draw)
+    for i in range(4):
+        replay.add(
+            obs=float(i), action=i, reward=0.0, next_obs=i + 1.0, terminated=False, truncated=False
+        )
+    replay.update([0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0])
+    replay.update([3], [8.0])
+    assert gains(replay) == {0: 0.0, 1: 2.0, 2: 4.0, 3: 8.0}
+
+
+def test_an_update_is_noted_for_weights_by_the_buffer() -> None:
+    replay = memory(3, 3, weights_by="buffer", draw=Proportional(1.0), beta=1.0)
+    replay.update([0, 1, 2], [4.0, 1.0, 2.0])
+    replay.check_valid()
+    batch = replay.sample(30)
+    np.testing.assert_allclose(batch.weights, 1.0 / np.array([4.0, 1.0, 2.0])[batch.ids])

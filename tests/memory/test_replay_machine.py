@@ -8,16 +8,38 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform
+from needreplay.memory.draws import NormTree, VectorTree
 from needreplay.memory.draws.base import Draw
 
 GAINS = st.floats(0.0, 100.0)
 CAPACITIES = range(1, 71)
+BY_FEATURES = ("vector tree", "norm tree")
+NEED = np.array([1.0, 0.5])
+
+
+def features_of(values: list[int]) -> Any:
+    """Every seventh value has none that count."""
+    array = np.array(values) % 7
+    return np.stack([array, array % 3], axis=1).astype(np.float64)
+
+
+def need_of(value: float) -> float:
+    features = features_of([int(value)])[0]
+    squares = features @ features
+    return float(features @ NEED / squares) if squares else 0.0
 
 
 def make_draw(name: str) -> Draw:
@@ -28,6 +50,8 @@ def make_draw(name: str) -> Draw:
         "rank": RankBased,
         "exact rank": lambda: RankBased(exact=True),
         "sequence": lambda: Sequence(window=0, share_kept=0.0),
+        "vector tree": lambda: VectorTree(2),
+        "norm tree": lambda: NormTree(2),
     }
     draw: Draw = makers[name]()
     return draw
@@ -37,16 +61,11 @@ class Machine(RuleBasedStateMachine):
     """``kept`` is the naive list: (id, value, gain), oldest first."""
 
     capacity = 1
-    draws: tuple[str, ...] = ("proportional",)
+    draw = "proportional"
+    options: dict[str, Any]
 
-    @initialize(
-        data=st.data(),
-        weights_by=st.sampled_from(["batch", "buffer"]),
-        new_gain=st.sampled_from(["seen", "present"]),
-    )
-    def begin(self, data: st.DataObject, weights_by: Any, new_gain: Any) -> None:
-        self.draw = data.draw(st.sampled_from(self.draws))
-        self.options: dict[str, Any] = {"weights_by": weights_by, "new_gain": new_gain}
+    @initialize()
+    def begin(self) -> None:
         self.replay = self.make()
         self.kept: list[list[float]] = []
         self.next_id = 0
@@ -78,6 +97,10 @@ class Machine(RuleBasedStateMachine):
         self.note(values, gain)
 
     def note(self, values: list[int], gain: float) -> None:
+        if self.draw in BY_FEATURES:
+            ids = np.arange(self.next_id, self.next_id + len(values))
+            self.replay.set_features(ids, features_of(values))
+            self.dropped += max(0, len(values) - self.capacity)
         for value in values:
             self.kept.append([self.next_id, value, gain])
             self.next_id += 1
@@ -109,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(gain > 0 for _, _, gain in self.kept))
     @rule(size=st.integers(1, 40))
     def sample(self, size: int) -> None:
-        batch = self.replay.sample(size)
+        batch = self.replay.sample(size, need=NEED if self.draw in BY_FEATURES else None)
         by_id = {item[0]: item for item in self.kept}
         for ident, value, more in zip(batch.ids, batch["value"], batch["more"], strict=True):
             assert value == by_id[ident][1]
@@ -119,6 +142,12 @@ class Machine(RuleBasedStateMachine):
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
+        if self.draw in BY_FEATURES:
+            score = {i: gain**0.6 * need_of(value) ** 0.6 for i, value, gain in self.kept}
+            if not any(score.values()):
+                score = {i: gain**0.6 for i, _, gain in self.kept}
+            ratio = batch.probabilities / [score[i] for i in batch.ids]
+            np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
         assert np.all(batch.probabilities > 0)
         assert np.all((batch.weights > 0) & (batch.weights <= 1 + 1e-12))
 
@@ -151,17 +180,30 @@ class Machine(RuleBasedStateMachine):
                 assert gain[int(ident) % self.capacity] == expected
 
 
+BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
+CASES = [
+    (draw, {"weights_by": weights_by, "new_gain": new_gain})
+    for draw in (*BY_GAIN, *BY_FEATURES)
+    for weights_by in ("batch", "buffer")
+    for new_gain in ("seen", "present")
+    if draw in BY_GAIN or weights_by == "batch"
+]
+
+
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
-    names = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
-    machine: Any = type("Sized", (Machine,), {"capacity": capacity, "draws": names})
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=5,
-        stateful_step_count=20,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    case("runTest").runTest()
+    for turn in range(2):
+        draw, options = CASES[(2 * capacity + turn) % len(CASES)]
+        of_case = {"capacity": capacity, "draw": draw, "options": options}
+        # derandomized, every capacity would run through the very same operations
+        machine: Any = seed(capacity)(type("Sized", (Machine,), of_case))
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=3,
+                stateful_step_count=25,
+                deadline=None,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

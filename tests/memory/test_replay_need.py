@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from needreplay.memory import Proportional, Replay, Uniform
-from needreplay.memory.draws import Grouped, Magnitude, Resampled, Sweep, VectorTree
+from needreplay.memory.draws import (
+    Grouped,
+    Magnitude,
+    NormTree,
+    Resampled,
+    Sweep,
+    VectorTree,
+)
 from needreplay.memory.draws.base import Draw
 from needreplay.rng import stream
 
@@ -26,7 +33,7 @@ def fill(replay: Replay, count: int, *, states: bool) -> None:
     if states:
         replay.set_states(ids, rng.integers(0, 3, count))
     else:
-        replay.set_features(ids, rng.standard_normal((count, 4)))
+        replay.set_features(ids, np.abs(rng.standard_normal((count, 4))))
     replay.update(ids, rng.random(count))
     replay.check_valid()
 
@@ -47,6 +54,8 @@ def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., D
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: NormTree(4),
+        lambda: NormTree(4, need_exponent=1.0, backward=True, corrects="gain"),
         lambda: VectorTree(4),
         lambda: VectorTree(4, need_exponent=1.0, backward=True, corrects="gain"),
         lambda: Sweep(n_features=4),
@@ -71,10 +80,11 @@ def test_a_loaded_memory_goes_on_with_the_very_draws(
     new.check_valid()
 
 
-def test_weights_correct_for_both_or_for_gain_alone() -> None:
+@pytest.mark.parametrize("make", [VectorTree, NormTree])
+def test_weights_correct_for_both_or_for_gain_alone(make: Callable[..., Draw]) -> None:
     batches = []
     for corrects in ("both", "gain"):
-        replay = memory(VectorTree(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
+        replay = memory(make(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
         fill(replay, CAPACITY, states=False)
         batches.append(replay.sample(16, need=np.ones(4), beta=1.0))
     both, gain = batches
@@ -97,6 +107,7 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
     for peer, gain_exponent in ((plain, 0.6), (uniform, 0.0)):
         for draw in (
             VectorTree(4, gain_exponent=gain_exponent, need_exponent=0.0),
+            NormTree(4, gain_exponent=gain_exponent, need_exponent=0.0),
             Sweep(n_features=4, gain_exponent=gain_exponent, need_exponent=0.0),
         ):
             replay = memory(draw)

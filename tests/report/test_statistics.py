@@ -14,6 +14,7 @@ from needreplay.report.statistics import (
     difference_interval,
     mean_band,
     mean_interval,
+    median_interval,
     proportion_interval,
     ratio_interval,
 )
@@ -100,6 +101,27 @@ def test_ratio_of_means() -> None:
     assert (found.estimate, found.low, found.high) == pytest.approx((2, 2, 2))
     apart = ratio_interval(2 * base, base, stream(0, "r"), paired=False)
     assert apart.low < 2 < apart.high
+
+
+def test_median_of_trials_that_never_got_there() -> None:
+    inf = np.inf
+    # Three of seven never got there: the median is the fourth, and the interval is open above.
+    found = median_interval([1.0, 2.0, 3.0, 4.0, inf, inf, inf], stream(0))
+    assert found.estimate == 4.0
+    assert 1.0 <= found.low <= 3.0
+    assert found.high == inf
+    assert median_interval([1.0, 2.0, 3.0, inf, inf, inf, inf], stream(0)).estimate == inf
+    assert median_interval([1.0, 2.0, inf], stream(0)) == Interval(2.0, -inf, inf)
+    with pytest.raises(NeedReplayError, match="finite"):
+        median_interval([1.0, -inf, np.nan], stream(0))
+
+
+def test_median_quantiles_are_those_of_every_possible_resample() -> None:
+    values = np.array([0.0, 1.0, 4.0, 9.0, 16.0, 25.0])
+    every = [np.median(values[list(rows)]) for rows in itertools.product(range(6), repeat=6)]
+    low, high = np.quantile(every, [0.025, 0.975])
+    found = median_interval(values, stream(1), resamples=40_000)
+    assert (found.estimate, found.low, found.high) == (6.5, low, high)
 
 
 def test_wilson_by_hand() -> None:

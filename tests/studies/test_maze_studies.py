@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from needreplay.records import read_table
+from needreplay.report.statistics import median_interval
 from needreplay.rng import stream
 from needreplay.runs.progress import Progress
 from needreplay.studies import dyna, fig1, fig2, load_study, maze_settings, mazes, study_names
@@ -17,12 +18,24 @@ from needreplay.studies.engine import reproduce
 from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import new_agent, run_trial
+from needreplay.worlds import shortest_path_length
 
 COLUMNS = {
     "fig1": ("preset", "lambda", "episodes", "row", "column", "occupancy"),
     "fig2": ("preset", "agent", "trial", "episode", "steps"),
     "dyna": ("preset", "agent", "trial", "episode", "steps"),
-    "mazes": ("preset", "agent", "resolution", "states", "trial", "updates", "found"),
+    "mazes": (
+        "preset",
+        "step_size",
+        "resolution",
+        "states",
+        "agent",
+        "trial",
+        "updates",
+        "steps",
+        "found",
+        "path_in_model",
+    ),
     "maze-settings": ("preset", "agent", "changed", "trial", "steps_2_to_50"),
     "maze-replay": ("preset", "agent", "trial", "episode", "replays", "mean_distance"),
 }
@@ -146,16 +159,39 @@ def test_maze_settings_effects_are_paired_differences(outcomes: dict[str, Outcom
 def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome]) -> None:
     data = outcomes["mazes"].tables["data"]
     assert sorted(set(data["states"].tolist())) == [47, 188, 423]
-    assert data["found"].all()
-    # A trial that found nothing stopped at the budget, and only such a trial did.
-    assert ((data["updates"] >= mazes.BUDGET) == ~data["found"]).all()
+    shortest = {k: shortest_path_length(mazes.magnified_table(k)) for k in (1, 2, 3)}
+    assert shortest == {1: 14, 2: 25, 3: 38}
+    budget = np.array([mazes.BUDGET * shortest[k] for k in data["resolution"].tolist()])
+    # A trial that found nothing walked all its steps; one that found a path knew it.
+    assert (data["steps"][~data["found"]] == budget[~data["found"]]).all()
+    assert (data["steps"] <= budget).all()
+    assert data["path_in_model"][data["found"]].all()
+    assert data["found"].mean() > 0.5
     assert (data["updates"] > 0).all()
 
 
-def test_typical_is_the_geometric_mean() -> None:
-    found = mazes.typical(np.array([1.0, 100.0] * 3), stream(0))
-    assert found.estimate == pytest.approx(10.0)
-    assert 1.0 <= found.low < 10.0 < found.high <= 100.0 + 1e-9
+def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
+    def ended(*updates: float) -> list[mazes.Found]:
+        return [
+            mazes.Found(10 if np.isinf(u) else int(u), 5, found=bool(np.isfinite(u)), known=True)
+            for u in updates
+        ]
+
+    never = np.inf
+    cases = {
+        (0.5, 1, "ps-sr"): ended(3, never, 4, never, 8, 1, 2),
+        (0.5, 1, "ps"): ended(never, 90, 5, never, 8, 2, 3),
+    }
+    medians = {
+        case: median_interval(mazes._ranked(found), stream(0)) for case, found in cases.items()
+    }
+    claim, largest = mazes._claims(0.5, "ps-sr", "ps", "", (1,), cases, medians)
+    # Won: trials 0, 2, 5, 6; lost: 1; neither found it in 3; in 4 they are equal.
+    assert claim.measured.startswith("fewer in 4 of 5 trials: 0.80 (95% interval 0.38 to 0.96)")
+    assert claim.measured.endswith("; in 2 more neither")
+    assert (largest.measured, largest.verdict) == (claim.measured, claim.verdict)
+    assert "47 cells: 4 of 5, medians 4 and 8" in claim.detail
+    assert claim.verdict == "undecided"
 
 
 def test_replay_events_are_the_updates_of_the_trial(outcomes: dict[str, Outcome]) -> None:

@@ -207,12 +207,33 @@ def test_refusals() -> None:
         cliffwalk_preset("printed", alpha=0.6)
     with pytest.raises(NeedReplayError, match="no oracle 'x'"):
         CliffwalkSettings(oracle="x")  # type: ignore[arg-type]
-    with pytest.raises(NeedReplayError, match="need_exponent is 2; it must be from 0"):
+    with pytest.raises(NeedReplayError, match="need_exponent is 2; it must be a number from 0"):
         CliffwalkSettings(need_exponent=2)
-    with pytest.raises(NeedReplayError, match="minibatch is 0; it must be at least 1"):
+    with pytest.raises(
+        NeedReplayError, match="minibatch is 0; it must be a whole number, 1 or more"
+    ):
         CliffwalkSettings(minibatch=0)
-    with pytest.raises(NeedReplayError, match="sizes"):
-        CliffwalkSettings(sizes=(1, 2))
+    for sizes in ((1, 2), (), (3, 4.5), 7, "34"):
+        with pytest.raises(NeedReplayError, match=r"^sizes is .*; it must be whole numbers, each"):
+            cliffwalk_preset("printed", sizes=sizes)
     with pytest.raises(NeedReplayError, match="successor_discount"):
         CliffwalkSettings(successor_discount=1.5)
     assert math.isnan(CliffwalkSettings().successor_discount)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("minibatch", 2.5, "a whole number, 1 or more"),
+        ("minibatch", True, "a whole number, 1 or more"),
+        ("pser_window", "5", "a whole number, 0 or more"),
+        ("step_size", "x", "a number from 0.0 to 1.0"),
+        ("epsilon", None, "a number from 0.0 to 1.0"),
+        ("threshold", math.nan, "a number, 0.0 or more"),
+        ("successor_discount", "0.9", "a number"),
+    ],
+)
+def test_values_of_a_wrong_type_are_refused(name: str, value: Any, said: str) -> None:
+    with pytest.raises(NeedReplayError) as refused:
+        cliffwalk_preset("printed", **{name: value})
+    assert str(refused.value) == f"{name} is {value!r}; it must be {said}."

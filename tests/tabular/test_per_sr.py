@@ -157,6 +157,21 @@ def test_a_table_that_contradicts_its_settings_is_refused() -> None:
         run_trial(wide, cliffwalk_preset("printed", right_actions="first"), "per")
 
 
+def test_a_seed_or_a_trial_that_is_no_number_is_refused() -> None:
+    settings = cliffwalk_preset("printed")
+    table = cliffwalk_table(3, settings.fall, settings.right_actions)
+    with pytest.raises(NeedReplayError, match=r"^seed is -1; it must be a whole number, 0 or more"):
+        run_trial(table, settings, "per", seed=-1)
+    with pytest.raises(NeedReplayError, match=r"^trial is 0.5; it must be a whole number"):
+        run_trial(table, settings, "per", trial=0.5)  # type: ignore[arg-type]
+
+
+def test_a_memory_that_would_not_fit_is_refused() -> None:
+    settings = cliffwalk_preset("released")
+    with pytest.raises(NeedReplayError, match=r"^40 states are a memory of up to 43,980,"):
+        run_trial(cliffwalk_table(40, settings.fall, settings.right_actions), settings, "per")
+
+
 def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(NeedReplayError, match="no method 'x'"):
         trial_of("x")  # type: ignore[arg-type]

@@ -190,12 +190,12 @@ def test_a_scaled_step_is_no_longer_than_allowed() -> None:
     assert rule.step_size * agent.batch_step[0] == 0.5
 
 
-def test_weights_by_hand() -> None:
+def test_what_weights_correct_for_by_hand() -> None:
     agent, rule = made("need", minibatch=2, gain_exponent=1.0, need_exponent=1.0)
     agent.M[0] = [1.0, 3.0, 0.0]  # six slots of state 0, two of state 1: total 6 + 6
     read_need(agent, rule, 0)
     replay_one(agent, rule, 0, 0.5, 0.0)
-    assert agent.batch_weight[0] == pytest.approx((8 / 12) ** -0.5)
+    assert agent.batch_probability[0] == pytest.approx(1 / 12)
     agent, rule = made(
         "need", minibatch=2, gain_exponent=1.0, need_exponent=1.0, weights_correct="gain"
     )
@@ -203,15 +203,15 @@ def test_weights_by_hand() -> None:
     read_need(agent, rule, 0)
     replay_one(agent, rule, 0, 0.5, 0.9)
     assert agent.batch_pair[0] in (2, 3)
-    assert agent.batch_weight[0] == pytest.approx(1.0)  # all gains are equal
+    assert agent.batch_probability[0] == pytest.approx(1 / 8)  # all gains are equal
     agent, rule = made("rank", minibatch=2, rank_exponent=1.0)
     replay_one(agent, rule, 0, 1.0, 0.0)
     first = 1 / sum(1 / rank for rank in range(1, 9))
-    assert agent.batch_weight[0] == pytest.approx(1 / (8 * first))
+    assert agent.batch_probability[0] == pytest.approx(first)
 
 
 def test_beta_goes_in_a_straight_line() -> None:
-    weights = []
+    betas = []
     for replayed in (0, 50, 100, 900):
         agent, rule = made(
             "need", minibatch=2, gain_exponent=1.0, need_exponent=1.0,
@@ -221,8 +221,11 @@ def test_beta_goes_in_a_straight_line() -> None:
         read_need(agent, rule, 0)
         agent.counts[0] = replayed
         replay(agent, rule, _Fixed([0.0, 0.99]))  # type: ignore[arg-type]
-        weights.append(np.log(agent.batch_weight[0]) / np.log(8 / 12))
-    np.testing.assert_allclose(weights, [-0.2, -0.6, -1.0, -1.0])
+        # One of state 0 with probability 1/12; its gain is 1e-3 then, so the rewarded one of state
+        # 1 has 3 / 11.001, a weight of (11.001 / 36)^beta, and an error of 1.
+        assert agent.batch_pair.tolist() == [0, 2]
+        betas.append(np.log(agent.pairs["q"][2] / rule.step_size) / np.log(11.001 / 36))
+    np.testing.assert_allclose(betas, [0.2, 0.6, 1.0, 1.0])
 
 
 class _Fixed:

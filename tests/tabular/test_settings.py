@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
 
 from needreplay.errors import NeedReplayError
@@ -109,7 +110,9 @@ def test_names_that_do_not_exist_are_refused() -> None:
 )
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, -math.inf])
 def test_shares_outside_0_to_1_are_refused(name: str, value: float) -> None:
-    with pytest.raises(NeedReplayError, match=rf"^{name} is {value}; it must be from 0.0 to 1.0"):
+    with pytest.raises(
+        NeedReplayError, match=rf"^{name} is {value}; it must be a number from 0.0 to 1.0"
+    ):
         preset(PS_SR, "printed", **{name: value})
     for edge in (0.0, 1.0):
         assert getattr(preset(PS_SR, "printed", **{name: edge}), name) == edge
@@ -117,8 +120,35 @@ def test_shares_outside_0_to_1_are_refused(name: str, value: float) -> None:
 
 @pytest.mark.parametrize("value", [-1e-9, math.nan, -math.inf])
 def test_a_threshold_below_0_is_refused(value: float) -> None:
-    with pytest.raises(NeedReplayError, match=r"^threshold is .*; it must be at least 0"):
+    with pytest.raises(
+        NeedReplayError, match=r"^threshold is .*; it must be a number, 0.0 or more"
+    ):
         preset(PS_SR, "printed", threshold=value)
+
+
+@pytest.mark.parametrize("name", ["discount", "threshold", "trace_decay"])
+@pytest.mark.parametrize("value", ["x", "0.5", None, True, [0.5], 1j])
+def test_numbers_are_numbers(name: str, value: Any) -> None:
+    with pytest.raises(NeedReplayError, match=rf"^{name} is .*; it must be a number"):
+        preset(PS_SR, "printed", **{name: value})
+
+
+@pytest.mark.parametrize("name", ["reset_trace", "learn_successor", "pop_without_need"])
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_switches_are_true_or_false(name: str, value: Any) -> None:
+    with pytest.raises(NeedReplayError, match=rf"^{name} is .*; it must be True or False\.$"):
+        preset(PS_SR, "printed", **{name: value})
+
+
+@pytest.mark.parametrize("value", [["none"], 3, None])
+def test_a_choice_of_a_wrong_type_is_refused(value: Any) -> None:
+    with pytest.raises(NeedReplayError, match="There is no need "):
+        preset(PS_SR, "printed", need=value)
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    changed = preset(PS_SR, "printed", sweeps=np.int64(7), discount=np.float32(0.5), epsilon=0)
+    assert (changed.sweeps, changed.discount, changed.epsilon) == (7, 0.5, 0)
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, math.nan, math.inf, True, "5"])

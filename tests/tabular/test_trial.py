@@ -11,14 +11,21 @@ from needreplay.rng import stream
 from needreplay.tabular import trial as trial_module
 from needreplay.tabular.layout import EVENTS, Records, new_knowledge, q_values
 from needreplay.tabular.log import EVENT, new_log
-from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
+from needreplay.tabular.settings import (
+    PS_SR,
+    DynaSettings,
+    LearningSettings,
+    without_need,
+)
 from needreplay.tabular.trial import (
+    Search,
     live,
     logged_trial,
+    model_holds_path,
     new_agent,
     random_policy_successor,
     run_trial,
-    updates_until_optimal,
+    search_until_optimal,
 )
 from needreplay.tabular.walk import greedy_path_is
 from needreplay.types import TransitionTable
@@ -115,27 +122,49 @@ def test_a_full_log_keeps_its_first_events_and_counts_the_rest(
 def test_updates_until_the_path_is_optimal(
     small_maze: TransitionTable, settings: LearningSettings
 ) -> None:
-    updates, found = updates_until_optimal(small_maze, settings, 4, 10_000, stream(5))
-    assert found
-    assert 4 <= updates < 10_000
-    again = updates_until_optimal(small_maze, settings, 4, updates, stream(5))
-    assert again == (updates, True)
+    search = search_until_optimal(small_maze, settings, 4, 10_000, stream(5))
+    assert search.found
+    assert search.updates >= 4
+    assert 4 <= search.steps < 10_000
+    assert model_holds_path(search, small_maze, 4)
+    again = search_until_optimal(small_maze, settings, 4, search.steps, stream(5))
+    assert (again.found, again.updates, again.steps) == (True, search.updates, search.steps)
+    short = search_until_optimal(small_maze, settings, 4, search.steps - 1, stream(5))
+    assert (short.found, short.steps) == (False, search.steps - 1)
 
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
 def test_the_search_stops_when_its_budget_is_spent(
     small_maze: TransitionTable, settings: LearningSettings
 ) -> None:
-    updates, found = updates_until_optimal(small_maze, settings, 3, 200, stream(5))
-    assert not found
-    assert 200 <= updates < 210
+    # There is no path of 3; PS then has an empty queue and makes no more updates, but it ends.
+    search = search_until_optimal(small_maze, settings, 3, 20_000, stream(5))
+    assert not search.found
+    assert search.steps == 20_000
+    if settings == without_need(PS_SR["printed"]):
+        assert search.updates < 20_000
+    assert not model_holds_path(search, small_maze, 3)
+
+
+def test_a_model_holds_a_path_once_all_its_moves_were_made(small_maze: TransitionTable) -> None:
+    agent = new_agent(small_maze, DynaSettings())
+    search = Search(found=False, updates=0, steps=0, knowledge=agent)
+    path = []
+    for state, after in ((0, 1), (1, 4), (4, 7), (7, 8)):
+        action = int(np.flatnonzero(small_maze.next_state[state] == after)[0])
+        path.append(state * small_maze.n_actions + action)
+    for pair in path:
+        assert not model_holds_path(search, small_maze, 4)
+        agent.pairs["next_state"][pair] = small_maze.next_state.ravel()[pair]
+    assert model_holds_path(search, small_maze, 4)
 
 
 def test_the_search_lives_like_a_trial(small_maze: TransitionTable) -> None:
     # It is the same life, stopped at the first step after which the path is optimal; with traces
     # reset between episodes (lambda 1 makes a forgotten reset visible).
     settings = replace(PS_SR["printed"], trace_decay=1.0, sweeps=1)
-    updates, found = updates_until_optimal(small_maze, settings, 4, 10_000, stream(8))
+    search = search_until_optimal(small_maze, settings, 4, 10_000, stream(8))
+    updates, found = search.updates, search.found
     _, events = logged_trial(small_maze, settings, 30, stream(8))
     assert found
     Q = np.zeros((small_maze.n_states, small_maze.n_actions))

@@ -56,6 +56,11 @@ class Reproduce:
         int | None, arg(metavar="N", help_behavior_hint="(default: the figure's own number)")
     ] = None
     """Trials of each agent."""
+    states: Annotated[
+        tuple[int, ...],
+        arg(metavar="N [N ...]", help_behavior_hint="(default: the preset's own sizes)"),
+    ] = ()
+    """Of fig3, how many states the Cliffwalk has: only the paper's six methods are then run."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Every random number follows from it: the same seed gives the same data.csv, byte for byte."""
     trial: Annotated[int, arg(metavar="K")] = 0
@@ -79,5 +84,6 @@ class Reproduce:
             workers=self.workers,
             size=self.size,
             trial=self.trial,
+            states=tuple(dict.fromkeys(self.states)),
         )
         reproduce(self.figures, request, self.out, argv)

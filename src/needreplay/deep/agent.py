@@ -207,7 +207,7 @@ class DeepAgent:
         features = errors.hidden if shared else successor.features(batch.obs)
         with torch.set_grad_enabled(settings.need_moves_features):
             raw = successor.need(now, features, batch.action)
-        facts = facts_of(raw.detach())
+        facts = facts_of(raw.detach(), features.detach())
         need = None
         if settings.draw == "per-sr":
             need = rescaled(without_negatives(raw, settings.negative), settings.scale)

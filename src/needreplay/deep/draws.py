@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from needreplay.deep.settings import DeepSettings
 from needreplay.memory import Proportional, RankBased, Sequence, Uniform
-from needreplay.memory.draws import VectorTree
+from needreplay.memory.draws import NormTree, VectorTree
 from needreplay.memory.draws.base import Draw
 
 
@@ -17,9 +17,9 @@ def make_draw(settings: DeepSettings, n_features: int) -> Draw:
     if settings.draw == "pser":
         return Sequence(settings.gain_exponent)
     if settings.draw == "per-sr-sampling":
-        return VectorTree(
+        tree = NormTree if settings.feature_sign == "any" else VectorTree
+        return tree(
             n_features,
-            signed=settings.feature_sign == "any" and settings.encoder == "own",
             backward=settings.direction == "backward",
             gain_exponent=settings.gain_exponent,
             need_exponent=settings.need_exponent,

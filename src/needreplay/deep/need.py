@@ -55,12 +55,24 @@ class NeedFacts(NamedTuple):
     """the standard deviation over the absolute mean: 0 if need does not distinguish at all"""
     negative: float
     """the share of negative needs"""
+    similarity: float
+    """the mean cosine between the features of two transitions: 1 if all states look alike"""
 
 
-def facts_of(need: Tensor) -> NeedFacts:
-    """Mean, coefficient of variation and share of negatives, in one trip from the device."""
-    mean = need.mean()
+def facts_of(need: Tensor, features: Tensor) -> NeedFacts:
+    """What is logged of a batch, in one trip from the device."""
     negative = (need < 0.0).to(need.dtype).mean()
-    values = torch.stack([mean, need.std(correction=0), negative]).tolist()
-    spread = values[1] / abs(values[0]) if values[0] != 0.0 else 0.0
-    return NeedFacts(values[0], spread, values[2])
+    facts = torch.stack([need.mean(), need.std(correction=0), negative, similarity(features)])
+    mean, deviation, share, alike = facts.tolist()
+    return NeedFacts(mean, deviation / abs(mean) if mean != 0.0 else 0.0, share, alike)
+
+
+def similarity(features: Tensor) -> Tensor:
+    """Mean of cos(φ_i, φ_j) over pairs i ≠ j: (|Σ φ_i / |φ_i||² − n) / (n (n − 1)).
+
+    Section 6 of the paper guesses that need helps where states look alike.
+    """
+    units = torch.nn.functional.normalize(features, dim=1)
+    own = units.square().sum()
+    pairs = max(1, len(features) * (len(features) - 1))
+    return (units.sum(0).square().sum() - own) / pairs

@@ -61,8 +61,9 @@ def make_optimizer(
     ]
     groups = [group for group in groups if group["params"]]
     if settings.optimizer == "adam":
+        fusable = all(p.device.type in ("cpu", "cuda") for group in groups for p in group["params"])
         return torch.optim.Adam(
-            groups, lr=settings.learning_rate, eps=settings.optimizer_eps, fused=True
+            groups, lr=settings.learning_rate, eps=settings.optimizer_eps, fused=fusable
         )
     return CenteredRMSProp(
         groups, lr=settings.learning_rate, decay=settings.rms_decay, eps=settings.optimizer_eps

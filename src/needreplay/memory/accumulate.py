@@ -126,7 +126,12 @@ class Windows:
         self.step: Bytes = np.zeros((n_envs, stride), dtype=np.uint8)
         self.pending: Bytes = np.zeros((n_envs * n_step, stride), dtype=np.uint8)
         self.rewards: FloatArray = np.zeros((n_envs, n_step + 1))
-        self.state: IntArray = np.zeros((n_envs, 4), dtype=np.int64)
+        self.state: IntArray = np.empty((n_envs, 4), dtype=np.int64)
+        self.empty()
+
+    def empty(self) -> None:
+        """No window is open, and no episode has begun."""
+        self.state[:] = 0
         self.state[:, _LAST] = NONE
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
@@ -14,7 +15,11 @@ from needreplay.types import FloatArray, IntArray
 LARGEST_GAIN = 1e200
 """Sums of larger gains, and their products with need, could overflow."""
 
-_FINE, _BAD_GAIN, _BAD_ID = 0, 1, 2
+_ID = np.dtype(np.int64)
+_GAINS = np.dtype(np.float64), np.dtype(np.float32)
+"""What a kernel takes as it is; everything else is made float64 first."""
+
+FINE, BAD_GAIN, BAD_ID = 0, 1, 2
 _ODD = 0x9E3779B1
 
 
@@ -22,7 +27,7 @@ _ODD = 0x9E3779B1
 def _first_bad_gain(gain: FloatArray) -> int:
     """The place of the first gain that is NaN, infinite, negative or too large, or -1."""
     for i in range(len(gain)):
-        if not 0.0 <= gain[i] <= LARGEST_GAIN:
+        if not 0.0 <= float(gain[i]) <= LARGEST_GAIN:
             return i
     return -1
 
@@ -63,7 +68,7 @@ def _keep(ids: IntArray, oldest_id: int, keep: IntArray) -> tuple[int, int]:
 
 
 @compiled
-def _admit_gains(
+def admit_gains(
     ids: IntArray,
     gain: FloatArray,
     oldest_id: int,
@@ -78,10 +83,10 @@ def _admit_gains(
     """
     bad = _first_bad_gain(gain)
     if bad >= 0:
-        return _BAD_GAIN, bad, 0, 0.0
+        return BAD_GAIN, bad, 0, 0.0
     bad = _first_bad_id(ids, next_id)
     if bad >= 0:
-        return _BAD_ID, bad, 0, 0.0
+        return BAD_ID, bad, 0, 0.0
     first, gone = _keep(ids, oldest_id, slots)
     largest = 0.0
     for i in range(first, len(ids)):
@@ -89,16 +94,31 @@ def _admit_gains(
         slots[i] = ids[place] % capacity
         gains[i] = gain[place]
         largest = max(largest, gains[i])
-    return _FINE, first, gone, largest
+    return FINE, first, gone, largest
 
 
-def admitted_gains(
-    ids: ArrayLike, gain: ArrayLike, oldest_id: int, next_id: int, capacity: int
-) -> tuple[int, float, IntArray, FloatArray]:
-    """How many ids are gone, the largest gain of the others, their slots and their gains.
+Taken = tuple[int, int, int, float]
+"""What was wrong and where, or FINE, how many ids are gone, and the largest gain of the others."""
 
-    Raises in prose, before anything has changed, where a gain or an id cannot be taken.
-    """
+
+def take_gains(
+    set_gain: Callable[[IntArray, FloatArray], None],
+    ids: IntArray,
+    gain: FloatArray,
+    oldest_id: int,
+    next_id: int,
+    capacity: int,
+) -> Taken:
+    """Admit gains and hand those that count to ``set_gain``; nothing if any cannot be taken."""
+    slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
+    found, first, gone, largest = admit_gains(ids, gain, oldest_id, next_id, capacity, slots, gains)
+    if found == FINE:
+        set_gain(slots[first:], gains[first:])
+    return found, first, gone, largest
+
+
+def checked_gains(ids: ArrayLike, gain: ArrayLike) -> tuple[IntArray, FloatArray]:
+    """Both as vectors of the same length that a kernel can read, or an error in prose."""
     ids = checked_ids(ids)
     gain = _as_gains(gain)
     if gain.shape != ids.shape:
@@ -106,23 +126,24 @@ def admitted_gains(
             f"gain has shape {gain.shape} and ids {ids.shape}; give one gain for each id. "
             "Nothing was changed."
         )
-    slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
-    found, where, gone, largest = _admit_gains(
-        ids, gain, oldest_id, next_id, capacity, slots, gains
-    )
-    if found == _BAD_GAIN:
-        raise NeedReplayError(
-            f"gain[{where}] is {gain[where]}; a gain has to be a finite number from 0 to "
-            f"{LARGEST_GAIN:g}. Nothing was changed."
-        )
-    if found == _BAD_ID:
+    return ids, gain
+
+
+def refuse_gains(found: int, where: int, ids: IntArray, gain: FloatArray, next_id: int) -> NoReturn:
+    """Say in prose why an update was not taken."""
+    if found == BAD_ID:
         _refuse_id(ids, where, next_id)
-    return (gone, largest, slots[where:], gains[where:]) if where else (gone, largest, slots, gains)
+    raise NeedReplayError(
+        f"gain[{where}] is {gain[where]}; a gain has to be a finite number from 0 to "
+        f"{LARGEST_GAIN:g}. Nothing was changed."
+    )
 
 
 def _as_gains(gain: ArrayLike) -> FloatArray:
+    if type(gain) is np.ndarray and gain.dtype in _GAINS and gain.flags.c_contiguous:
+        return gain
     try:
-        return np.asarray(gain, dtype=np.float64)
+        return np.ascontiguousarray(gain, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise NeedReplayError(f"gain cannot be read as numbers: {error}") from error
 
@@ -142,6 +163,8 @@ def admitted(
 
 def checked_ids(ids: ArrayLike) -> IntArray:
     """``ids`` as a vector of int64."""
+    if type(ids) is np.ndarray and ids.dtype is _ID and ids.ndim == 1:
+        return ids
     array = np.asarray(ids)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         if array.shape == (0,):

@@ -102,18 +102,22 @@ class Checkpoint:
                 "earlier one."
             )
 
-    def read_into(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Fill ``arrays``, whose names and shapes have to be those that were written."""
+    def check_arrays(self, arrays: Mapping[str, AnyArray]) -> None:
+        """Raise unless these are the names and shapes that were written."""
         for name, array in arrays.items():
             if self.shapes.get(name) != [array.dtype.str, list(array.shape)]:
                 raise NeedReplayError(
                     f"{self._name} holds other arrays than this memory has (see {name}); make the "
                     "memory with the settings it was saved with. Nothing was loaded."
                 )
+
+    def read_into(self, arrays: Mapping[str, AnyArray]) -> None:
+        """Fill ``arrays``, which were checked; an ``OSError`` leaves them filled in part."""
         for name, (dtype, shape) in self.shapes.items():
             if name in arrays:
                 for chunk in _chunks(arrays[name]):
-                    self._file.readinto(chunk)  # type: ignore[attr-defined]
+                    if self._file.readinto(chunk) != len(chunk):  # type: ignore[attr-defined]
+                        raise OSError("it became shorter while it was read")
             else:
                 size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
                 self._file.seek(size, os.SEEK_CUR)

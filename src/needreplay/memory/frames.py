@@ -158,7 +158,12 @@ class FrameStore:
         spare = capacity // _EPISODE_LENGTH + self._reach + most_a_step
         self.frames = aligned_rows(capacity + spare, self._size)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
-        self.numbers = np.full(1 + n_envs, -1, dtype=np.int64)
+        self.numbers = np.empty(1 + n_envs, dtype=np.int64)
+        self.empty()
+
+    def empty(self) -> None:
+        """No frame is kept, and no environment has one."""
+        self.numbers[:] = -1
         self.numbers[_NEXT] = 0
 
     @property

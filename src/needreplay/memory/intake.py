@@ -51,6 +51,10 @@ class Intake(Protocol):
         """How many of the oldest transitions are no longer whole."""
         ...
 
+    def empty(self) -> None:
+        """Forget open windows and frames."""
+        ...
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
         ...
@@ -109,6 +113,9 @@ class PlainIntake:
     def stale(self, ring: Ring) -> int:  # noqa: ARG002 - a plain row is always whole
         """None: a row is whole."""
         return 0
+
+    def empty(self) -> None:
+        """Nothing is kept beside the rows."""
 
     def arrays(self) -> dict[str, AnyArray]:
         """Nothing is kept beside the rows."""
@@ -272,6 +279,12 @@ class EpisodeIntake:
         if self._frames is None or self._frames.limit <= 0:
             return 0
         return self._frames.stale(ring.column(_NEXT_FRAME), ring.oldest_id, ring.next_id)
+
+    def empty(self) -> None:
+        """Forget open windows and frames."""
+        self._windows.empty()
+        if self._frames is not None:
+            self._frames.empty()
 
     def arrays(self) -> dict[str, AnyArray]:
         """Open windows and frames."""

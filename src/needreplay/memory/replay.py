@@ -7,7 +7,7 @@ each of them whole, so that an actor's and a learner's thread can share a memory
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, Literal
 
@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.memory.admit import admitted, admitted_gains, checked_ids
+from needreplay.memory.admit import (
+    Taken,
+    admitted,
+    checked_gains,
+    checked_ids,
+    refuse_gains,
+    take_gains,
+)
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
 from needreplay.memory.checkpoint import opened, write_checkpoint
@@ -26,7 +33,7 @@ from needreplay.memory.mintree import MinTree
 from needreplay.memory.ring import Ring
 from needreplay.memory.schema import ColumnSpec
 from needreplay.rng import stream
-from needreplay.types import AnyArray
+from needreplay.types import AnyArray, FloatArray, IntArray
 
 _WHOLE = (int, np.integer)
 _PLAIN = (bool, int, float, str)
@@ -91,6 +98,11 @@ class Replay:
         if weights_by == "buffer":
             self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
+        self._set_gain: Callable[[IntArray, FloatArray], None] = self._set_and_note
+        self._take_gains: Callable[[IntArray, FloatArray, int, int], Taken] = self._take_apart
+        if self._present is None:
+            self._set_gain = self._draw.set_gain
+            self._take_gains = getattr(self._draw, "take_gains", self._take_apart)
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
 
     @classmethod
@@ -204,9 +216,7 @@ class Replay:
         if self._place is not None:
             alive = previous >= ring.oldest_id
             self._place(slots, np.where(alive, previous % ring.capacity, -1))
-        self._draw.set_gain(slots, gains)
-        if self._present is not None:
-            self._present.set(slots, -gains)
+        self._set_gain(slots, gains)
 
     def _largest_present(self) -> float:
         assert self._present is not None
@@ -273,15 +283,21 @@ class Replay:
         """
         with self._lock:
             ring = self._ring
-            gone, largest, slots, gains = admitted_gains(
-                ids, gain, ring.oldest_id, ring.next_id, ring.capacity
-            )
-            self._draw.set_gain(slots, gains)
-            if self._present is not None:
-                self._present.set(slots, -gains)
+            ids, gain = checked_gains(ids, gain)
+            found, where, gone, largest = self._take_gains(ids, gain, ring.oldest_id, ring.next_id)
+            if found:
+                refuse_gains(found, where, ids, gain, ring.next_id)
             self._dropped += gone
             if largest > self._largest_seen:
                 self._largest_seen = largest
+
+    def _take_apart(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
+        return take_gains(self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity)
+
+    def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
+        assert self._present is not None
+        self._draw.set_gain(slots, gain)
+        self._present.set(slots, -gain)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
@@ -339,15 +355,34 @@ class Replay:
         """Read back what ``save`` wrote, from a memory of the same settings.
 
         The next draws are the very draws that the saved memory would have made. A file that is
-        damaged, or of a memory with other settings, is refused before anything changes.
+        damaged, or of a memory with other settings, is refused before anything changes. If reading
+        fails after that (a disk that breaks just then), the memory is left empty, never half-read.
         """
         with self._lock, opened(path) as saved:
             self._check_settings(saved.facts["settings"], path)
-            saved.read_into(_cut(self.arrays(), saved.facts["filled"]))
+            arrays = _cut(self.arrays(), saved.facts["filled"])
+            saved.check_arrays(arrays)
+            try:
+                saved.read_into(arrays)
+            except OSError as error:
+                self._empty()
+                raise NeedReplayError(
+                    f"{os.fspath(path)} was whole but could not be read a second time ({error}); "
+                    "this memory is empty now. Load again, or another file."
+                ) from error
             for name, value in saved.facts["counters"].items():
                 setattr(self, name, value)
             self._ring.oldest_id, self._ring.next_id = saved.facts["ids"]
             self._rng.bit_generator.state = saved.facts["random"]
+
+    def _empty(self) -> None:
+        """Forget every transition, as if none had ever been added; the random state stays."""
+        self._ring.oldest_id = self._ring.next_id = 0
+        self._intake.empty()
+        self._draw.allocate(self._ring.capacity)
+        if self._present is not None:
+            self._present = MinTree(self._ring.capacity)
+        self._batches, self._dropped, self._largest_seen = 0, 0, FIRST_GAIN
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
@@ -356,11 +391,9 @@ class Replay:
 
     def _settings(self) -> dict[str, Any]:
         """What has to be the same for a file to be read back."""
-        draw = {k: v for k, v in vars(self._draw).items() if k[0] != "_" and isinstance(v, _PLAIN)}
         settings = {
             "capacity": self._ring.capacity,
-            "draw": self._draw.name,
-            **{f"draw.{name}": value for name, value in draw.items()},
+            **_settings_of("draw", self._draw),
             "weights_by": "batch" if self._smallest is None else "buffer",
             "new_gain": "seen" if self._present is None else "present",
             **self._intake.settings(),
@@ -387,6 +420,17 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _settings_of(prefix: str, draw: Draw) -> dict[str, Any]:
+    """A draw's name and plain public attributes, and those of a draw that it is made of."""
+    settings: dict[str, Any] = {prefix: draw.name}
+    for name, value in vars(draw).items():
+        if name[0] != "_" and isinstance(value, _PLAIN):
+            settings[f"{prefix}.{name}"] = value
+        elif hasattr(value, "set_gain"):
+            settings |= _settings_of(f"{prefix}.{name}", value)
+    return settings
 
 
 def _cut(arrays: Mapping[str, AnyArray], filled: Mapping[str, int]) -> dict[str, AnyArray]:

@@ -53,6 +53,27 @@ def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Ve
     return "undecided"
 
 
+def less_claim(
+    difference: Interval,
+    said: str,
+    *,
+    statement: str,
+    source: str,
+    preset: str,
+    detail: str = "",
+    digits: int = 3,
+) -> Claim:
+    """The claim that a difference is below 0; ``said`` is what it is a difference of."""
+    return Claim(
+        statement=statement,
+        source=source,
+        measured=f"{said}: {difference.text(digits)}",
+        verdict=verdict_of(difference, 0.0, "below"),
+        preset=preset,
+        detail=detail,
+    )
+
+
 def claim_from(record: object) -> Claim:
     """The claim that a JSON record holds; a damaged one is refused."""
     names = [field.name for field in fields(Claim)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 from needreplay.types import FloatArray
 
 
-def forward_need(M: FloatArray, current: int) -> FloatArray:
-    """Need(s_i, s_j) = M[i, j] for every j: expected visits to each state, from the current one."""
-    return M[current, :]
+def forward_need(M: FloatArray, current: int, other: int) -> float:
+    """Need(s_i, s_j) = M[i, j]: expected visits to the other state, from the current one."""
+    need: float = M[current, other]
+    return need
 
 
-def backward_need(M: FloatArray, current: int) -> FloatArray:
-    """M[j, i] for every j: how much each state is expected to lead to the current one."""
-    return M[:, current]
+def backward_need(M: FloatArray, current: int, other: int) -> float:
+    """M[j, i]: how much the other state is expected to lead to the current one."""
+    need: float = M[other, current]
+    return need

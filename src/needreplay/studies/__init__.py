@@ -35,6 +35,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing("maze-settings", "needreplay.studies.maze_settings", "each setting changed alone"),
     Listing("maze-replay", "needreplay.studies.maze_replay", "what is replayed, in order"),
     Listing("fig3", "needreplay.studies.fig3", "PER against PER with need in the Blind Cliffwalk"),
+    Listing("fig5", "needreplay.studies.fig5", "deep PER-SR: the published runs, ours on MinAtar"),
 )
 """Every study, in the order in which they run and stand on the page."""
 

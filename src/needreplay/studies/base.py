@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from needreplay.records import Table
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Size: TypeAlias = Literal["quick", "full"]
+Choice: TypeAlias = Literal["trials", "trial", "states"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Request:
         workers: how many processes; results do not depend on it.
         size: "quick" is minutes for everything, "full" is the paper's size or more.
         trial: which trial is shown where a picture can show only one.
+        states: the sizes of a world whose size can be chosen; none are the study's own.
+        runs_folder: where long runs are kept, to be gone on with after a stop.
     """
 
     presets: tuple[str, ...]
@@ -35,6 +39,8 @@ class Request:
     workers: int
     size: Size
     trial: int = 0
+    states: tuple[int, ...] = ()
+    runs_folder: Path | None = None
 
 
 @dataclass
@@ -70,6 +76,7 @@ class Study:
         run: answers a request.
         documentation: where its page is, relative to the project's root.
         quick_presets: what the quick size runs where no preset is asked for; none means all.
+        takes: which of a request's choices it follows.
     """
 
     name: str
@@ -79,6 +86,7 @@ class Study:
     run: Callable[[Request, Progress], Outcome]
     documentation: str
     quick_presets: tuple[str, ...] = ()
+    takes: tuple[Choice, ...] = ("trials",)
 
     def default_presets(self, size: Size) -> tuple[str, ...]:
         """What runs where no preset is asked for."""

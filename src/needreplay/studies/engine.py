@@ -13,7 +13,7 @@ from needreplay.records import prepare_folder
 from needreplay.report.page import write_page
 from needreplay.runs.progress import Progress
 from needreplay.studies import load_study, study_names
-from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.base import Choice, Outcome, Request, Study
 from needreplay.studies.folders import refuse_foreign_folder, write_study
 from needreplay.studies.kept import is_kept, made_from
 
@@ -57,7 +57,8 @@ def reproduce(
                 print(f"{study.name}: kept, as nothing has changed -> {out / study.name}")
                 continue
             began = time.perf_counter()
-            outcome = _answer(study, asked, progress)
+            kept = replace(asked, runs_folder=out / f"{study.name}-runs")
+            outcome = _answer(study, kept, progress)
             seconds = time.perf_counter() - began
             record = {
                 "command": command_of([study.name], asked, out),
@@ -93,6 +94,7 @@ def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
         ("workers", request.workers, 1),
         ("seed", request.seed, 0),
         ("trial", request.trial, 0),
+        ("states", min(request.states, default=None), 2),
     ):
         if value is not None and value < least:
             raise NeedReplayError(f"--{field} must be at least {least}, not {value}.")
@@ -110,6 +112,8 @@ def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
             )
         if preset not in known:
             raise unknown("preset", preset, known)
+    if names:
+        _refuse_what_nobody_takes(studies, request)
     planned = []
     for study in studies:
         asked = request.presets or study.default_presets(request.size)
@@ -125,6 +129,22 @@ def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:
     return planned
 
 
+def _refuse_what_nobody_takes(studies: Sequence[Study], request: Request) -> None:
+    """A choice that no figure among those named would follow is an error, not a silence."""
+    chosen: dict[Choice, bool] = {
+        "trials": request.trials is not None,
+        "trial": request.trial != 0,
+        "states": bool(request.states),
+    }
+    for choice, made in chosen.items():
+        if made and not any(choice in study.takes for study in studies):
+            named = " and ".join(study.name for study in studies)
+            takers = [name for name in study_names() if choice in load_study(name).takes]
+            raise NeedReplayError(
+                f"--{choice} changes nothing in {named}; it is for: {', '.join(takers)}."
+            )
+
+
 def command_of(names: Sequence[str], request: Request, out: Path) -> str:
     """The command that makes these figures (the number of workers changes nothing)."""
     words = ["needreplay", "reproduce", *names]
@@ -132,6 +152,8 @@ def command_of(names: Sequence[str], request: Request, out: Path) -> str:
         words += ["--preset", *request.presets]
     if request.trials is not None:
         words += ["--trials", str(request.trials)]
+    if request.states:
+        words += ["--states", *map(str, request.states)]
     if request.trial:
         words += ["--trial", str(request.trial)]
     words += ["--seed", str(request.seed), "--size", request.size, "--out", str(out)]

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.records import Table, joined
-from needreplay.report.claims import Claim, Verdict, verdict_of
+from needreplay.report.claims import Claim, Verdict, less_claim, verdict_of
 from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import (
     Band,
@@ -208,20 +208,20 @@ def _claims(name: str, steps: Steps, seed: int) -> list[Claim]:
             preset=name,
             detail=f"{reading} Read as: more than 40, and at most 50.",
         ),
-        Claim(
+        less_claim(
+            sooner,
+            f"episode {settled_sr.text(digits=2)}; PS-SR minus PS",
             statement="PS-SR converges to the shortest path in fewer episodes than PS",
             source="paper, section 4.1",
-            measured=f"episode {settled_sr.text(digits=2)}; "
-            f"PS-SR minus PS: {sooner.text(digits=2)}",
-            verdict=verdict_of(sooner, 0.0, "below"),
             preset=name,
             detail=reading,
+            digits=2,
         ),
-        Claim(
+        less_claim(
+            level,
+            "steps per episode over the last five, PS-SR minus PS",
             statement="PS-SR converges to a shorter path than PS",
             source="paper, caption of fig. 2",
-            measured=f"steps per episode over the last five, PS-SR minus PS: {level.text()}",
-            verdict=verdict_of(level, 0.0, "below"),
             preset=name,
             detail="Where PS has not converged by episode 50 this says that it is slower, not that "
             "it ends elsewhere.",

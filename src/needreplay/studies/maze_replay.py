@@ -188,5 +188,6 @@ STUDY = Study(
     "and when a later episode begins?",
     presets=tuple(PS_SR),
     run=run,
+    takes=("trial",),
     documentation="docs/maze.md",
 )

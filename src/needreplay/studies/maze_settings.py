@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.records import Table, joined
-from needreplay.report.claims import Claim, verdict_of
+from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, difference_interval, mean_interval
 from needreplay.rng import stream
@@ -150,19 +150,19 @@ def _claims(name: str, steps: dict[tuple[str, str, str], IntArray], seed: int) -
     smallest = max(leads, key=lambda label: leads[label].estimate)
     fixed = difference_interval(learned, steps[name, "ps-sr", FIXED], rng, paired=True)
     return [
-        Claim(
+        less_claim(
+            leads[smallest],
+            f"smallest lead in steps, at {smallest}",
             statement="PS-SR's lead over PS does not rest on one setting",
             source="beyond the paper",
-            measured=f"smallest lead, at {smallest}: {leads[smallest].text()} steps",
-            verdict=verdict_of(leads[smallest], 0.0, "below"),
             preset=name,
             detail="Steps in episodes 2 to 50, PS-SR minus PS with the same setting changed.",
         ),
-        Claim(
+        less_claim(
+            fixed,
+            "steps in episodes 2 to 50, learned minus fixed",
             statement="Learning M by TD(λ) helps more than the random policy's M, never learned",
             source="paper, section 4.1 (implied)",
-            measured=f"steps in episodes 2 to 50, learned minus fixed: {fixed.text()}",
-            verdict=verdict_of(fixed, 0.0, "below"),
             preset=name,
             detail="Where it does not hold, what helps is need as nearness, which the random "
             "policy's M has from the first step.",

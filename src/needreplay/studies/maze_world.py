@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 from needreplay.rng import stream
 from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
@@ -71,9 +72,17 @@ def draw_board(axes: Axes, layout: Layout, *, letters: bool = True) -> None:
     for spine in axes.spines.values():
         spine.set_visible(True)
     if letters:
-        marks = [("S", layout.start), *(("G", goal) for goal in layout.goals)]
-        for letter, (row, column) in marks:
-            axes.text(column, row, letter, ha="center", va="center", weight="bold")
+        mark_ends(axes, layout, "black")
+
+
+def mark_ends(axes: Axes, layout: Layout, colour: str) -> None:
+    """S on the start and G on the goals, outlined so that they can be read on any ground."""
+    outline = withStroke(linewidth=2, foreground="black" if colour == "white" else "white")
+    for letter, (row, column) in [("S", layout.start), *(("G", goal) for goal in layout.goals)]:
+        axes.text(
+            column, row, letter, ha="center", va="center", weight="bold", color=colour,
+            path_effects=[outline],
+        )  # fmt: skip
 
 
 def draw_heat(axes: Axes, layout: Layout, values: FloatArray, *, highest: float) -> Any:

@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from needreplay.records import Table
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
-from needreplay.report.statistics import Interval, mean_interval
+from needreplay.report.statistics import Interval, median_interval, proportion_interval
 from needreplay.rng import stream
 from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_world import dyna_layout
 from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
-from needreplay.tabular.trial import updates_until_optimal
-from needreplay.types import BoolArray, FloatArray, IntArray, TransitionTable
+from needreplay.tabular.trial import model_holds_path, search_until_optimal
+from needreplay.types import FloatArray, TransitionTable
 from needreplay.worlds import maze_table, shortest_path_length
 
-RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5)}
+RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5, 6)}
 TRIALS = {"quick": 10, "full": 20}
-BUDGET = 20_000_000
-STEP_SIZE = 0.5
+BUDGET = 5_000
+"""Steps after which a trial is given up, in shortest paths."""
+STEP_SIZES = (0.5, 1.0)
 
-_SWEEPING = replace(PS_SR["printed"], step_size=STEP_SIZE)
 AGENTS: dict[str, LearningSettings] = {
-    "dyna-q": DynaSettings(planning_updates=5, step_size=STEP_SIZE),
-    "ps": without_need(_SWEEPING),
-    "ps-sr": _SWEEPING,
+    "dyna-q": DynaSettings(planning_updates=5),
+    "ps": without_need(PS_SR["printed"]),
+    "ps-sr": PS_SR["printed"],
 }
+COMPARED = (
+    ("ps", "dyna-q", "Sutton & Barto, example 8.4"),
+    ("ps-sr", "ps", "beyond the paper"),
+)
 
 
 class Job(NamedTuple):
     """One trial of one agent in one maze."""
 
-    agent: str
+    step_size: float
     resolution: int
+    agent: str
     trial: int
     seed: int
+
+
+class Found(NamedTuple):
+    """How one trial ended."""
+
+    updates: int
+    steps: int
+    found: bool
+    known: bool
+    """whether the agent's model held a shortest path at the end"""
+
+
+Case = tuple[float, int, str]
+"""Step size, resolution, agent."""
 
 
 @cache
@@ -51,12 +72,15 @@ def magnified_table(resolution: int) -> TransitionTable:
     return maze_table(dyna_layout().magnified(resolution), reward_std=0.0)
 
 
-def run_job(job: Job) -> tuple[int, bool]:
-    """Q-updates until the greedy path is a shortest one, and whether it was within the budget."""
+def run_job(job: Job) -> Found:
+    """Let an agent live until its greedy path is a shortest one, or its steps are spent."""
     table = magnified_table(job.resolution)
     rng = stream(job.seed, "mazes", job.resolution, job.trial)
     shortest = shortest_path_length(table)
-    return updates_until_optimal(table, AGENTS[job.agent], shortest, BUDGET, rng)
+    settings = replace(AGENTS[job.agent], step_size=job.step_size)
+    search = search_until_optimal(table, settings, shortest, BUDGET * shortest, rng)
+    known = model_holds_path(search, table, shortest)
+    return Found(search.updates, search.steps, search.found, known)
 
 
 def free_cells(resolution: int) -> int:
@@ -65,134 +89,222 @@ def free_cells(resolution: int) -> int:
     return (layout.rows * layout.cols - len(layout.walls)) * resolution**2
 
 
-def typical(numbers: FloatArray, rng: np.random.Generator) -> Interval:
-    """The geometric mean: a few trials that wander for very long do not decide it alone."""
-    logs = mean_interval(np.log(numbers), rng)
-    return Interval(*(float(np.exp(end)) for end in (logs.estimate, logs.low, logs.high)))
-
-
 def run(request: Request, progress: Progress) -> Outcome:
     """Run all agents in all sizes, and compare how many updates they need."""
     trials = request.trials or TRIALS[request.size]
     resolutions = RESOLUTIONS[request.size]
     jobs = [
-        Job(agent, resolution, trial, request.seed)
+        Job(step_size, resolution, agent, trial, request.seed)
+        for step_size in STEP_SIZES
         for resolution in resolutions
         for agent in AGENTS
         for trial in range(trials)
     ]
+    # The longest first, so that no core waits for one that began late.
+    order = sorted(range(len(jobs)), key=lambda i: (-jobs[i].resolution, jobs[i].agent != "ps-sr"))
     with progress.task("mazes", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    updates = np.array([count for count, _ in done]).reshape(len(resolutions), len(AGENTS), trials)
-    found = np.array([ok for _, ok in done]).reshape(updates.shape)
-    names = list(AGENTS)
-    means = {
-        (agent, resolution): typical(
-            updates[row, names.index(agent)], stream(request.seed, "mazes", agent, resolution)
-        )
-        for agent in AGENTS
-        for row, resolution in enumerate(resolutions)
+        ran = run_many(run_job, [jobs[i] for i in order], workers=request.workers, progress=bar)
+    done = [found for _, found in sorted(zip(order, ran, strict=True))]
+    by_case: dict[Case, list[Found]] = {}
+    for job, found in zip(jobs, done, strict=True):
+        by_case.setdefault((job.step_size, job.resolution, job.agent), []).append(found)
+    medians = {
+        case: median_interval(_ranked(found), stream(request.seed, "mazes", *map(str, case)))
+        for case, found in by_case.items()
     }
-    late = int((~found).sum())
     return Outcome(
-        tables={
-            "data": Table(
-                {
-                    "preset": np.full(len(jobs), "printed"),
-                    "agent": [job.agent for job in jobs],
-                    "resolution": [job.resolution for job in jobs],
-                    "states": [free_cells(job.resolution) for job in jobs],
-                    "trial": [job.trial for job in jobs],
-                    "updates": [count for count, _ in done],
-                    "found": [ok for _, ok in done],
-                }
-            )
-        },
-        figures={"figure": _draw(resolutions, means)},
+        tables={"data": _data(jobs, done)},
+        figures={"figure": _draw(resolutions, by_case, medians)},
         captions={
-            "figure": "Q-updates until the greedy path is a shortest one, over the number of cells "
-            f"that can be visited: geometric means of {trials} trials, with 95% intervals."
+            "figure": "Above: Q-updates until the greedy path is a shortest one, over the number "
+            f"of cells that can be visited: medians of {trials} trials, with 95% intervals. A "
+            "trial that has not found one counts as more than any number: where half have not, "
+            "there is no point, and where an interval is open above, it ends in an arrow. Below: "
+            f"the share of trials that found one within {BUDGET:,} times its length in steps."
         },
-        claims=_claims(resolutions, updates, found, request.seed),
+        claims=[
+            claim
+            for step_size in STEP_SIZES
+            for compared in COMPARED
+            for claim in _claims(step_size, *compared, resolutions, by_case, medians)
+        ],
         config={
             "trials": trials,
             "resolutions": resolutions,
-            "budget": BUDGET,
+            "step_sizes": STEP_SIZES,
+            "budget_in_shortest_paths": BUDGET,
             "reward_std": 0.0,
             "settings": {agent: asdict(settings) for agent, settings in AGENTS.items()},
         },
         notes=[
-            f"Settings are printed's, but for a step size of {STEP_SIZE} (with 0.1 most of the "
-            "time goes into averaging over rewards that do not vary). "
-            f"{late} of {len(jobs)} trials had not found a shortest path within {BUDGET:,} "
-            "updates; they count as that many."
+            "Settings are printed's, but for the step size and a reward that does not vary "
+            "(with 0.1 most of the time would go into averaging over rewards that are the same). "
+            "The budget is in steps, not in updates: where the queue is empty there are none, and "
+            "a trial could go on for ever.",
+            *(_why(step_size, by_case) for step_size in STEP_SIZES),
         ],
     )
 
 
-def _draw(resolutions: tuple[int, ...], means: dict[tuple[str, int], Interval]) -> Figure:
-    figure, grid = new_figure(1, 1, height=3.6, width=5.5)
-    axes = grid[0, 0]
+def _ranked(found: Sequence[Found]) -> FloatArray:
+    """Updates, where a trial that did not find a shortest path counts as more than any."""
+    return np.array([one.updates if one.found else np.inf for one in found])
+
+
+def _data(jobs: Sequence[Job], done: Sequence[Found]) -> Table:
+    return Table(
+        {
+            "preset": ["printed"] * len(jobs),
+            "step_size": [job.step_size for job in jobs],
+            "resolution": [job.resolution for job in jobs],
+            "states": [free_cells(job.resolution) for job in jobs],
+            "agent": [job.agent for job in jobs],
+            "trial": [job.trial for job in jobs],
+            "updates": [found.updates for found in done],
+            "steps": [found.steps for found in done],
+            "found": [found.found for found in done],
+            "path_in_model": [found.known for found in done],
+        }
+    )
+
+
+def _why(step_size: float, by_case: dict[Case, list[Found]]) -> str:
+    """How many trials found nothing, and what they lacked."""
+    said = []
+    for agent in AGENTS:
+        ours = [one for case, found in by_case.items() if case[::2] == (step_size, agent)
+                for one in found]  # fmt: skip
+        late = [one for one in ours if not one.found]
+        known = sum(one.known for one in late)
+        said.append(
+            f"{label_of(agent)} {len(late)} of {len(ours)}"
+            + (
+                f" ({known} of them had seen one, but their Q did not lead along it)"
+                if known
+                else ""
+            )
+        )
+    return (
+        f"Trials that did not end on a shortest path, step size {step_size:g}: {', '.join(said)}. "
+        "All others of them had never tried a move that a shortest path needs."
+    )
+
+
+def _draw(
+    resolutions: tuple[int, ...],
+    by_case: dict[Case, list[Found]],
+    medians: dict[Case, Interval],
+) -> Figure:
+    figure, grid = new_figure(
+        2, len(STEP_SIZES), height=5.0, sharex=True, sharey="row", height_ratios=[2.2, 1]
+    )
     cells = [free_cells(resolution) for resolution in resolutions]
     colours = colours_of(list(AGENTS))
     with house_style():
-        for agent in AGENTS:
-            found = [means[agent, resolution] for resolution in resolutions]
-            middle = np.array([interval.estimate for interval in found])
-            ends = np.array([[interval.low, interval.high] for interval in found]).T
-            known = np.where(np.isfinite(ends), np.abs(ends - middle), 0.0)
-            axes.errorbar(
-                cells, middle, yerr=known, color=colours[agent], label=label_of(agent), marker="o",
-                markersize=4, capsize=2,
-            )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xticks(cells, [str(count) for count in cells])
-        axes.minorticks_off()
-        axes.set_xlabel("cells that can be visited")
-        axes.set_ylabel("updates until optimal")
-        axes.legend()
+        for (upper, lower), step_size in zip(grid.T, STEP_SIZES, strict=True):
+            for place, agent in enumerate(AGENTS):
+                cases = [(step_size, resolution, agent) for resolution in resolutions]
+                # Side by side, so that intervals do not hide each other.
+                x = np.array(cells) * 1.05 ** (place - 1)
+                _draw_medians(upper, x, [medians[case] for case in cases], agent, colours[agent])
+                shares = [np.mean([one.found for one in by_case[case]]) for case in cases]
+                lower.plot(x, shares, color=colours[agent], marker="o", markersize=4)
+            upper.set_yscale("log")
+            upper.set_title(f"step size {step_size:g}")
+            lower.set_xscale("log")
+            lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
+            lower.minorticks_off()
+            lower.set_ylim(-0.05, 1.05)
+            lower.set_xlabel("cells that can be visited")
+        grid[0, 0].set_ylabel("updates until optimal")
+        grid[1, 0].set_ylabel("found")
+        grid[0, -1].legend()
     return figure
 
 
+def _draw_medians(
+    axes: Axes, x: FloatArray, medians: Sequence[Interval], agent: str, colour: str
+) -> None:
+    middle = np.array([median.estimate for median in medians])
+    there = np.isfinite(middle)
+    low, high = np.array([(m.low, m.high) for m in medians])[there].T
+    x, middle = x[there], middle[there]
+    known = np.isfinite(low)
+    open_above = known & np.isinf(high)
+    down = np.where(known, middle - low, 0.0)
+    up = np.where(known & ~open_above, high - middle, 0.0)
+    axes.errorbar(
+        x, middle, yerr=(down, up), color=colour, label=label_of(agent), marker="o", markersize=4,
+        capsize=2,
+    )  # fmt: skip
+    axes.errorbar(
+        x[open_above], middle[open_above], yerr=middle[open_above], lolims=True, color=colour,
+        linestyle="none",
+    )  # fmt: skip
+
+
 def _claims(
-    resolutions: tuple[int, ...], updates: IntArray, found: BoolArray, seed: int
+    step_size: float,
+    less: str,
+    more: str,
+    source: str,
+    resolutions: tuple[int, ...],
+    by_case: dict[Case, list[Found]],
+    medians: dict[Case, Interval],
 ) -> list[Claim]:
-    names = list(AGENTS)
-    claims = []
-    for less, more, source in (
-        ("ps", "dyna-q", "Sutton & Barto, example 8.4"),
-        ("ps-sr", "ps", "beyond the paper"),
-    ):
-        ratios = []
-        for row, resolution in enumerate(resolutions):
-            rng = stream(seed, "mazes", "claims", less, resolution)
-            of_less, of_more = (updates[row, names.index(name)] for name in (less, more))
-            ratios.append(typical(of_less / of_more, rng))
-        last = ratios[-1]
-        late = {name: int((~found[:, names.index(name)]).sum()) for name in (less, more)}
-        verdict = verdict_of(last, 1.0, "below")
-        if verdict == "holds" and not found[-1, names.index(less)].all():
-            verdict = "undecided"
-        said = "; ".join(
-            f"{free_cells(resolution)} cells: {ratio.text()}"
-            for resolution, ratio in zip(resolutions, ratios, strict=True)
+    """In how many trials one agent needs fewer updates than the other, on the same random numbers.
+
+    A trial that found no path lost to one that did; where neither did, nothing is decided.
+    """
+    said, won, lost, trials = [], [], [], []
+    for resolution in resolutions:
+        pair = [(step_size, resolution, agent) for agent in (less, more)]
+        ours, theirs = (_ranked(by_case[case]) for case in pair)
+        won.append(int((ours < theirs).sum()))
+        lost.append(int((ours > theirs).sum()))
+        trials.append(len(ours))
+        middle = " and ".join(_median_text(medians[case]) for case in pair)
+        said.append(
+            f"{free_cells(resolution)} cells: {won[-1]} of {won[-1] + lost[-1]}, medians {middle}"
         )
-        claims.append(
-            Claim(
-                statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the "
-                "path is optimal",
-                source=source,
-                measured=f"typical ratio in the largest maze: {last.text()}",
-                verdict=verdict,
-                preset="printed",
-                detail=f"{said}. Geometric mean of each trial's ratio. Trials that ended at the "
-                f"budget count as it: {late[less]} of {label_of(less)}, {late[more]} of "
-                f"{label_of(more)}; where {label_of(less)} has one in the largest maze, nothing "
-                "is said to hold.",
-            )
+    largest = f"{free_cells(resolutions[-1]):,} cells"
+    statement = (
+        f"{label_of(less)} needs fewer updates than {label_of(more)} until the path is optimal, "
+        f"with a step size of {step_size:g}"
+    )
+    return [
+        Claim(
+            statement=f"{statement}: {where}.",
+            source=source,
+            measured=_share_text(sum(won[sizes]), sum(lost[sizes]), sum(trials[sizes])),
+            verdict=verdict_of(_share(sum(won[sizes]), sum(lost[sizes])), 0.5, "above"),
+            preset="printed",
+            detail=detail,
         )
-    return claims
+        for where, sizes, detail in (
+            (
+                "all sizes together",
+                slice(None),
+                f"{'; '.join(said)} ({label_of(less)} and {label_of(more)}).",
+            ),
+            (f"at {largest}", slice(-1, None), ""),
+        )
+    ]
+
+
+def _share(won: int, lost: int) -> Interval:
+    return proportion_interval(won, won + lost) if won + lost else Interval(0.5, 0.0, 1.0)
+
+
+def _share_text(won: int, lost: int, trials: int) -> str:
+    open_ended = trials - won - lost
+    return f"fewer in {won} of {won + lost} trials: {_share(won, lost).text(2)}" + (
+        f"; in {open_ended} more neither" if open_ended else ""
+    )
+
+
+def _median_text(median: Interval) -> str:
+    return f"{median.estimate:,.0f}" if np.isfinite(median.estimate) else "none"
 
 
 STUDY = Study(

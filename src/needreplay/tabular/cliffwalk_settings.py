@@ -11,7 +11,17 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from needreplay.errors import NeedReplayError, unknown
+from needreplay.errors import NeedReplayError
+from needreplay.tabular.checks import (
+    ANY,
+    AT_LEAST_ONE,
+    COUNT,
+    SHARE,
+    Bounds,
+    check_fields,
+    is_whole,
+    preset,
+)
 
 Method: TypeAlias = Literal[
     "uniform",
@@ -149,16 +159,12 @@ class CliffwalkSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in get_args(choices):
-                raise unknown(name, getattr(self, name), get_args(choices))
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                bounds = f"from {low} to {high}" if high < math.inf else f"at least {low}"
-                raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")
-        if not self.sizes or min(self.sizes) < 2:
-            raise NeedReplayError(f"sizes is {self.sizes}; each must be at least 2.")
+        check_fields(self, _BOUNDS)
+        listed = isinstance(self.sizes, tuple | list) and len(self.sizes) > 0
+        if not listed or not all(is_whole(size) and size >= 2 for size in self.sizes):
+            raise NeedReplayError(
+                f"sizes is {self.sizes!r}; it must be whole numbers, each at least 2."
+            )
         if not (math.isnan(self.successor_discount) or 0.0 <= self.successor_discount <= 1.0):
             raise NeedReplayError(
                 f"successor_discount is {self.successor_discount}; it must be from 0 to 1, or NaN "
@@ -166,51 +172,32 @@ class CliffwalkSettings:
             )
 
 
-_CHOICES: dict[str, Any] = {
-    "centre": Centre,
-    "memory_axis": MemoryAxis,
-    "fall": Fall,
-    "right_actions": RightActions,
-    "strings": Strings,
-    "batch_step": BatchStep,
-    "weights_correct": Corrected,
-    "need_from": NeedFrom,
-    "trace_reset": TraceReset,
-    "negative_need": NegativeNeed,
-    "random_need": RandomNeed,
-    "optimal_need": OptimalNeed,
-    "judged": Judged,
-    "tested": Tested,
-    "oracle": Oracle,
-    "need_scale": NeedScale,
-}
-
-_BOUNDS: dict[str, tuple[float, float]] = {
-    "repetitions": (1, math.inf),
-    "discount_offset": (0, math.inf),
-    "q_start_std": (0.0, math.inf),
-    "step_size": (0.0, 1.0),
-    "gain_exponent": (0.0, math.inf),
-    "need_exponent": (0.0, 1.0),
-    "minibatch": (1, math.inf),
-    "replay_period": (1, math.inf),
-    "target_period": (0, math.inf),
-    "priority_floor": (0.0, math.inf),
-    "start_priority": (0.0, math.inf),
-    "beta": (0.0, 1.0),
-    "beta_end": (0.0, 1.0),
-    "beta_updates": (1, math.inf),
-    "epsilon": (0.0, 1.0),
-    "trace_decay": (0.0, 1.0),
-    "successor_step_size": (0.0, 1.0),
-    "threshold": (0.0, math.inf),
-    "rank_exponent": (0.0, math.inf),
-    "pser_decay": (0.0, 1.0),
-    "pser_window": (0, math.inf),
-    "pser_retained": (0.0, 1.0),
-    "largest_step": (0.0, math.inf),
-    "budget_per_transition": (1, math.inf),
-    "least_budget": (1, math.inf),
+_BOUNDS: Bounds = {
+    "repetitions": AT_LEAST_ONE,
+    "discount_offset": COUNT,
+    "q_start_std": ANY,
+    "step_size": SHARE,
+    "gain_exponent": ANY,
+    "need_exponent": SHARE,
+    "minibatch": AT_LEAST_ONE,
+    "replay_period": AT_LEAST_ONE,
+    "target_period": COUNT,
+    "priority_floor": ANY,
+    "start_priority": ANY,
+    "beta": SHARE,
+    "beta_end": SHARE,
+    "beta_updates": AT_LEAST_ONE,
+    "epsilon": SHARE,
+    "trace_decay": SHARE,
+    "successor_step_size": SHARE,
+    "threshold": ANY,
+    "rank_exponent": ANY,
+    "pser_decay": SHARE,
+    "pser_window": COUNT,
+    "pser_retained": SHARE,
+    "largest_step": ANY,
+    "budget_per_transition": AT_LEAST_ONE,
+    "least_budget": AT_LEAST_ONE,
 }
 
 _RELEASED = CliffwalkSettings(
@@ -260,13 +247,7 @@ def cliffwalk_preset(name: str, **overrides: Any) -> CliffwalkSettings:
     >>> cliffwalk_preset("released", trace_reset="return").trace_reset
     'return'
     """
-    if name not in CLIFFWALK:
-        raise unknown("preset", name, CLIFFWALK)
-    known = [field.name for field in fields(CliffwalkSettings)]
-    for field in overrides:
-        if field not in known:
-            raise unknown("setting", field, known)
-    return replace(CLIFFWALK[name], **overrides)
+    return preset(CLIFFWALK, name, **overrides)
 
 
 def differences(one: str, other: str) -> dict[str, tuple[Any, Any]]:

@@ -8,11 +8,10 @@ import numpy as np
 
 from needreplay.compiled import compiled_in_place
 from needreplay.tabular.backup import update
-from needreplay.tabular.choose import epsilon_greedy
-from needreplay.tabular.layout import N_ACTIONS, SEEN, UPDATES, Knowledge
+from needreplay.tabular.layout import N_ACTIONS, SEEN, STEPS, Knowledge
 from needreplay.tabular.model import record
 from needreplay.tabular.settings import DynaSettings, LearningSettings
-from needreplay.tabular.walk import Until, drawn_reward, greedy_path_is
+from needreplay.tabular.walk import Until, greedy_path_is, take_step
 from needreplay.types import IntArray, TransitionTable
 
 
@@ -72,18 +71,12 @@ def run_episodes(
 
     Writes ``agent``, and as many episodes' steps as there is room for in ``lengths``.
     """
-    n_actions = agent.counts[N_ACTIONS]
     for index in range(until.episodes):
         state, step, ends = table.start, 0, False
         while not ends:
-            if agent.counts[UPDATES] >= until.updates:
+            if agent.counts[STEPS] >= until.steps:
                 return False
-            action = epsilon_greedy(
-                agent.pairs, n_actions, state, agent.states[state]["value"], rule.epsilon,
-                rng.random(),
-            )  # fmt: skip
-            reward = drawn_reward(table, state, action, rng)
-            next_state, ends = table.next_state[state, action], table.ends[state, action]
+            action, reward, next_state, ends = take_step(agent, table, state, rule.epsilon, rng)
             learn_from_step(agent, rule, state, action, reward, next_state, ends, rng)
             if until.shortest > 0 and greedy_path_is(agent, table, until.shortest):
                 return True

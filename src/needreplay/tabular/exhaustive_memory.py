@@ -11,7 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay.compiled import compiled
+from needreplay.errors import NeedReplayError
 from needreplay.types import BoolArray, IntArray, TransitionTable
+
+MOST = 2**27
+"""Transitions; a trial takes some 60 bytes for each."""
 
 
 class ExhaustiveMemory(NamedTuple):
@@ -36,6 +40,11 @@ def exhaustive_memory(table: TransitionTable, length: int, *, until_fall: bool) 
         until_fall: stop a string where it returns to the start; otherwise it goes on from there.
     """
     n_strings = table.n_actions**length
+    if n_strings * length > MOST:
+        raise NeedReplayError(
+            f"{length} states are a memory of up to {n_strings * length:,} transitions, and more "
+            f"than {MOST:,} would not fit; choose fewer states."
+        )
     lived = np.empty(n_strings * length, np.int16)
     begins = np.zeros(lived.size, np.bool_)
     stored = _live_all(table.next_state, table.start, length, n_strings, until_fall, lived, begins)

@@ -1,7 +1,8 @@
 """What a tabular agent knows, as arrays that compiled kernels write in place.
 
 One record per pair (s, a) and one per state: all that a kernel needs of a pair lies in one cache
-line. Pair number = s · actions + a.
+line. Pair number = s · actions + a. Links that may be -1 are signed; numbers that cannot be are
+unsigned, since a signed index costs a kernel the test for counting from the end.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ PAIR = np.dtype(
         ("queued_at", np.int64),  # when it was queued, counted from 0
         ("reward", np.float64),  # of the model: the last one seen
         ("discount", np.float64),  # of the model: gamma, or 0 where the episode terminated
-        ("state", np.int32),  # s
+        ("state", np.uint32),  # s
         ("next_state", np.int32),  # of the model; -1: never experienced
         ("after", np.int32),  # the next pair that leads to the same state; -1: none
         ("before", np.int32),  # the one before; -1: none
-        ("seen", np.int32),  # entry i: the i-th pair that was experienced
+        ("seen", np.uint32),  # entry i: the i-th pair that was experienced
     ],
     align=True,
 )
@@ -36,18 +37,18 @@ STATE = np.dtype(
     [
         ("value", np.float64),  # max_a Q(s, a), kept beside Q
         ("trace", np.float64),  # the eligibility e(s); 0: not alive
-        ("live", np.int32),  # entry i: the i-th state whose trace is alive
-        ("best_pair", np.int32),  # the pair with the best queued gain; of equals, the first queued
+        ("live", np.uint32),  # entry i: the i-th state whose trace is alive
+        ("best_pair", np.uint32),  # the pair with the best queued gain; of equals, the first queued
         ("first", np.int32),  # the first pair that leads to this state; -1: none
         ("last", np.int32),  # the last one; -1: none
     ],
     align=True,
 )
 
-LIVE, SEEN, INSERTED, WAITING, UPDATES, EVENTS, N_ACTIONS, BLOCK_SHIFT = range(8)
-"""Places in ``counts``: live traces, pairs experienced, pairs ever queued, pairs queued now,
-Q-updates, replay events; the number of actions; how many bits of a state's number are its place in
-its block."""
+LIVE, SEEN, INSERTED, WAITING, STEPS, UPDATES, EVENTS, N_ACTIONS, BLOCK_SHIFT = range(9)
+"""Places in ``counts``: live traces, pairs experienced, pairs ever queued, pairs queued now, steps
+walked in a table, Q-updates, replay events; the number of actions; how many bits of a state's
+number are its place in its block."""
 
 
 class Knowledge(NamedTuple):
@@ -86,7 +87,7 @@ def new_knowledge(n_states: int, n_actions: int, M: FloatArray | None = None) ->
     shift = round(math.log2(n_states) / 2)
     blocks = (n_states + (1 << shift) - 1) >> shift
     padded = blocks << shift
-    counts = np.zeros(8, np.int64)
+    counts = np.zeros(9, np.int64)
     counts[N_ACTIONS], counts[BLOCK_SHIFT] = n_actions, shift
     return Knowledge(
         pairs=pairs,

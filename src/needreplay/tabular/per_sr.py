@@ -13,6 +13,7 @@ import numpy as np
 from needreplay.compiled import compiled_in_place
 from needreplay.errors import unknown
 from needreplay.rng import stream
+from needreplay.tabular.checks import COUNT, check_number
 from needreplay.tabular.choose import epsilon_greedy, largest_q
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, Method
 from needreplay.tabular.cliffwalk_truth import refuse_another_world
@@ -96,6 +97,8 @@ def run_trial(
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)
+    check_number("seed", seed, int, COUNT)
+    check_number("trial", trial, int, COUNT)
     refuse_another_world(table, settings)
     n = table.n_states - 1
     names = ("cliffwalk", n, trial)

@@ -117,7 +117,8 @@ class Replayer(NamedTuple):
     batch_pair: IntArray
     batch_step: FloatArray
     """[of the minibatch]: δ, times need where need scales the update"""
-    batch_weight: FloatArray
+    batch_probability: FloatArray
+    """[of the minibatch]: P(j), which weights correct for"""
     counts: IntArray
     largest: FloatArray
     """[0]: the largest absolute entry that M ever had"""
@@ -230,7 +231,7 @@ def new_replayer(
         system=np.zeros((n + 1, n + 1)),
         batch_pair=np.zeros(settings.minibatch, np.int64),
         batch_step=np.zeros(settings.minibatch),
-        batch_weight=np.ones(settings.minibatch),
+        batch_probability=np.ones(settings.minibatch),
         counts=np.zeros(8, np.int64),
         largest=np.zeros(1),
     )

@@ -14,9 +14,10 @@ from needreplay.memory.draws.grouped_tree import (
     score_states,
     set_mass,
 )
-from needreplay.rules.gain import absolute_gain as _absolute_gain
-from needreplay.rules.td import moved_towards as _moved_towards
-from needreplay.rules.td import td_error as _td_error
+from needreplay.rules import gain as gain_rules
+from needreplay.rules import need as need_rules
+from needreplay.rules import priority as priority_rules
+from needreplay.rules import td as td_rules
 from needreplay.tabular.choose import largest_q
 from needreplay.tabular.dense_successor import greedy_changed, greedy_occupancy
 from needreplay.tabular.per_sr_layout import (
@@ -39,9 +40,17 @@ from needreplay.tabular.per_sr_layout import (
 )
 from needreplay.tabular.rank_order import gain_at_place, move, place_at, slot_at_place
 
-absolute_gain = compiled(_absolute_gain)
-moved_towards = compiled(_moved_towards)
-td_error = compiled(_td_error)
+absolute_gain = compiled(gain_rules.absolute_gain)
+forward_need = compiled_in_place(need_rules.forward_need)
+backward_need = compiled_in_place(need_rules.backward_need)
+annealed = compiled(priority_rules.annealed)
+decayed_back = compiled(priority_rules.decayed_back)
+importance_weight = compiled(priority_rules.importance_weight)
+priority = compiled(priority_rules.priority)
+sequence_gain = compiled(priority_rules.sequence_gain)
+shaped = compiled(priority_rules.shaped)
+moved_towards = compiled(td_rules.moved_towards)
+td_error = compiled(td_rules.td_error)
 
 SHIFT_FLOOR = 1e-3
 """What the smallest entry of a shifted row has (the authors' code)."""
@@ -64,7 +73,7 @@ def read_need(agent: Replayer, rule: Rule, state: int) -> bool:
         )  # fmt: skip
     smallest, largest = np.inf, -np.inf
     for other in range(n_states):
-        entry = M[other, state] if rule.backward else M[state, other]
+        entry = backward_need(M, state, other) if rule.backward else forward_need(M, state, other)
         need[other] = entry
         smallest = entry if entry < smallest else smallest
         largest = entry if entry > largest else largest
@@ -131,19 +140,19 @@ def hand_back(agent: Replayer, rule: Rule, slot: int, gain: float) -> None:
         slot = agent.before[slot]
         if slot < 0:
             break
-        handed *= rule.pser_decay
+        handed = decayed_back(handed, rule.pser_decay, 1)
         if handed > agent.gain[slot]:
             agent.gain[slot] = handed
-            set_mass(agent.tree, slot, handed**rule.gain_exponent)
+            set_mass(agent.tree, slot, shaped(handed, rule.gain_exponent))
 
 
 @compiled_in_place
 def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: float) -> None:
     """Choose one transition, compute its δ, set its gain. Writes entry ``index`` of the batch.
 
-    P(j) ∝ gain_j^α need[s_j]^b; w = (N P)^−β, not yet divided by the batch's largest.
+    P(j) ∝ gain_j^α need[s_j]^b. Where weights do not correct for it, it is written as 1.
     """
-    slot, place, weight, factor = 0, 0, 1.0, 1.0
+    slot, place, probability, factor = 0, 0, 1.0, 1.0
     weighs = rule.minibatch > 1 and beta > 0.0
     memory = agent.slot_pair.shape[0]
     if rule.draw == ORACLE:
@@ -157,7 +166,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
             place = place_at(cumulative, uniform)
             if weighs:
                 below = cumulative[place - 1] if place > 0 else 0.0
-                weight = (memory * (cumulative[place] - below)) ** -beta
+                probability = cumulative[place] - below
         slot = slot_at_place(agent.order, place)
         pair = agent.slot_pair[slot]
     else:
@@ -172,19 +181,19 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
         if rule.magnitude:
             factor = need_factor(agent, rule, agent.pairs[pair]["state"])
         if weighs:
-            probability = probability_of(tree, scores, total, found, slot)
             if rule.weigh_gain_alone:
                 probability = tree.mass[slot, OWN] / total_gain(agent)
-            weight = (memory * probability) ** -beta
+            else:
+                probability = probability_of(tree, scores, total, found, slot)
     error = error_of(agent, rule, pair)
     gain = absolute_gain(error) + rule.priority_floor
     if rule.draw == RANKED:
         move(agent.order, place, memory, gain)
     elif rule.draw != ORACLE and rule.draw != UNIFORM:
         if rule.pser:
-            gain = max(gain, rule.pser_retained * agent.gain[slot])
+            gain = sequence_gain(gain, agent.gain[slot], rule.pser_retained)
             agent.gain[slot] = gain
-        set_mass(agent.tree, slot, gain**rule.gain_exponent)
+        set_mass(agent.tree, slot, shaped(gain, rule.gain_exponent))
         if rule.pser:
             hand_back(agent, rule, slot, gain)
     step_size = rule.step_size / rule.minibatch if rule.mean_of_batch else rule.step_size
@@ -192,7 +201,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
         factor = rule.largest_step / step_size
     agent.batch_pair[index] = pair
     agent.batch_step[index] = factor * error
-    agent.batch_weight[index] = weight
+    agent.batch_probability[index] = probability
 
 
 @compiled_in_place
@@ -215,8 +224,7 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
     """
     tree, need = agent.tree, agent.need
     if rule.raw_need:
-        raw: float = max(need[state], 0.0) ** rule.need_exponent
-        return raw
+        return shaped(max(need[state], 0.0), rule.need_exponent)
     largest = 0.0
     for other in range(need.shape[0]):
         largest = need[other] if need[other] > largest else largest
@@ -226,11 +234,11 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
         if root >= 0 and largest > 0.0:
             mass = tree.mass[root, TOTAL]
             total += mass
-            together += mass * max(need[other] / largest, 0.0) ** rule.need_exponent
+            relative = shaped(max(need[other] / largest, 0.0), rule.need_exponent)
+            together += priority(mass, relative)
     if together == 0.0:
         return 1.0
-    relative: float = max(need[state] / largest, 0.0) ** rule.need_exponent
-    return relative * total / together
+    return shaped(max(need[state] / largest, 0.0), rule.need_exponent) * total / together
 
 
 @compiled_in_place
@@ -245,18 +253,18 @@ def replay(agent: Replayer, rule: Rule, rng: np.random.Generator) -> int:
     slot_before = slot_at_place(agent.order, 0) if greedy else -1
     gain_before = gain_at_place(agent.order, 0) if greedy else -1.0
     size = rule.minibatch
-    done = min(1.0, counts[REPLAYED] / rule.beta_updates)
-    beta = rule.beta + done * (rule.beta_end - rule.beta)
+    beta = annealed(rule.beta, rule.beta_end, counts[REPLAYED] / rule.beta_updates)
     for index in range(size):
         replay_one(agent, rule, index, beta, 0.0 if rule.draw == ORACLE else rng.random())
-    heaviest = 0.0
+    smallest = np.inf
     for index in range(size):
-        heaviest = max(heaviest, agent.batch_weight[index])
+        smallest = min(smallest, agent.batch_probability[index])
     finite, changed = True, False
     step_size = rule.step_size / size if rule.mean_of_batch else rule.step_size
     for index in range(size):
         pair = agent.batch_pair[index]
-        step = agent.batch_weight[index] / heaviest * agent.batch_step[index]
+        weight = importance_weight(agent.batch_probability[index], smallest, beta)
+        step = weight * agent.batch_step[index]
         before = pairs[pair]["q"]
         pairs[pair]["q"] = moved_towards(before, step_size, step)
         finite = finite and np.isfinite(pairs[pair]["q"])

@@ -6,13 +6,22 @@ ran. ``docs/maze.md`` numbers their differences and measures the effect of each.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, get_args
+from dataclasses import dataclass, replace
+from typing import Literal
 
-import numpy as np
+from needreplay.tabular.checks import ANY, COUNT, SHARE, Bounds, check_fields, preset
 
-from needreplay.errors import NeedReplayError, unknown
+__all__ = [
+    "OCCUPANCY",
+    "PS_SR",
+    "DynaSettings",
+    "LearningSettings",
+    "NeedFrom",
+    "NeedKind",
+    "SweepingSettings",
+    "preset",
+    "without_need",
+]
 
 NeedKind = Literal["none", "forward", "backward"]
 NeedFrom = Literal["current", "next", "popped"]
@@ -30,10 +39,8 @@ class LearningSettings:
     """the share of random actions"""
 
     def __post_init__(self) -> None:
-        """Refuse values with which nothing can be learned."""
-        _require(self, "discount", 0.0, 1.0)
-        _require(self, "step_size", 0.0, 1.0)
-        _require(self, "epsilon", 0.0, 1.0)
+        """Refuse values that mean nothing."""
+        check_fields(self, _BOUNDS)
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,6 @@ class DynaSettings(LearningSettings):
 
     planning_updates: int = 5
     """n: Q-updates from the model for each step in the world"""
-
-    def __post_init__(self) -> None:
-        """Refuse a number of planning updates that cannot be made."""
-        super().__post_init__()
-        _require_count(self, "planning_updates")
 
 
 @dataclass(frozen=True)
@@ -73,39 +75,22 @@ class SweepingSettings(LearningSettings):
     reset_trace: bool = True
     """set the eligibility trace to 0 at each episode's start"""
 
-    def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
-        super().__post_init__()
-        _require_count(self, "sweeps")
-        _require(self, "threshold", 0.0, math.inf)
-        _require(self, "successor_step_size", 0.0, 1.0)
-        _require(self, "trace_decay", 0.0, 1.0)
-        if self.need not in get_args(NeedKind):
-            raise unknown("need", self.need, get_args(NeedKind))
-        if self.need_from not in get_args(NeedFrom):
-            raise unknown("need_from", self.need_from, get_args(NeedFrom))
-
     @property
     def uses_successor(self) -> bool:
         """Whether there has to be an M at all."""
         return self.need != "none" or self.learn_successor
 
 
-S = TypeVar("S", bound=LearningSettings)
-
-
-def _require(settings: LearningSettings, name: str, low: float, high: float) -> None:
-    value = getattr(settings, name)
-    if not low <= value <= high:
-        bounds = f"from {low} to {high}" if high < math.inf else f"at least {low}"
-        raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")
-
-
-def _require_count(settings: LearningSettings, name: str) -> None:
-    value = getattr(settings, name)
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, 0 or more.")
-
+_BOUNDS: Bounds = {
+    "discount": SHARE,
+    "step_size": SHARE,
+    "epsilon": SHARE,
+    "planning_updates": COUNT,
+    "sweeps": COUNT,
+    "threshold": ANY,
+    "successor_step_size": SHARE,
+    "trace_decay": SHARE,
+}
 
 PS_SR = {
     "printed": SweepingSettings(),
@@ -130,19 +115,3 @@ OCCUPANCY = {
 def without_need(settings: SweepingSettings) -> SweepingSettings:
     """The PS baseline of a PS-SR: the same settings with need = 1."""
     return replace(settings, need="none", learn_successor=False)
-
-
-def preset(presets: dict[str, S], name: str, **overrides: Any) -> S:
-    """The settings of a named preset, with any field changed.
-
-    >>> preset(PS_SR, "printed", sweeps=10).sweeps
-    10
-    """
-    if name not in presets:
-        raise unknown("preset", name, presets)
-    settings = presets[name]
-    known = [field.name for field in fields(settings)]
-    for field in overrides:
-        if field not in known:
-            raise unknown("setting", field, known)
-    return replace(settings, **overrides)

@@ -8,9 +8,10 @@ import numpy as np
 
 from needreplay.compiled import compiled, compiled_in_place
 from needreplay.rules.gain import absolute_gain as _absolute_gain
+from needreplay.rules.need import backward_need as _backward_need
+from needreplay.rules.need import forward_need as _forward_need
 from needreplay.tabular.backup import td_error_of, update
-from needreplay.tabular.choose import epsilon_greedy
-from needreplay.tabular.layout import N_ACTIONS, UPDATES, WAITING, Knowledge, Records
+from needreplay.tabular.layout import N_ACTIONS, STEPS, WAITING, Knowledge, Records
 from needreplay.tabular.log import write_event
 from needreplay.tabular.model import record
 from needreplay.tabular.queue import (
@@ -22,10 +23,12 @@ from needreplay.tabular.queue import (
 )
 from needreplay.tabular.settings import SweepingSettings
 from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
-from needreplay.tabular.walk import Until, drawn_reward, greedy_path_is
+from needreplay.tabular.walk import Until, greedy_path_is, take_step
 from needreplay.types import IntArray, TransitionTable
 
 absolute_gain = compiled(_absolute_gain)
+backward_need = compiled_in_place(_backward_need)
+forward_need = compiled_in_place(_forward_need)
 
 NO_NEED, FORWARD, BACKWARD = 0, 1, 2
 CURRENT, NEXT, POPPED = 0, 1, 2
@@ -72,10 +75,10 @@ def _read_need(agent: Knowledge, direction: int, state: int) -> None:
     M, need = agent.M, agent.need
     if direction == BACKWARD:
         for other in range(M.shape[0]):
-            need[other] = M[other, state]
+            need[other] = backward_need(M, state, other)
     else:
         for other in range(M.shape[0]):
-            need[other] = M[state, other]
+            need[other] = forward_need(M, state, other)
     refresh_keys(agent)
 
 
@@ -167,20 +170,14 @@ def run_episodes(
 
     Writes ``agent``, ``log``, and as many episodes' steps as there is room for in ``lengths``.
     """
-    n_actions = agent.counts[N_ACTIONS]
     for index in range(until.episodes):
         if rule.reset_trace:
             forget_trace(agent)
         state, step, ends = table.start, 0, False
         while not ends:
-            if agent.counts[UPDATES] >= until.updates:
+            if agent.counts[STEPS] >= until.steps:
                 return False
-            action = epsilon_greedy(
-                agent.pairs, n_actions, state, agent.states[state]["value"], rule.epsilon,
-                rng.random(),
-            )  # fmt: skip
-            reward = drawn_reward(table, state, action, rng)
-            next_state, ends = table.next_state[state, action], table.ends[state, action]
+            action, reward, next_state, ends = take_step(agent, table, state, rule.epsilon, rng)
             arrival = table.start if ends else next_state
             learn_from_step(
                 agent, rule, state, action, reward, next_state, ends, arrival,

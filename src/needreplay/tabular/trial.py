@@ -8,7 +8,15 @@ import numpy as np
 
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular import dyna, sweeping
-from needreplay.tabular.layout import EVENTS, UPDATES, Knowledge, Records, new_knowledge, q_values
+from needreplay.tabular.layout import (
+    EVENTS,
+    STEPS,
+    UPDATES,
+    Knowledge,
+    Records,
+    new_knowledge,
+    q_values,
+)
 from needreplay.tabular.log import new_log
 from needreplay.tabular.settings import LearningSettings, SweepingSettings
 from needreplay.tabular.walk import Until
@@ -115,15 +123,43 @@ def logged_trial(
         log = new_log(events)
 
 
-def updates_until_optimal(
+@dataclass(frozen=True)
+class Search:
+    """How long an agent took until its greedy path was a shortest one."""
+
+    found: bool
+    """whether it was, within its steps"""
+    updates: int
+    """Q-updates until then"""
+    steps: int
+    """steps in the world until then"""
+    knowledge: Knowledge
+
+
+def search_until_optimal(
     table: TransitionTable,
     settings: LearningSettings,
     shortest: int,
-    budget: int,
+    steps: int,
     rng: np.random.Generator,
-) -> tuple[int, bool]:
-    """Q-updates until the greedy path has ``shortest`` steps, and whether it was found in time."""
+) -> Search:
+    """Let a fresh agent live until its greedy path has ``shortest`` steps, at most ``steps``."""
     knowledge = new_agent(table, settings)
-    until = Until(updates=budget, shortest=shortest)
+    until = Until(steps=steps, shortest=shortest)
     found = _run(knowledge, table, settings, until, np.zeros(0, np.int64), rng)
-    return int(knowledge.counts[UPDATES]), found
+    counts = knowledge.counts
+    return Search(found, int(counts[UPDATES]), int(counts[STEPS]), knowledge)
+
+
+def model_holds_path(search: Search, table: TransitionTable, length: int) -> bool:
+    """Whether the pairs that the agent has experienced hold a path to the goal so short.
+
+    Where they do and its greedy path is longer, it is not exploration that lacks, but updates.
+    """
+    pairs = search.knowledge.pairs
+    known = (pairs["next_state"] >= 0).reshape(table.next_state.shape)
+    distance = np.full(table.n_states, np.inf)
+    for _ in range(length):
+        after = np.where(table.ends, 0.0, distance[table.next_state])
+        distance = np.where(known, 1.0 + after, np.inf).min(axis=1)
+    return bool(distance[table.start] <= length)

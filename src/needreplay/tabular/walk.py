@@ -1,4 +1,4 @@
-"""Walking a table: the reward of a step, and the path that Q now prefers."""
+"""Walking a table: a step, when to stop, and the path that Q now prefers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from needreplay.compiled import compiled_in_place
-from needreplay.tabular.layout import N_ACTIONS, Knowledge
+from needreplay.tabular.choose import epsilon_greedy
+from needreplay.tabular.layout import N_ACTIONS, STEPS, Knowledge
 from needreplay.types import TransitionTable
 
 NO_LIMIT = 2**62
@@ -17,8 +18,8 @@ class Until(NamedTuple):
     """When an agent stops living: whichever comes first."""
 
     episodes: int = NO_LIMIT
-    updates: int = NO_LIMIT
-    """Q-updates"""
+    steps: int = NO_LIMIT
+    """in the world; Q-updates are no such limit: where a queue is empty there are none"""
     shortest: int = 0
     """steps of the greedy path, looked at after every step; 0 does not look"""
 
@@ -33,6 +34,23 @@ def drawn_reward(
     if spread > 0.0:
         reward += spread * rng.standard_normal()
     return reward
+
+
+@compiled_in_place
+def take_step(
+    agent: Knowledge, table: TransitionTable, state: int, epsilon: float, rng: np.random.Generator
+) -> tuple[int, float, int, bool]:
+    """Choose ε-greedily and go: the action, its reward, where it led, whether the episode ended.
+
+    Writes the number of steps.
+    """
+    action = epsilon_greedy(
+        agent.pairs, agent.counts[N_ACTIONS], state, agent.states[state]["value"], epsilon,
+        rng.random(),
+    )  # fmt: skip
+    reward = drawn_reward(table, state, action, rng)
+    agent.counts[STEPS] += 1
+    return action, reward, table.next_state[state, action], table.ends[state, action]
 
 
 @compiled_in_place

@@ -2,6 +2,7 @@
 
 from needreplay.memory.draws.grouped import Grouped
 from needreplay.memory.draws.magnitude import Magnitude
+from needreplay.memory.draws.norm_tree import NormTree
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.draws.rank import RankBased
 from needreplay.memory.draws.resampled import Resampled
@@ -13,6 +14,7 @@ from needreplay.memory.draws.vector_tree import VectorTree
 __all__ = [
     "Grouped",
     "Magnitude",
+    "NormTree",
     "Proportional",
     "RankBased",
     "Resampled",

@@ -12,7 +12,8 @@ from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
-from needreplay.memory.draws.fallbacks import UNIFORM, Fallbacks
+from needreplay.memory.draws.fallbacks import UNIFORM
+from needreplay.memory.draws.gain_need import GainNeed
 from needreplay.memory.draws.grouped_tree import (
     NONE,
     OWN,
@@ -31,8 +32,6 @@ from needreplay.memory.draws.grouped_tree import (
 from needreplay.memory.draws.proportional import masses_of
 from needreplay.memory.draws.query import (
     Corrects,
-    checked_corrects,
-    checked_exponents,
     checked_need,
     checked_size,
     checked_states,
@@ -40,7 +39,7 @@ from needreplay.memory.draws.query import (
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 
-class Grouped:
+class Grouped(GainNeed):
     """Gain and tabular need, exactly, without going over the slots.
 
     ``sample`` is told need as one number for each state: the current state's row of M (forward), or
@@ -63,12 +62,8 @@ class Grouped:
     ) -> None:
         if n_states < 1:
             raise NeedReplayError(f"n_states is {n_states}; there has to be at least one state.")
-        checked_exponents(gain_exponent, need_exponent)
+        super().__init__(gain_exponent, need_exponent, corrects)
         self.n_states = n_states
-        self.gain_exponent = gain_exponent
-        self.need_exponent = need_exponent
-        self.corrects = checked_corrects(corrects)
-        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self.allocate(0)
 
     def allocate(self, capacity: int) -> None:
@@ -77,11 +72,6 @@ class Grouped:
         self._scores = np.zeros(self.n_states + 1)
         self._drawn_by[:] = 0
         self._zero_mass = ZeroMass(self.name)
-
-    @property
-    def fallbacks(self) -> Fallbacks:
-        """How many slots were drawn by priority, by gain alone, and uniformly."""
-        return Fallbacks(*self._drawn_by.tolist())
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""

@@ -7,79 +7,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.memory.draws.base import Draw, Drawn
-from needreplay.memory.draws.need_of_slots import NeedOfSlots
-from needreplay.types import AnyArray, FloatArray, IntArray
+from needreplay.memory.draws.base import Drawn
+from needreplay.memory.draws.by_gain import ByGain
+from needreplay.types import AnyArray
 
 
-class Magnitude:
+class Magnitude(ByGain):
     """The draws of ``by_gain``, slot for slot, with the need of each as its factor.
 
     Factors are need as it is, negative need too: how to scale by it is the learner's to decide.
-
-    Args:
-        by_gain: draws the slots.
-        n_states: how need is told: see ``NeedOfSlots``.
-        n_features: how need is told: see ``NeedOfSlots``.
-        backward: how need is told: see ``NeedOfSlots``.
+    ``ByGain`` has the arguments.
     """
 
     name = "magnitude"
-
-    def __init__(
-        self,
-        by_gain: Draw,
-        *,
-        n_states: int | None = None,
-        n_features: int | None = None,
-        backward: bool = False,
-    ) -> None:
-        self.by_gain = by_gain
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
-
-    def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
-        self.by_gain.allocate(capacity)
-        self.need_of_slots.allocate(capacity)
-
-    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self.by_gain.set_gain(slots, gain)
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """``slots`` are of ``states`` from now on."""
-        self.need_of_slots.set_state(slots, states)
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` have ``features`` from now on, one row each."""
-        self.need_of_slots.set_features(slots, features)
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``: their state or features are unknown until told."""
-        self.need_of_slots.forget(slots)
-        if hasattr(self.by_gain, "place"):
-            self.by_gain.place(slots, previous)
-
-    def clear(self, slots: IntArray) -> None:
-        """The oldest occupied slots, ``slots``, are empty from now on."""
-        if not hasattr(self.by_gain, "clear"):
-            raise NeedReplayError(f"The {self.by_gain.name} draw cannot empty slots again.")
-        self.by_gain.clear(slots)
-        self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw ``size`` slots by gain, with their need as factors."""
         self.need_of_slots.features.tick()
         drawn = self.by_gain.sample(size, rng)
         return drawn._replace(factors=self.need_of_slots.of(drawn.slots, need))
-
-    def check_valid(self) -> None:
-        """Raise if what is stored contradicts itself."""
-        self.by_gain.check_valid()
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
-        inner = {f"by_gain.{name}": array for name, array in self.by_gain.arrays().items()}
-        return {**inner, **self.need_of_slots.arrays()}

@@ -9,6 +9,7 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
+from needreplay.memory.admit import FINE, Taken, admit_gains, take_gains
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.mintree import MinTree
@@ -42,6 +43,26 @@ def _set_gain(
     for i in range(len(slots)):
         kept[slots[i]] = gain[i]
     set_leaves(tree, len(kept), slots, masses_of(gain, exponent))
+
+
+@compiled
+def _take_gains(
+    kept: FloatArray,
+    tree: FloatArray,
+    exponent: float,
+    ids: IntArray,
+    gain: FloatArray,
+    oldest_id: int,
+    next_id: int,
+) -> Taken:
+    """Admit gains and set those that count; writes ``kept`` and ``tree``, unless any is bad."""
+    slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
+    found, first, gone, largest = admit_gains(
+        ids, gain, oldest_id, next_id, len(kept), slots, gains
+    )
+    if found == FINE:
+        _set_gain(kept, tree, exponent, slots[first:], gains[first:])
+    return found, first, gone, largest
 
 
 @compiled
@@ -104,6 +125,19 @@ class Proportional:
         _set_gain(self._gain, self._tree.array, self.gain_exponent, slots, gain)
         if self._smallest is not None:
             self._note_smallest(self._smallest, slots)
+
+    def take_gains(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
+        """Admit an update and set its gains, in one kernel where that is all there is to do."""
+        if self._sets_more:
+            return take_gains(self.set_gain, ids, gain, oldest_id, next_id, self._capacity)
+        return _take_gains(
+            self._gain, self._tree.array, self.gain_exponent, ids, gain, oldest_id, next_id
+        )
+
+    @property
+    def _sets_more(self) -> bool:
+        """Whether ``set_gain`` writes more than raw gains and their tree."""
+        return self._smallest is not None
 
     def _note_smallest(self, smallest: MinTree, slots: IntArray) -> None:
         masses = self._tree.masses[slots]

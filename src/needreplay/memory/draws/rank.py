@@ -100,13 +100,14 @@ class RankBased:
         """Nothing to do: the last rank has the smallest probability."""
 
     def smallest_probability(self, size: int) -> float:
-        """The probability of the last rank."""
+        """The least of all places; within a segment, that is its first or its last."""
         last = np.array([ordered.count(self._order) - 1])
         if self.exact:
             return float(self._exact_probabilities(last)[0])
         starts = segment_starts(self._cumulative[: last[0] + 1], size)
         lengths = np.maximum(1, np.diff(starts))
-        everywhere = np.unique(starts[:-1])
+        # several segments may begin at one place, but only the longest of them reaches its end
+        everywhere = np.unique(np.concatenate([starts[:-1], starts[:-1] + lengths - 1]))
         return float(_segment_probabilities(starts, lengths, everywhere).min())
 
     def check_valid(self) -> None:

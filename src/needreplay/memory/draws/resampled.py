@@ -9,14 +9,14 @@ import numpy as np
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Draw, Drawn
+from needreplay.memory.draws.by_gain import ByGain
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, Fallbacks
-from needreplay.memory.draws.need_of_slots import NeedOfSlots
 from needreplay.memory.draws.query import checked_exponents
 from needreplay.memory.draws.sweep import relative_power, slots_at
-from needreplay.types import AnyArray, FloatArray, IntArray
+from needreplay.types import AnyArray
 
 
-class Resampled:
+class Resampled(ByGain):
     """Gain and need, approximately: need only chooses among candidates that gain has drawn.
 
     Slots of great need but little gain are drawn too seldom, as few of them become candidates. The
@@ -50,48 +50,20 @@ class Resampled:
             raise NeedReplayError(
                 f"candidates_per_slot is {candidates_per_slot}; it has to be at least 1."
             )
-        self.by_gain = by_gain
+        super().__init__(by_gain, n_states=n_states, n_features=n_features, backward=backward)
         self.need_exponent = need_exponent
         self.candidates_per_slot = candidates_per_slot
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
         self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
 
     def allocate(self, capacity: int) -> None:
         """Make room for ``capacity`` slots, all empty."""
-        self.by_gain.allocate(capacity)
-        self.need_of_slots.allocate(capacity)
+        super().allocate(capacity)
         self._drawn_by[:] = 0
 
     @property
     def fallbacks(self) -> Fallbacks:
         """How many slots were chosen by need, and how many were kept as gain had drawn them."""
         return Fallbacks(*self._drawn_by.tolist())
-
-    def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self.by_gain.set_gain(slots, gain)
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """``slots`` are of ``states`` from now on."""
-        self.need_of_slots.set_state(slots, states)
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` have ``features`` from now on, one row each."""
-        self.need_of_slots.set_features(slots, features)
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``: their state or features are unknown until told."""
-        self.need_of_slots.forget(slots)
-        if hasattr(self.by_gain, "place"):
-            self.by_gain.place(slots, previous)
-
-    def clear(self, slots: IntArray) -> None:
-        """The oldest occupied slots, ``slots``, are empty from now on."""
-        if not hasattr(self.by_gain, "clear"):
-            raise NeedReplayError(f"The {self.by_gain.name} draw cannot empty slots again.")
-        self.by_gain.clear(slots)
-        self.need_of_slots.forget(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw candidates by gain, and ``size`` of them, with replacement, by need^b."""
@@ -113,11 +85,6 @@ class Resampled:
         approximate = candidates.probabilities[chosen] * need_power[chosen]
         return Drawn(candidates.slots[chosen], approximate, normalised=False)
 
-    def check_valid(self) -> None:
-        """Raise if what is stored contradicts itself."""
-        self.by_gain.check_valid()
-
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
-        inner = {f"by_gain.{name}": array for name, array in self.by_gain.arrays().items()}
-        return {**inner, **self.need_of_slots.arrays(), "drawn_by": self._drawn_by}
+        return {**super().arrays(), "drawn_by": self._drawn_by}

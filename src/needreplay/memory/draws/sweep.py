@@ -11,20 +11,16 @@ import numpy as np
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
-from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM, Fallbacks
+from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
+from needreplay.memory.draws.gain_need import GainNeed
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
 from needreplay.memory.draws.proportional import masses_of
-from needreplay.memory.draws.query import (
-    Corrects,
-    checked_corrects,
-    checked_exponents,
-    checked_size,
-)
+from needreplay.memory.draws.query import Corrects, checked_size
 from needreplay.rules.priority import priority
 from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
 
 
-class Sweep:
+class Sweep(GainNeed):
     """Gain and need of any kind, exactly, slot by slot.
 
     ``n_states``, ``n_features`` and ``backward`` say what need is told as: see ``NeedOfSlots``.
@@ -45,13 +41,9 @@ class Sweep:
         need_exponent: float = 0.6,
         corrects: Corrects = "both",
     ) -> None:
-        checked_exponents(gain_exponent, need_exponent)
-        self.gain_exponent = gain_exponent
-        self.need_exponent = need_exponent
-        self.corrects = checked_corrects(corrects)
+        super().__init__(gain_exponent, need_exponent, corrects)
         self.n_states, self.n_features, self.backward = n_states, n_features, backward
         self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
-        self._drawn_by = np.zeros(len(Fallbacks._fields), dtype=np.int64)
         self.allocate(0)
 
     def allocate(self, capacity: int) -> None:
@@ -61,11 +53,6 @@ class Sweep:
         self.need_of_slots.allocate(capacity)
         self._drawn_by[:] = 0
         self._zero_mass = ZeroMass(self.name)
-
-    @property
-    def fallbacks(self) -> Fallbacks:
-        """How many slots were drawn by priority, by gain alone, and uniformly."""
-        return Fallbacks(*self._drawn_by.tolist())
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""

@@ -23,13 +23,12 @@ shaped = compiled(rules.shaped)
 REJECTED = -1
 
 
-class Query(NamedTuple):
-    """What a batch is drawn by.
+class VectorProposal(NamedTuple):
+    """What a batch is drawn by, see ``Proposal``.
 
     Need is x = ``need`` · v, and ``bounding`` · S1 is the sum of w y over a node, where y >= x and
-    y >= 0. The node's line is ``slope`` · (that sum) + ``offset`` · S0. ``bound`` is the root's
-    line; it is 0 where need^b is its own line, so that nothing has to be rejected, and ``total`` is
-    then the sum of all scores.
+    y >= 0: negative need counts as 0 there. The node's line is ``slope`` · (that sum) + ``offset``
+    · S0, and ``bound`` is the root's line.
     """
 
     need: FloatArray
@@ -43,27 +42,24 @@ class Query(NamedTuple):
 
 @compiled
 def split_query(need: FloatArray, scaled: FloatArray, bounding: FloatArray) -> bool:
-    """Scale need to a largest entry of ±1 and split it by sign; answers whether any is negative.
+    """Scale need to a largest entry of ±1; answers whether any entry is negative.
 
-    Writes m to ``scaled`` and max(0, m), then, if there is room, max(0, −m) to ``bounding``.
+    Writes m to ``scaled`` and max(0, m) to ``bounding``.
     """
-    d = len(need)
     largest = np.abs(need).max()
     scale = largest if largest > 0.0 else 1.0
     negative = False
-    for k in range(d):
+    for k in range(len(need)):
         scaled[k] = need[k] / scale
         bounding[k] = max(0.0, scaled[k])
         negative |= need[k] < 0.0
-    for k in range(d, len(bounding)):
-        bounding[k] = max(0.0, -scaled[k - d])
     return negative
 
 
 @compiled
 def draw_round(
     tree: VectorNodes,
-    query: Query,
+    proposal: VectorProposal,
     shares: FloatArray,
     luck: FloatArray,
     slots: IntArray,
@@ -77,10 +73,10 @@ def draw_round(
     order = np.argsort(shares)
     blocks = np.zeros(n, dtype=np.int64)
     chances = np.ones(n)
-    descend(tree, query, order, shares, blocks, chances)
+    descend(tree, proposal, order, shares, blocks, chances)
     candidates = np.empty(n, dtype=np.int64)
     weights = np.empty(n)
-    pick_slots(tree, query, order, shares, luck, blocks, chances, candidates, weights)
+    pick_slots(tree, proposal, order, shares, luck, blocks, chances, candidates, weights)
     accepted = 0
     for i in range(n):
         if candidates[i] != REJECTED:
@@ -94,7 +90,7 @@ def draw_round(
 @compiled
 def descend(
     tree: VectorNodes,
-    query: Query,
+    proposal: VectorProposal,
     order: IntArray,
     shares: FloatArray,
     blocks: IntArray,
@@ -102,12 +98,12 @@ def descend(
 ) -> None:
     """From the root to a block each, level by level, by the line's sum over the nodes.
 
-    Writes ``blocks``, the ``chances`` of coming there and what is left of ``shares`` within.
-    In ascending
-    ``order`` of shares equal nodes are neighbours, so each node's children are weighed once.
+    Writes ``blocks``, the ``chances`` of coming there and what is left of ``shares`` within. In
+    ascending ``order`` of shares equal nodes are neighbours, so each node's children are weighed
+    once.
     """
     masses, sums, first = tree.masses, tree.sums, tree.first
-    bounding, slope, offset = query.bounding, query.slope, query.offset
+    bounding, slope, offset = proposal.bounding, proposal.slope, proposal.offset
     weights = np.empty(FAN_OUT)
     total = 0.0
     for level in range(len(first) - 2):
@@ -166,7 +162,7 @@ def place_in(weights: FloatArray, count: int, total: float, share: float) -> tup
 @compiled
 def pick_slots(
     tree: VectorNodes,
-    query: Query,
+    proposal: VectorProposal,
     order: IntArray,
     shares: FloatArray,
     luck: FloatArray,
@@ -180,7 +176,7 @@ def pick_slots(
     Writes ``slots`` (or REJECTED) and ``scores``.
     """
     mass, vectors = tree.mass, tree.vectors
-    need, exponent, bound = query.need, query.exponent, query.bound
+    need, exponent, bound = proposal.need, proposal.exponent, proposal.bound
     weights = np.empty(BLOCK)
     total = 0.0
     previous = -1

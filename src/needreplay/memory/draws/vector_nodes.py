@@ -25,35 +25,32 @@ class VectorNodes(NamedTuple):
     """Slots (``mass``, ``vectors``), nodes (``masses``, ``sums``) and what is out of date.
 
     Level l, from the root down, is the nodes ``first[l]`` to ``first[l + 1]``; those of the last
-    level are blocks of slots. ``sums`` are float64. Where features are signed, they are float32 and
-    have twice as many columns as ``vectors``: Σ w max(0, v), then Σ w max(0, −v); there a block is
-    accepted by the very chance it was drawn with, so rounding does not change what is drawn.
-    ``changed[:n_changed[0]]`` are the blocks to recompute, and ``is_changed`` marks them.
+    level are blocks of slots. ``changed[:n_changed[0]]`` are the blocks to recompute, and
+    ``is_changed`` marks them.
     """
 
     mass: FloatArray
     vectors: AnyArray
     masses: FloatArray
-    sums: AnyArray
+    sums: FloatArray
     first: IntArray
     is_changed: BoolArray
     changed: IntArray
     n_changed: IntArray
 
 
-def empty_nodes(mass: FloatArray, vectors: AnyArray, *, signed: bool) -> VectorNodes:
+def empty_nodes(mass: FloatArray, vectors: AnyArray) -> VectorNodes:
     """The nodes above ``mass`` and ``vectors``, all 0."""
     n_blocks = max(1, -(-len(mass) // BLOCK))
     sizes = [n_blocks]
     while sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // FAN_OUT))
     first = np.concatenate([[0], np.cumsum(sizes[::-1])]).astype(np.int64)
-    n_columns = vectors.shape[1] * (2 if signed else 1)
     return VectorNodes(
         mass=mass,
         vectors=vectors,
         masses=np.zeros(first[-1]),
-        sums=np.zeros((int(first[-1]), n_columns), dtype=np.float32 if signed else np.float64),
+        sums=np.zeros((int(first[-1]), vectors.shape[1])),
         first=first,
         is_changed=np.zeros(n_blocks, dtype=np.bool_),
         changed=np.zeros(n_blocks, dtype=np.int64),
@@ -105,26 +102,22 @@ def sum_block(
     mass: FloatArray,
     vectors: AnyArray,
     masses: FloatArray,
-    sums: AnyArray,
+    sums: FloatArray,
     first: int,
     block: int,
 ) -> None:
     """S0 = Σ w_j and S1 = Σ w_j v_j over one block of slots; writes its node."""
     node = first + block
-    signed = sums.shape[1] > vectors.shape[1]
     sums[node] = 0.0
     masses[node] = 0.0
     for slot in range(block * BLOCK, min(block * BLOCK + BLOCK, len(mass))):
         if mass[slot] > 0.0:
             masses[node] += mass[slot]
-            if signed:
-                add_signed(sums, node, mass[slot], vectors, slot)
-            else:
-                add_scaled(sums, node, mass[slot], vectors, slot)
+            add_scaled(sums, node, mass[slot], vectors, slot)
 
 
 @compiled
-def sum_children(masses: FloatArray, sums: AnyArray, node: int, begin: int, end: int) -> None:
+def sum_children(masses: FloatArray, sums: FloatArray, node: int, begin: int, end: int) -> None:
     """S0 and S1 of ``node`` from its children ``begin`` to ``end``."""
     sums[node] = sums[begin]
     masses[node] = masses[begin]
@@ -134,17 +127,7 @@ def sum_children(masses: FloatArray, sums: AnyArray, node: int, begin: int, end:
 
 
 @compiled
-def add_scaled(sums: AnyArray, node: int, scale: float, rows: AnyArray, row: int) -> None:
+def add_scaled(sums: FloatArray, node: int, scale: float, rows: AnyArray, row: int) -> None:
     """sums[node] += scale · rows[row]."""
     for k in range(rows.shape[1]):
         sums[node, k] += scale * rows[row, k]
-
-
-@compiled
-def add_signed(sums: AnyArray, node: int, scale: float, rows: AnyArray, row: int) -> None:
-    """sums[node] += scale · (max(0, rows[row]), max(0, −rows[row])), one after the other."""
-    d = rows.shape[1]
-    for k in range(d):
-        sums[node, k] += scale * max(rows[row, k], np.float32(0.0))
-    for k in range(d):
-        sums[node, d + k] += scale * max(-rows[row, k], np.float32(0.0))

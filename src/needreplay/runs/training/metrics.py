@@ -28,6 +28,7 @@ COLUMNS = (
     "need_mean",
     "need_variation",
     "need_negative",
+    "feature_similarity",
     "feature_age",
 )
 
@@ -53,7 +54,10 @@ class Tally:
         if learned.need is not None:
             need = learned.need
             self._add(
-                need_mean=need.mean, need_variation=need.variation, need_negative=need.negative
+                need_mean=need.mean,
+                need_variation=need.variation,
+                need_negative=need.negative,
+                feature_similarity=need.similarity,
             )
 
     def _add(self, **values: float) -> None:

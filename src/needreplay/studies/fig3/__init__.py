@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from needreplay.runs.progress import Progress
-from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.base import Outcome, Request, Size, Study
 from needreplay.studies.fig3.claims import claims_of
 from needreplay.studies.fig3.deciding import (
     changes_between,
@@ -27,76 +27,83 @@ from needreplay.studies.fig3.runs import (
     successor_table,
 )
 from needreplay.studies.fig3.summary import summary_table
-from needreplay.tabular.cliffwalk_settings import METHODS, cliffwalk_preset
+from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, cliffwalk_preset
 
 QUICK_LARGEST = 9
-QUICK_EXTRA_SIZES = (8,)
-FULL_EXTRA_SIZES = (5, 8, 11)
+EXTRA_SIZES: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (5, 8, 11)}
 """The sizes of the two tables beside the figure: what decides, and probability or magnitude."""
 
 
 def run(request: Request, progress: Progress) -> Outcome:
-    """Run every method at every size, then what decides, then probability against magnitude."""
-    quick = request.size == "quick"
-    presets = request.presets
-    sizes = {name: sizes_of(name, quick=quick) for name in presets}
-    extra_sizes = QUICK_EXTRA_SIZES if quick else FULL_EXTRA_SIZES
+    """Run every method at every size, then what decides, then probability against magnitude.
+
+    Where sizes are asked for, only the paper's six methods are run, and nothing beside the figure.
+    """
+    presets, seed = request.presets, request.seed
+    sizes = {name: request.states or sizes_of(name, request.size) for name in presets}
+    methods = PAPER_METHODS if request.states else METHODS
     jobs = [
         job
         for name in presets
         for job in jobs_of(
             name,
             cliffwalk_preset(name),
-            METHODS,
+            methods,
             sizes[name],
             request.trials or cliffwalk_preset(name).repetitions,
-            request.seed,
+            seed,
         )
     ]
-    changes = changes_between(presets)
-    changing = deciding_jobs(changes, extra_sizes, request.trials, request.seed)
-    variants = [variant for name in presets for variant in variants_of(name)]
-    scaling = magnitude_jobs(variants, extra_sizes, request.trials, request.seed)
     found = run_jobs(jobs, request.workers, progress, "fig3: all methods")
-    changed = run_jobs(changing, request.workers, progress, "fig3: each setting alone")
-    scaled = run_jobs(scaling, request.workers, progress, "fig3: probability or magnitude")
     need_rows = need_row_table(found)
-    tables = {
-        "data": data_table(found),
-        "need_row": need_rows,
-        "summary": summary_table(found, request.seed),
-        "successor": successor_table(found),
-        "magnitude": magnitude_table(variants, scaled, request.seed),
-    }
-    figures = {
-        "figure": paper_figure(found, need_rows, presets, request.seed),
-        "beyond": beyond_figure(found, presets, request.seed),
-    }
-    captions = {"figure": _CAPTION, "beyond": _BEYOND}
-    notes = [_CENSORING.format(count=_not_converged(found))]
-    if changes:
-        effects = effects_of(changes, changed, request.seed)
-        tables["deciding"] = deciding_table(effects)
-        figures["deciding"] = deciding_figure(effects)
-        captions["deciding"] = _DECIDING
-        notes += sentences(effects)
-    return Outcome(
-        tables=tables,
-        figures=figures,
-        captions=captions,
-        claims=[claim for name in presets for claim in claims_of(found, name, request.seed)],
+    outcome = Outcome(
+        tables={
+            "data": data_table(found),
+            "need_row": need_rows,
+            "summary": summary_table(found, seed),
+            "successor": successor_table(found),
+        },
+        figures={"figure": paper_figure(found, need_rows, presets, seed)},
+        captions={"figure": _CAPTION},
+        claims=[claim for name in presets for claim in claims_of(found, name, seed)],
         config={
             name: {**_plain(asdict(cliffwalk_preset(name))), "sizes": list(sizes[name])}
             for name in presets
         },
-        notes=notes,
+        notes=[_CENSORING.format(count=_not_converged(found))],
     )
+    if not request.states:
+        outcome.figures["beyond"] = beyond_figure(found, presets, seed)
+        outcome.captions["beyond"] = _BEYOND
+        _add_what_decides(outcome, request, progress)
+        _add_magnitude(outcome, request, progress)
+    return outcome
 
 
-def sizes_of(preset: str, *, quick: bool) -> tuple[int, ...]:
+def _add_what_decides(outcome: Outcome, request: Request, progress: Progress) -> None:
+    changes = changes_between(request.presets)
+    if not changes:
+        return
+    jobs = deciding_jobs(changes, EXTRA_SIZES[request.size], request.trials, request.seed)
+    changed = run_jobs(jobs, request.workers, progress, "fig3: each setting alone")
+    effects = effects_of(changes, changed, request.seed)
+    outcome.tables["deciding"] = deciding_table(effects)
+    outcome.figures["deciding"] = deciding_figure(effects)
+    outcome.captions["deciding"] = _DECIDING
+    outcome.notes += sentences(effects)
+
+
+def _add_magnitude(outcome: Outcome, request: Request, progress: Progress) -> None:
+    variants = [variant for name in request.presets for variant in variants_of(name)]
+    jobs = magnitude_jobs(variants, EXTRA_SIZES[request.size], request.trials, request.seed)
+    scaled = run_jobs(jobs, request.workers, progress, "fig3: probability or magnitude")
+    outcome.tables["magnitude"] = magnitude_table(variants, scaled, request.seed)
+
+
+def sizes_of(preset: str, size: Size) -> tuple[int, ...]:
     """The numbers of states that a preset is run with."""
     sizes = cliffwalk_preset(preset).sizes
-    return tuple(n for n in sizes if n <= QUICK_LARGEST) if quick else sizes
+    return tuple(n for n in sizes if n <= QUICK_LARGEST) if size == "quick" else sizes
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
@@ -117,12 +124,16 @@ _CAPTION = (
     "Q-updates until the values are right, over the size of a memory that is filled beforehand; "
     "only the choice of what to replay differs. Bands are 95% bootstrap intervals over trials. An "
     "open triangle: some trials did not converge and count as their whole budget, so the point is "
-    "a lower bound (of a mean) or may be one (of a median, where half did not)."
+    "a lower bound (of a mean) or may be one (of a median, where half did not). The middle column "
+    "is M at the end of a trial, the median over trials. Under released M is no such occupancy for "
+    "most of a trial: it diverges, and comes back late (successor.csv has its largest entry)."
 )
 _BEYOND = (
     "Methods beyond the paper, as a multiple of PER's updates (below the dashed line: fewer). "
     "need-backward reads M's column, need-magnitude draws by gain and scales the update by need, "
-    "gain always replays the largest gain."
+    "gain always replays the largest gain. An open triangle: some trials did not converge, so it "
+    "is a bound, drawn at the edge where it lies beyond the axis. Under released and corrected "
+    "that is gain at nearly every size."
 )
 _DECIDING = (
     "Each preset (bold) and the same with one single setting of its neighbour: below 1 the first "
@@ -143,5 +154,6 @@ STUDY = Study(
     presets=("released", "corrected", "printed"),
     quick_presets=("released", "corrected"),
     run=run,
+    takes=("trials", "states"),
     documentation="docs/cliffwalk.md",
 )

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from needreplay.report.claims import Direction, Verdict, verdict_of
-from needreplay.report.statistics import FEWEST, RESAMPLES, Interval
+from needreplay.report.statistics import (
+    Interval,
+    mean_interval,
+    median_interval,
+    percentile_interval,
+    resampled,
+)
 from needreplay.rng import stream
 from needreplay.studies.fig3.runs import Found
 from needreplay.tabular.cliffwalk_settings import Centre
@@ -29,14 +35,9 @@ def centre_of(values: FloatArray, centre: Centre) -> FloatArray:
 
 def centre_interval(found: Found, centre: Centre, seed: int) -> Interval:
     """The centre of one method's trials at one size."""
-    values = found.counted
-    estimate = float(centre_of(values, centre))
-    if len(values) < FEWEST:
-        return Interval(estimate, -np.inf, np.inf, LEVEL)
     rng = stream(seed, "fig3", "centre", found.label, found.method, found.states)
-    drawn = centre_of(values[_resampled(len(values), rng)], centre)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(estimate, float(low), float(high), LEVEL)
+    interval = median_interval if centre == "median" else mean_interval
+    return interval(found.counted, rng, level=LEVEL)
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,13 @@ class Comparison:
         """This log ratio as a share of another's, at one size; resamples are taken in order."""
         mine, its = self.sizes.index(size), whole.sizes.index(size)
         drawn = self.resampled[:, mine] / whole.resampled[:, its]
-        return _interval(self.logs[mine] / whole.logs[its], drawn)
+        return percentile_interval(self.logs[mine] / whole.logs[its], drawn, LEVEL)
 
     def _weighed(self, weights: FloatArray | BoolArray) -> Measured:
         """exp(Σ weight · log ratio): a bound of ``one`` can only rise, of ``other`` only fall."""
-        found = _exp(_interval(float(self.logs @ weights), self.resampled @ weights))
+        found = _exp(
+            percentile_interval(float(self.logs @ weights), self.resampled @ weights, LEVEL)
+        )
         one, other = self.bounded
         up, down = weights > 0, weights < 0
         return Measured(
@@ -131,7 +134,7 @@ def compare(
     """Hold the trials of two methods under one label against each other."""
     by = {(f.method, f.states): f for f in found if f.label == label}
     sizes = tuple(sorted(states for method, states in by if method == one))
-    logs, resampled = [], []
+    logs, logs_drawn = [], []
     bounded = np.zeros((2, len(sizes)), np.bool_)
     censored = [0, 0]
     trials = 0
@@ -142,9 +145,9 @@ def compare(
         values = [f.counted for f in pair]
         logs.append(np.log(centre_of(values[0], centre)) - np.log(centre_of(values[1], centre)))
         if count > 1:
-            drawn = _resampled(count, stream(seed, "fig3", "compare", size))
+            drawn = resampled(count, stream(seed, "fig3", "compare", size))
             a, b = (centre_of(value[drawn], centre) for value in values)
-            resampled.append(np.log(a) - np.log(b))
+            logs_drawn.append(np.log(a) - np.log(b))
         for side in range(2):
             censored[side] += pair[side].censored
             bounded[side, index] = count > 1 and _rests_on_budget(pair[side], centre, drawn)
@@ -153,7 +156,7 @@ def compare(
         other=other,
         sizes=sizes,
         logs=np.array(logs),
-        resampled=np.array(resampled).T if resampled else np.zeros((0, len(sizes))),
+        resampled=np.array(logs_drawn).T if logs_drawn else np.zeros((0, len(sizes))),
         censored=(censored[0], censored[1]),
         bounded=bounded,
         trials=trials,
@@ -165,18 +168,6 @@ def _rests_on_budget(found: Found, centre: Centre, drawn: IntArray) -> bool:
     without_end = np.where(found.converged, 0.0, np.inf)
     moved = np.isinf(centre_of(without_end[drawn], centre)).mean()
     return bool(np.isinf(centre_of(without_end, centre)) or moved >= (1 - LEVEL) / 2)
-
-
-def _resampled(count: int, rng: np.random.Generator) -> IntArray:
-    drawn: IntArray = rng.integers(count, size=(RESAMPLES, count))
-    return drawn
-
-
-def _interval(estimate: float, drawn: FloatArray) -> Interval:
-    if len(drawn) == 0:
-        return Interval(float(estimate), -np.inf, np.inf, LEVEL)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(estimate), float(low), float(high), LEVEL)
 
 
 def _exp(interval: Interval) -> Interval:

@@ -13,6 +13,7 @@ from needreplay.report.claims import Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies.fig3.compare import compare
 from needreplay.studies.fig3.runs import Found, Job, jobs_of
+from needreplay.studies.fig3.words import in_words
 from needreplay.tabular.cliffwalk_settings import (
     CliffwalkSettings,
     Method,
@@ -184,6 +185,6 @@ def _moved(before: Effect, changed: Effect, after: Effect) -> float:
 def _with(effect: Effect) -> str:
     ratio = effect.ratio
     return (
-        f"{effect.change.setting} = {effect.change.value} "
+        f"{in_words(effect.change.setting, effect.change.value)} "
         f"(ratio {ratio.estimate:.2f}, 95% interval {ratio.low:.2f} to {ratio.high:.2f})"
     )

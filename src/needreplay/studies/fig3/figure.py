@@ -17,9 +17,10 @@ from needreplay.report.figures import (
     label_of,
     new_figure,
 )
-from needreplay.studies.fig3.compare import centre_interval, compare
+from needreplay.studies.fig3.compare import Comparison, centre_interval, compare
 from needreplay.studies.fig3.deciding import COMPARED, NOTHING, Effect
 from needreplay.studies.fig3.runs import Found
+from needreplay.studies.fig3.words import in_words
 from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
 
 COLOURS: dict[str, str] = {
@@ -40,6 +41,10 @@ SECOND: tuple[Method, ...] = ("per", "need-random", "need", "need-optimal", "ora
 BEYOND: tuple[Method, ...] = (
     "need", "rank", "pser", "need-backward", "need-magnitude", "gain",
 )  # fmt: skip
+
+
+BEYOND_LOWEST, BEYOND_HIGHEST = 0.05, 30.0
+"""The axis of ratios to PER; bounds above it are drawn at its edge."""
 
 
 def paper_figure(
@@ -71,11 +76,11 @@ def _draw_chain(axes: Axes) -> None:
     axes.set_xlim(-0.8, n + 0.8)
     axes.set_ylim(-1.0, 0.7)
     axes.set_aspect("equal")
-    labels = ["start", *[str(state) for state in range(1, n)], "goal"]
+    labels = [*[str(state) for state in range(1, n + 1)], "goal"]
     for state, label in enumerate(labels):
         colour = "#009E73" if state == n else "#0072B2" if state == 0 else "#777777"
         axes.scatter([state], [0], s=620, color="white", edgecolor=colour, linewidth=2, zorder=3)
-        axes.text(state, 0, label, ha="center", va="center", fontsize=7, zorder=4)
+        axes.text(state, 0, label, ha="center", va="center", fontsize=8, zorder=4)
         if state < n:
             axes.annotate(
                 "", (state + 0.76, 0), (state + 0.24, 0),
@@ -85,6 +90,7 @@ def _draw_chain(axes: Axes) -> None:
                 "", (state, -0.85), (state, -0.28),
                 arrowprops={"arrowstyle": "->", "color": "#D55E00"},
             )  # fmt: skip
+    axes.text(0, 0.38, "start", ha="center", fontsize=8, color="#0072B2")
     axes.text(n - 0.5, 0.38, "reward 1", ha="center", fontsize=8, color="#009E73")
     axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
 
@@ -151,26 +157,42 @@ def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> 
             centre = cliffwalk_preset(preset).centre
             for method in BEYOND:
                 held = compare(found, preset, method, "per", centre, seed)
-                ratios = [held.at(size) for size in held.sizes]
-                estimate = [ratio.estimate for ratio in ratios]
-                low = [max(ratio.low, 1e-9) for ratio in ratios]
-                high = [
-                    ratio.high if np.isfinite(ratio.high) else ratio.estimate for ratio in ratios
-                ]
-                panel.plot(
-                    held.sizes, estimate, color=COLOURS[method], marker="o", ms=3, label=method
-                )
-                panel.fill_between(
-                    held.sizes, low if len(held.resampled) else estimate, high,
-                    color=COLOURS[method], alpha=0.15, linewidth=0,
-                )  # fmt: skip
+                _draw_ratio(panel, held, _not_converged(found, preset, method), method)
             panel.axhline(1.0, color=COLOURS["per"], linewidth=1, linestyle="--")
             panel.set_yscale("log")
+            panel.set_ylim(BEYOND_LOWEST, BEYOND_HIGHEST)
             panel.set_title(preset)
             panel.set_xlabel("states")
         axes[0, 0].set_ylabel("updates / updates of PER")
         axes[0, 0].legend(fontsize=8, ncols=2)
     return figure
+
+
+def _not_converged(found: Sequence[Found], preset: str, method: str) -> dict[int, int]:
+    return {f.states: f.censored for f in found if f.label == preset and f.method == method}
+
+
+def _draw_ratio(axes: Axes, held: Comparison, stopped: dict[int, int], method: str) -> None:
+    """A line through sizes at which every trial converged; triangles where it would be a bound."""
+    sizes = np.array(held.sizes)
+    ratios = [held.at(size) for size in held.sizes]
+    whole = np.array([stopped[size] == 0 for size in held.sizes])
+    estimate, low, high = (
+        np.array([getattr(ratio, end) for ratio in ratios]) for end in ("estimate", "low", "high")
+    )
+    known = whole & np.isfinite(low) & np.isfinite(high)
+    colour = COLOURS[method]
+    axes.plot(
+        sizes, np.where(whole, estimate, np.nan), color=colour, marker="o", ms=3, label=method
+    )
+    axes.fill_between(
+        sizes, np.where(known, low, np.nan), np.where(known, high, np.nan), color=colour,
+        alpha=0.15, linewidth=0,
+    )  # fmt: skip
+    axes.scatter(
+        sizes[~whole], np.minimum(estimate[~whole], BEYOND_HIGHEST / 1.2), s=30, marker="^",
+        facecolor="white", edgecolor=colour, zorder=3,
+    )  # fmt: skip
 
 
 def _round_ticks(low: float, high: float) -> list[float]:
@@ -209,12 +231,12 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
             panel.set_xticks([tick for tick in _round_ticks(low, high) if low <= tick <= high])
             panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
             panel.xaxis.set_minor_formatter(NullFormatter())
-            panel.set_title(f"{one} / {other}")
+            panel.set_title(f"{label_of(one)} / {label_of(other)}")
             panel.set_xlabel(f"ratio of updates, {largest} states")
         axes[0, 0].set_yticks(range(len(changes)))
         axes[0, 0].set_yticklabels(
             [
-                change.base if change.setting == NOTHING else f"{change.setting} = {change.value}"
+                change.base if change.setting == NOTHING else in_words(change.setting, change.value)
                 for change in changes
             ],
             fontsize=8,

@@ -1,0 +1,145 @@
+"""Our own runs on MinAtar: which agents, how long, and what they returned."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from needreplay.records import Table, read_table
+from needreplay.rng import stream
+from needreplay.runs.training.config import RunConfig
+from needreplay.runs.training.loop import reset_seed
+from needreplay.runs.training.run import CHECKPOINT, run_training
+from needreplay.types import FloatArray
+from needreplay.worlds.named import make_world
+
+PRESET = "corrected"
+
+AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "uniform": ("uniform", {}),
+    "per": ("per", {}),
+    "per, step cut": ("per", {"step_cut": 0.25}),
+    "pser": ("pser", {}),
+    "per-sr raw": ("per-sr", {"scale": "raw"}),
+    "per-sr mean": ("per-sr", {"scale": "mean"}),
+    "per-sr sampling": ("per-sr-sampling", {}),
+}
+"""Our agents by label: the agent's name and the settings that are changed."""
+
+
+class Plan(NamedTuple):
+    """What a size runs."""
+
+    worlds: tuple[str, ...]
+    agents: tuple[str, ...]
+    seeds: int
+    steps: int
+    overrides: dict[str, Any]
+
+
+QUICK_SETTINGS = {
+    "min_history": 1_000,
+    "epsilon_steps": 10_000,
+    "learning_rate": 1e-3,
+    "target_period": 500,
+    "successor_target_period": 500,
+    "iteration_steps": 5_000,
+    "eval_steps": 2_000,
+}
+"""A short run has to stop exploring sooner and to take larger steps; nothing else is changed."""
+
+PLANS = {
+    "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 25_000, QUICK_SETTINGS),
+    "full": Plan(("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 200_000, {}),
+}
+
+
+class Job(NamedTuple):
+    """One run, in a folder of its own."""
+
+    world: str
+    label: str
+    config: RunConfig
+    folder: Path
+
+
+def jobs_of(plan: Plan, seed: int, folder: Path) -> list[Job]:
+    """Every run of a plan; seeds count up from ``seed``."""
+    jobs = []
+    for number in range(seed, seed + plan.seeds):
+        for world in plan.worlds:
+            for label in plan.agents:
+                agent, changed = AGENTS[label]
+                overrides = {**plan.overrides, **changed}
+                config = RunConfig(world, agent, PRESET, plan.steps, number, overrides)
+                name = f"{world}-{label}-{number}".replace("/", "-").replace(" ", "-")
+                jobs.append(Job(world, label, config, folder / name.replace(",", "")))
+    return jobs
+
+
+def run_job(job: Job) -> dict[str, list[float]]:
+    """Run it, or what is left of it, and answer with its metrics; its checkpoint is not kept."""
+    metrics = read_table(run_training(job.config, job.folder))
+    for path in job.folder.glob(f"{CHECKPOINT}*"):
+        shutil.rmtree(path)
+    return {name: metrics[name].tolist() for name in metrics.names}
+
+
+def data_of(jobs: list[Job], found: list[dict[str, list[float]]]) -> Table:
+    """One row an iteration of every run."""
+    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for job, metrics in zip(jobs, found, strict=True):
+        for i in range(len(metrics["iteration"])):
+            fixed = (job.world, job.label, PRESET, job.config.seed)
+            taken = [metrics[name][i] for name in COLUMNS[len(fixed) :]]
+            for name, value in zip(COLUMNS, (*fixed, *taken), strict=True):
+                # A cell is empty where there is nothing to say: no need, or no update yet.
+                rows[name].append(np.nan if value == "" else value)
+    for name in COLUMNS[6:]:
+        rows[name] = [float(value) for value in rows[name]]
+    return Table(rows)
+
+
+COLUMNS = (
+    "world",
+    "agent",
+    "preset",
+    "seed",
+    "iteration",
+    "steps",
+    "train_return",
+    "eval_return",
+    "need_mean",
+    "need_variation",
+    "need_negative",
+    "feature_similarity",
+)
+
+
+def curves(data: Table, world: str, agent: str, column: str) -> FloatArray:
+    """[seed, iteration] of one column; runs are cut to the shortest."""
+    own = (data["world"] == world) & (data["agent"] == agent)
+    seeds = sorted(set(data["seed"][own].tolist()))
+    runs = [data[column][own & (data["seed"] == seed)] for seed in seeds]
+    shortest = min(len(run) for run in runs)
+    return np.array([run[:shortest] for run in runs], dtype=np.float64)
+
+
+def random_return(world: str, seed: int, episodes: int = 200) -> FloatArray:
+    """Returns of a player that chooses every action by chance."""
+    config = RunConfig(world, "uniform", PRESET, 1, seed)
+    env = make_world(world, config.resolved().world)
+    choices = stream(seed, "fig5", "random", world)
+    returns = np.zeros(episodes)
+    for episode in range(episodes):
+        env.reset(seed=reset_seed(seed, "random", episode))
+        ended = False
+        while not ended:
+            action = int(choices.integers(env.action_space.n))  # type: ignore[attr-defined]
+            _, reward, terminated, truncated, _ = env.step(action)
+            returns[episode] += float(reward)
+            ended = bool(terminated or truncated)
+    return returns

@@ -1,0 +1,74 @@
+"""The paper's own published runs, read again: the best iteration, the last ten, and in between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from needreplay.data import shipped_table
+from needreplay.types import FloatArray
+
+LAST = 10
+"""Iterations whose mean is the level at the end."""
+EARLY = 20
+"""The first tenth of a run: 5 of 50 million steps."""
+COLLAPSED = 0.5
+"""A run has collapsed if its level at the end is below this share of its best iteration."""
+
+
+class Game(NamedTuple):
+    """One game: PER and PER-SR, a run each, and Dopamine's DQN with uniform replay."""
+
+    name: str
+    per: FloatArray
+    """mean training return of each iteration"""
+    per_sr: FloatArray
+    uniform_best: float
+    uniform_end: float
+    """the mean of the last five iterations, five runs"""
+
+
+def published_games() -> list[Game]:
+    """Every game of the paper's figure 5."""
+    curves, baselines = (
+        shipped_table("atari_published_curves"),
+        shipped_table("atari_dopamine_baselines"),
+    )
+    games = []
+    for name in dict.fromkeys(curves["game"].tolist()):
+        own = curves["game"] == name
+        per, per_sr = (
+            curves["train_return"][own & (curves["agent"] == agent)] for agent in ("PER", "PER-SR")
+        )
+        row = (baselines["game"] == name.lower()) & (baselines["agent"] == "DQN")
+        best = float(baselines["max_over_iters_of_seedmean"][row][0])
+        games.append(Game(name, per, per_sr, best, float(baselines["mean_last5"][row][0])))
+    return games
+
+
+def end_level(curve: FloatArray) -> float:
+    """The mean of the last ten iterations there are."""
+    return float(curve[-LAST:].mean())
+
+
+def relative_change(new: float, old: float) -> float:
+    """(new − old) / |old| in percent; a game's return can be negative."""
+    return 100.0 * (new - old) / abs(old)
+
+
+def changes(game: Game) -> tuple[float, float]:
+    """PER-SR against PER in percent: by the best iteration, as the paper has it, and at the end."""
+    best = relative_change(float(game.per_sr.max()), float(game.per.max()))
+    return best, relative_change(end_level(game.per_sr), end_level(game.per))
+
+
+def collapsed(curve: FloatArray) -> bool:
+    """Whether a run lost more than half of what it had gained over its own first iteration."""
+    start = float(curve[0])
+    return end_level(curve) - start < COLLAPSED * (float(curve.max()) - start)
+
+
+def slower_early(game: Game) -> bool:
+    """Whether PER-SR's mean return over the first tenth of the run is below PER's."""
+    return bool(np.mean(game.per_sr[:EARLY]) < np.mean(game.per[:EARLY]))

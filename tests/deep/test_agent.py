@@ -1,0 +1,261 @@
+"""The deep agent: reductions, what each loss moves, and every option's effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor
+
+from needreplay.deep import DeepAgent
+from needreplay.deep.losses import q_loss
+from needreplay.deep.successor_learner import SuccessorLearner
+from needreplay.deep.tensors import transitions
+from needreplay.errors import NeedReplayError
+
+from .walks import N_ACTIONS, small_agent, taught, walk
+
+
+def values(agent: DeepAgent, name: str) -> Tensor:
+    network = agent.networks()[name]
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def ones(*_: Any, **__: Any) -> Tensor:
+    return torch.ones(4)
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("preset", ["printed", "released", "corrected"])
+def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
+    preset: str, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart: dict[str, Any] = {"successor_batch": "same"}  # another batch would be another draw
+    if encoder == "shared":
+        apart |= {"need_moves_features": False, "successor_moves_features": False}
+    per = small_agent(preset, draw="per")
+    per_sr = small_agent(preset, draw="per-sr", encoder=encoder, **apart)
+    monkeypatch.setattr(SuccessorLearner, "need", ones)
+    before = values(per, "q").clone()
+    taught(per)
+    taught(per_sr)
+    assert not torch.equal(values(per, "q"), before)
+    assert torch.equal(values(per, "q"), values(per_sr, "q"))
+    assert torch.equal(values(per, "q_target"), values(per_sr, "q_target"))
+
+
+def test_need_changes_what_is_learned() -> None:
+    per, per_sr = small_agent(draw="per"), small_agent(draw="per-sr")
+    taught(per)
+    taught(per_sr)
+    assert not torch.equal(values(per, "q"), values(per_sr, "q"))
+
+
+@pytest.mark.parametrize("preset", ["printed", "corrected", "released"])
+def test_the_q_loss_moves_the_successor_network_in_released_alone(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = small_agent(preset, min_history=20)
+    taught(agent, 19)
+    assert agent.successor is not None
+    monkeypatch.setattr(
+        SuccessorLearner, "loss", lambda *_a, **_k: torch.zeros((), requires_grad=True)
+    )
+    before = values(agent, "successor").clone()
+    agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
+    assert agent.learn(np.zeros(5, np.float32)) is not None
+    moved = not torch.equal(values(agent, "successor"), before)
+    assert moved == (preset == "released")
+
+
+@pytest.mark.parametrize("preset", ["printed", "corrected", "released"])
+def test_the_successor_losses_never_move_the_q_network(
+    preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = small_agent(preset, min_history=20)
+    taught(agent, 19)
+    monkeypatch.setattr("needreplay.deep.agent.q_loss", lambda delta, *_: delta.sum() * 0.0)
+    before_q, before_m = values(agent, "q").clone(), values(agent, "successor").clone()
+    agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
+    agent.learn(np.zeros(5, np.float32))
+    assert torch.equal(values(agent, "q"), before_q)
+    assert not torch.equal(values(agent, "successor"), before_m)
+
+
+@pytest.mark.parametrize("draw", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
+def test_weights_of_0_give_no_gradient(draw: str) -> None:
+    agent = small_agent(draw=draw)
+    taught(agent, 12)
+    agent.optimizer.zero_grad()
+    now = agent._query(agent._present(np.zeros(5, np.float32)))
+    batch = transitions(agent.replay.sample(4, need=now), agent.device)
+    loss = q_loss(agent.q.errors(batch).delta, torch.zeros(4), None)
+    loss.backward()  # type: ignore[no-untyped-call]
+    grads = [p.grad for p in agent.q.online.parameters()]
+    assert all(grad is not None and not grad.any() for grad in grads)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("draw", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
+@pytest.mark.parametrize("base", ["dqn", "double-dqn"])
+def test_every_agent_learns_finite_values(base: str, draw: str, n_step: int) -> None:
+    agent = small_agent(draw=draw, base=base, n_step=n_step)
+    learned = taught(agent, 40)
+    assert len(learned) > 20
+    assert all(np.isfinite([update.loss, update.error]).all() for update in learned)
+    assert (learned[-1].need is None) == (draw in ("uniform", "per", "rank", "pser"))
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"scale": "raw"},
+    {"scale": "max"},
+    {"direction": "backward"},
+    {"need_row": "previous"},
+    {"successor_of": "state"},
+    {"decoder": "small"},
+    {"decoder": "none"},
+    {"decoder_period": 2},
+    {"successor_terminal": "last"},
+    {"successor_terminal": "unmasked"},
+    {"successor_target_period": 0},
+    {"successor_moves_features": True},
+    {"successor_batch": "another"},
+    {"need_moves_features": True},
+    {"feature_sign": "any", "negative": "offset"},
+    {"feature_sign": "any", "negative": "fallback"},
+    {"feature_sign": "any", "negative": "clip"},
+    {"pixel_loss": "huber"},
+    {"features": 6},
+    {"encoder": "shared"},
+    {"optimizer": "rmsprop"},
+    {"step_cut": 0.25},
+    {"gain": "sqrt-huber"},
+    {"n_step": 2},
+    {"reward_clip": True},
+    {"base": "dqn"},
+    {"beta_end": 0.4},
+    {"gain_exponent": 0.2},
+]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Tensor:
+    agent = small_agent()
+    taught(agent, 30)
+    return torch.cat([values(agent, "q"), values(agent, "successor")])
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: "-".join(map(str, option.values())))
+def test_every_option_changes_what_is_learned(option: dict[str, Any], plain: Tensor) -> None:
+    agent = small_agent(**option)
+    taught(agent, 30)
+    learned = torch.cat([values(agent, "q"), values(agent, "successor")])
+    assert torch.isfinite(learned).all()
+    assert learned.shape != plain.shape or not torch.equal(learned, plain)
+
+
+SAMPLING_OPTIONS: list[dict[str, Any]] = [
+    {"need_exponent": 0.5},
+    {"corrects": "both"},
+    {"direction": "backward"},
+    {"feature_sign": "any", "negative": "clip"},
+    {"encoder": "shared"},
+]
+
+
+@pytest.mark.parametrize(
+    "option", SAMPLING_OPTIONS, ids=lambda option: "-".join(map(str, option.values()))
+)
+def test_every_option_of_sampling_changes_what_is_learned(option: dict[str, Any]) -> None:
+    plain, changed = (
+        small_agent(draw="per-sr-sampling"),
+        small_agent(draw="per-sr-sampling", **option),
+    )
+    taught(plain, 30)
+    taught(changed, 30)
+    assert not torch.equal(values(plain, "q"), values(changed, "q"))
+
+
+def test_sampling_tells_the_memory_the_features_of_every_transition() -> None:
+    agent = small_agent(draw="per-sr-sampling", n_step=3)
+    for step in walk("vector", 30):
+        agent.observe(*step[:5], truncated=False)
+    agent.tell_untold()
+    store = agent.replay.draw.features  # type: ignore[attr-defined]
+    assert store.n_untold == agent.replay.capacity - len(agent.replay)
+    batch = agent.replay.sample(32, need=np.ones(8))
+    with torch.no_grad():
+        assert agent.successor is not None
+        features = agent.successor.features(torch.from_numpy(batch["obs"])).double().numpy()
+    squares = (features**2).sum(1, keepdims=True)
+    expected = np.divide(features, squares, out=np.zeros_like(features), where=squares > 0)
+    slots = batch.ids % agent.replay.capacity
+    assert np.allclose(store.vectors[slots], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_target_network_is_copied_when_due() -> None:
+    agent = small_agent(draw="per-sr", target_period=20, successor_target_period=20)
+    taught(agent, 19)
+    assert not torch.equal(values(agent, "q"), values(agent, "q_target"))
+    taught(agent, 1)
+    assert torch.equal(values(agent, "q"), values(agent, "q_target"))
+    assert torch.equal(values(agent, "successor"), values(agent, "successor_target"))
+
+
+def test_epsilon_and_beta_follow_their_schedules() -> None:
+    agent = small_agent(min_history=10, epsilon_steps=20, epsilon_end=0.1, beta_start=0.4)
+    assert (agent.epsilon, agent.beta) == (1.0, 0.4)
+    agent.steps = 20
+    assert agent.epsilon == pytest.approx(0.55)
+    agent.steps = 100
+    assert agent.epsilon == pytest.approx(0.1)
+    assert agent.beta == 1.0
+
+
+def test_actions_are_random_at_first_and_greedy_in_evaluation() -> None:
+    agent = small_agent(eval_epsilon=0.0)
+    obs = np.ones(5, np.float32)
+    assert {agent.act(obs) for _ in range(50)} == set(range(N_ACTIONS))
+    chance = np.random.default_rng(0)
+    assert len({agent.act_in_evaluation(obs, chance) for _ in range(20)}) == 1
+
+
+def test_rewards_are_clipped_only_where_asked_for() -> None:
+    for clip, stored in ((True, 1.0), (False, 5.0)):
+        agent = small_agent(reward_clip=clip)
+        agent.observe(np.zeros(5, np.float32), 0, 5.0, np.zeros(5, np.float32), True, False)
+        assert agent.replay.sample(1, need=None)["reward"][0] == stored
+
+
+def test_the_action_taken_next_is_what_released_learns_from() -> None:
+    agent = small_agent("released")
+    assert agent.stores_next_action
+    agent.observe(np.zeros(5, np.float32), 0, 0.0, np.ones(5, np.float32), False, False, 2)
+    assert agent.replay.sample(1)["next_action"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"n_step": 3, "successor_action": "stored"}, "n_step"),
+        ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
+        ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
+        ({"discount": 2.0}, "discount"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"reward_clip": "no"}, "reward_clip"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+        ({"scale": "huge"}, "scale"),
+        ({"wings": 2}, "wings"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(overrides: dict[str, Any], said: str) -> None:
+    with pytest.raises(NeedReplayError, match=said):
+        small_agent(**overrides)
+
+
+def test_observations_that_a_network_cannot_see_are_refused() -> None:
+    with pytest.raises(NeedReplayError, match="axes"):
+        DeepAgent(small_agent().settings, Box(0.0, 1.0, (3, 3)), 2, steps=10)

@@ -1,0 +1,65 @@
+"""No tensor is made on the CPU by accident.
+
+On the device ``meta`` a tensor has no values, and meeting one of the CPU is an error: a whole
+update there shows that everything is where it was asked for. Only what is handed back to the
+memory or to the caller may leave the device, by the three ways that are replaced here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from .walks import small_agent, walk
+
+
+def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(tensor.shape, dtype=tensor.dtype)
+
+
+@pytest.fixture
+def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.Tensor, "cpu", _zeros)
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: np.zeros(tuple(self.shape)).tolist())
+    monkeypatch.setattr(torch.Tensor, "__int__", lambda _: 0)
+    monkeypatch.setattr(torch.Tensor, "__float__", lambda _: 0.0)
+
+
+@pytest.mark.usefixtures("_no_values")
+@pytest.mark.parametrize("network", ["vector", "minatar"])
+@pytest.mark.parametrize(
+    ("preset", "draw", "options"),
+    [
+        ("corrected", "per", {}),
+        ("corrected", "per-sr", {}),
+        ("corrected", "per-sr", {"encoder": "shared"}),
+        ("corrected", "per-sr", {"direction": "backward", "scale": "max"}),
+        ("corrected", "per-sr-sampling", {}),
+        ("corrected", "per-sr-sampling", {"direction": "backward"}),
+        ("printed", "per-sr", {}),
+        ("printed", "per-sr", {"negative": "fallback"}),
+        ("printed", "per-sr", {"negative": "clip"}),
+        ("released", "per-sr", {}),
+        ("corrected", "pser", {"base": "dqn"}),
+    ],
+)
+def test_an_update_stays_on_its_device(
+    network: str, preset: str, draw: str, options: dict[str, Any]
+) -> None:
+    agent = small_agent(preset, network, draw, device="meta", **options)
+    updates = 0
+    for step in walk(network, 12):
+        agent.act(step.obs)
+        agent.q.greedy(agent._one(step.obs))
+        agent.observe(*step[:5], truncated=False)
+        updates += agent.learn(step.next_obs) is not None
+    assert updates == 5
+    assert {p.device.type for n in agent.networks().values() for p in n.parameters()} == {"meta"}
+
+
+def test_a_tensor_on_the_wrong_device_would_be_noticed() -> None:
+    with pytest.raises(RuntimeError, match="device"):
+        _ = torch.ones(3) + torch.ones(3, device="meta")

@@ -1,0 +1,113 @@
+"""The deep successor representation finds the occupancy that can be computed exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from needreplay.deep.networks import QNetwork
+from needreplay.deep.optimizers import make_optimizer
+from needreplay.deep.presets import deep_preset
+from needreplay.deep.successor import SuccessorNetwork
+from needreplay.deep.successor_learner import SuccessorLearner
+from needreplay.types import FloatArray
+
+from .chains import DISCOUNT, Chain, ergodic_chain
+
+N_INPUTS = 64
+
+
+def learner(**overrides: Any) -> tuple[SuccessorLearner, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    settings = deep_preset(
+        "corrected",
+        "vector",
+        "per-sr",
+        **{"discount": DISCOUNT, "features": N_INPUTS, "learning_rate": 3e-3, **overrides},
+    )
+    q = QNetwork("vector", (N_INPUTS,), 2)
+    network = SuccessorNetwork(settings, (N_INPUTS,), 2, q.n_hidden)
+    made = SuccessorLearner(settings, network, q)
+    return made, make_optimizer(settings, (), network.parameters())
+
+
+def learn(
+    made: SuccessorLearner, optimizer: torch.optim.Optimizer, chain: Chain, updates: int
+) -> None:
+    for update in range(updates):
+        optimizer.zero_grad()
+        loss = made.loss(chain.batch, made.features(chain.batch.obs), chain.batch.action)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if made.has_target and update % 20 == 0:
+            made.copy_to_target()
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-3 * (1.0 - update / updates)
+
+
+def need_matrix(made: SuccessorLearner, chain: Chain) -> FloatArray:
+    actions = torch.zeros(len(chain.obs), dtype=torch.int64)
+    with torch.no_grad():
+        features = made.features(chain.obs)
+        rows = [
+            made.need(made.present(chain.obs[[i]], actions[[i]]), features, actions)
+            for i in range(len(chain.obs))
+        ]
+    return torch.stack(rows).double().numpy()
+
+
+@pytest.fixture(scope="module")
+def identity() -> tuple[SuccessorLearner, Chain]:
+    chain = ergodic_chain(6, N_INPUTS)
+    made, optimizer = learner(decoder="none")
+    made.online.encoder = nn.Identity()
+    made.target.encoder = nn.Identity()
+    learn(made, optimizer, chain, 1_500)
+    return made, chain
+
+
+def test_with_features_fixed_to_the_identity_need_is_the_occupancy(
+    identity: tuple[SuccessorLearner, Chain],
+) -> None:
+    """Entries of M are up to 4; each is found to within 0.05."""
+    made, chain = identity
+    made.settings = replace(made.settings, direction="forward")
+    assert np.abs(need_matrix(made, chain) - chain.M).max() < 0.05
+
+
+def test_backward_need_is_a_column_of_the_occupancy(
+    identity: tuple[SuccessorLearner, Chain],
+) -> None:
+    made, chain = identity
+    made.settings = replace(made.settings, direction="backward")
+    assert np.abs(need_matrix(made, chain) - chain.M.T).max() < 0.05
+
+
+def test_with_learned_features_need_is_the_occupancy_seen_through_their_overlap() -> None:
+    """M Φ Φᵀ / |φ|², to within 3% of its largest entry, with the features as learned."""
+    chain = ergodic_chain(6, N_INPUTS)
+    made, optimizer = learner()
+    learn(made, optimizer, chain, 1_000)
+    assert made.online.encoder is not None
+    made.online.encoder.requires_grad_(False)
+    made.online.decoder = made.target.decoder = None
+    learn(made, optimizer, chain, 1_500)
+    with torch.no_grad():
+        Phi = made.features(chain.obs).double().numpy()
+    exact = chain.M @ Phi @ Phi.T / (Phi**2).sum(1)
+    assert np.abs(need_matrix(made, chain) - exact).max() < 0.03 * exact.max()
+
+
+def test_the_decoder_learns_to_see_the_observations() -> None:
+    chain = ergodic_chain(6, N_INPUTS)
+    made, optimizer = learner()
+    learn(made, optimizer, chain, 1_000)
+    assert made.online.decoder is not None
+    with torch.no_grad():
+        decoded = made.online.decoder(made.features(chain.obs))
+    assert (decoded - chain.obs).abs().max() < 0.1

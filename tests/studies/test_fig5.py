@@ -1,0 +1,113 @@
+"""Figure 5: the published runs read by hand, and a study of our own in very small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from needreplay.runs.progress import Progress
+from needreplay.studies import fig5
+from needreplay.studies.base import Request
+from needreplay.studies.fig5 import ours
+from needreplay.studies.fig5.claims import published_claims
+from needreplay.studies.fig5.figure import rolling
+from needreplay.studies.fig5.published import (
+    changes,
+    collapsed,
+    end_level,
+    published_games,
+    relative_change,
+)
+
+GAMES = {game.name: game for game in published_games()}
+
+
+def test_the_published_runs_are_all_there() -> None:
+    assert len(GAMES) == 15
+    lengths = {name: (len(game.per), len(game.per_sr)) for name, game in GAMES.items()}
+    assert lengths["Berzerk"] == (200, 191)
+    assert lengths["Boxing"] == (197, 200)
+    assert lengths["Qbert"] == (200, 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "end"),
+    [("Asterix", -27.7, -71.5), ("Qbert", 475.5, 1404.9), ("Boxing", 41.4, 122.2)],
+)
+def test_changes_by_hand(name: str, best: float, end: float) -> None:
+    """Asterix: 4004.506 after 5541.584 at best, 1370.964 after 4813.653 at the end."""
+    assert list(changes(GAMES[name])) == pytest.approx([best, end], abs=0.06)
+
+
+def test_a_change_from_below_zero_to_above_is_a_gain() -> None:
+    assert relative_change(10.0, -40.0) == 125.0
+
+
+def test_the_paper_counts_ten_games_and_the_last_iterations_nine() -> None:
+    claims = {claim.statement: claim for claim in published_claims(list(GAMES.values()))}
+    best = claims["PER-SR is better than PER in most games, by the best iteration"]
+    end = claims["PER-SR is better than PER in most games, by the last ten iterations"]
+    assert best.measured.startswith("in 10 of 15 games")
+    assert end.measured.startswith("in 9 of 15 games")
+    assert claims["Berzerk, Qbert and Robotank stand out"].verdict == "does not hold"
+
+
+def test_levels_and_collapse_by_hand() -> None:
+    rising, falling = np.arange(20.0), np.array([0.0] + [10.0] * 9 + [4.0] * 10)
+    assert end_level(rising) == 14.5
+    assert not collapsed(rising)
+    assert collapsed(falling)
+    falling[10:] = 6.0
+    assert not collapsed(falling)
+
+
+def test_the_rolling_mean_is_shorter_at_the_start() -> None:
+    assert rolling(np.array([2.0, 4.0, 6.0])).tolist() == [2.0, 3.0, 4.0]
+    assert rolling(np.arange(8.0))[-1] == 4.5
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Request:
+    settings = {
+        **ours.QUICK_SETTINGS,
+        "min_history": 60,
+        "iteration_steps": 100,
+        "eval_steps": 50,
+        "capacity": 500,
+    }
+    plan = ours.Plan(("minatar/breakout",), ("per", "per-sr mean"), 2, 250, settings)
+    monkeypatch.setitem(ours.PLANS, "quick", plan)
+    monkeypatch.setattr(fig5, "random_return", lambda *_: np.array([0.5, 0.5]))
+    return Request(("corrected",), None, 0, 1, "quick")
+
+
+def test_a_study_of_our_own(small: Request) -> None:
+    outcome = fig5.run(small, Progress(visible=False))
+    data = outcome.tables["data"]
+    assert data.names[:8] == (
+        "world",
+        "agent",
+        "preset",
+        "seed",
+        "iteration",
+        "steps",
+        "train_return",
+        "eval_return",
+    )
+    assert set(data["agent"].tolist()) == {"per", "per-sr mean"}
+    assert set(data["seed"].tolist()) == {0, 1}
+    assert np.isfinite(data["eval_return"]).all()
+    with_need = data["agent"] == "per-sr mean"
+    assert np.isfinite(data["need_mean"][with_need & (data["iteration"] > 1)]).all()
+    assert np.isnan(data["need_mean"][~with_need]).all()
+    assert set(outcome.figures) == {"figure", "published_curves", "ours"}
+    ours_said = [claim for claim in outcome.claims if claim.preset == "corrected"]
+    assert len(ours_said) == 2 + 4
+    assert outcome.tables["need"]["feature_similarity"][0] <= 1.0
+
+
+def test_a_random_player_has_returns_that_follow_from_the_seed() -> None:
+    first = ours.random_return("minatar/breakout", 1, episodes=20)
+    assert np.array_equal(first, ours.random_return("minatar/breakout", 1, episodes=20))
+    assert not np.array_equal(first, ours.random_return("minatar/breakout", 2, episodes=20))
+    assert 0.1 < first.mean() < 1.5
