@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context
-from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from needreplay.errors import NeedReplayError
-from needreplay.runs.processes import deaf_children, watch_parent
+from needreplay.runs.engines.pool import Pool
 from needreplay.runs.progress import Bar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-
-@dataclass
-class _Pool:
-    executor: ProcessPoolExecutor
-    children: set[BaseProcess] = field(default_factory=set)
-
-
 # Workers stay for the next call: a fresh one costs a second of imports and of loading kernels.
-_pools: dict[int, _Pool] = {}
+_pools: dict[int, Pool] = {}
 
 
 def run_many(
@@ -58,12 +46,6 @@ def run_many(
         return results
     try:
         return _in_processes(task, jobs, workers, bar)
-    except BrokenProcessPool as error:
-        stop_workers()
-        raise NeedReplayError(
-            "A worker process died (out of memory, or killed from outside, or a script without "
-            'if __name__ == "__main__":); try again with fewer workers.'
-        ) from error
     except BaseException:
         stop_workers()
         raise
@@ -72,26 +54,28 @@ def run_many(
 def _in_processes(
     task: Callable[[Job], Result], jobs: Sequence[Job], workers: int, bar: Bar
 ) -> list[Result]:
-    pool = _pools.get(workers)
-    if pool is None:
-        pool = _Pool(ProcessPoolExecutor(workers, get_context("spawn"), watch_parent))
-        _pools[workers] = pool
-    others = set(active_children())
-    try:
-        with deaf_children():
-            futures = [pool.executor.submit(task, job) for job in jobs]
-    finally:
-        pool.children |= set(active_children()) - others
-    for future in as_completed(futures):
-        future.result()
-        bar.advance()
-    return [future.result() for future in futures]
+    pool = _pools.setdefault(workers, Pool(workers))
+    found: dict[int, Result] = {}
+    waiting = iter(enumerate(jobs))
+    while len(found) < len(jobs):
+        while pool.free and (numbered := next(waiting, None)) is not None:
+            pool.start(numbered[0], task, numbered[1])
+        for outcome in pool.wait():
+            if outcome.exit_code is not None:
+                raise NeedReplayError(
+                    "A worker process died (out of memory, or killed from outside, or a script "
+                    'without if __name__ == "__main__":); try again with fewer workers.'
+                )
+            if outcome.error is not None:
+                raise outcome.error
+            assert isinstance(outcome.key, int)
+            found[outcome.key] = outcome.value
+            bar.advance()
+    return [found[number] for number in range(len(jobs))]
 
 
 def stop_workers() -> None:
     """End every worker process at once, whatever it is doing."""
     while _pools:
         _, pool = _pools.popitem()
-        for child in pool.children:
-            child.terminate()
-        pool.executor.shutdown(wait=True, cancel_futures=True)
+        pool.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from needreplay.studies.base import Request, Study
 
 
 def made_from(study: Study, request: Request) -> dict[str, Any]:
-    """What a figure follows from; the number of workers is no part of it."""
-    asked = {name: value for name, value in asdict(request).items() if name != "workers"}
+    """What a figure follows from: not the number of workers, nor where long runs are kept."""
+    asked = asdict(replace(request, workers=0, runs_folder=None))
     own = inspect.getsourcefile(study.run)
     source = hashlib.sha256(_package_digest().encode())
     source.update(Path(own).read_bytes() if own else b"")
