@@ -7,6 +7,7 @@ with the word idle, wait for work while the script sleeps.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -38,6 +39,10 @@ def die(job: int) -> None:
 
 def new_lock(job: int) -> object:
     return threading.Lock()
+
+
+def is_deaf(job: int) -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def sleep() -> None:

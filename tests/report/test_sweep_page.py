@@ -19,7 +19,7 @@ from needreplay.report.series import EPISODE_STEPS, RETURN, Series
 from needreplay.report.sweep_page import write_sweep_page
 from needreplay.report.sweep_read import read_results
 
-NASTY = "<script>alert(1)</script> $\\frac{1"
+NASTY = "<script>alert(1)</script> $\\frac{1$"
 
 
 def write_run(sweep: Path, name: str, metrics: str | None, **config: Any) -> Path:

@@ -51,6 +51,7 @@ def test_what_makes_a_figure_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not is_kept(folder, study, REQUEST)
     (folder / "data.csv").write_bytes(data)
     meta = json.loads((folder / "meta.json").read_text())
-    for damaged in ({**meta, "files": None}, {**meta, "made_from": {}}, {}, []):
+    others: list[object] = [{**meta, "files": None}, {**meta, "made_from": {}}, {}, []]
+    for damaged in others:
         (folder / "meta.json").write_text(json.dumps(damaged))
         assert not is_kept(folder, study, REQUEST)

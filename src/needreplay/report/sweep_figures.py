@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from needreplay.report.comparison import Cell
-from needreplay.report.figures import PALETTE, house_style, new_figure
+from needreplay.report.figures import colours_of, house_style, new_figure
 from needreplay.report.statistics import Band, Interval
 from needreplay.types import FloatArray
 
@@ -28,10 +28,12 @@ def plain(text: str) -> str:
 
 
 def styles_of(agents: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a line for each agent; the ninth has the first's colour and another line."""
+    """A colour and a line for each agent; those that share a colour differ in their line."""
+    colours = colours_of(agents)
+    earlier = [[colours[other] for other in agents[:i]] for i in range(len(agents))]
     return {
-        agent: (PALETTE[i % len(PALETTE)], _LINES[i // len(PALETTE) % len(_LINES)])
-        for i, agent in enumerate(agents)
+        agent: (colours[agent], _LINES[before.count(colours[agent]) % len(_LINES)])
+        for agent, before in zip(agents, earlier, strict=True)
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +66,15 @@ def test_a_fresh_process_for_every_piece() -> None:
     assert pool.wait(0) == []
     with pytest.raises(NeedReplayError, match="workers must be at least 1, not 0"):
         Pool(0)
+
+
+def test_the_very_first_process_is_deaf_to_ctrl_c(fakes_folder: Path) -> None:
+    """In a process of its own: Python starts its helper with the first process that is started."""
+    script = (
+        "from fake_tasks import is_deaf\nfrom needreplay.runs.engines.pool import Pool\n"
+        "pool = Pool(1); pool.start(0, is_deaf, 0); print(pool.wait()[0].value); pool.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=fakes_folder, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

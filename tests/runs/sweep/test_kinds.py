@@ -86,6 +86,14 @@ def test_a_chunk_goes_on_after_a_stop(
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
+    """Also by whoever was told to run it: a task that Ray had given up may have gone on."""
+    execute(one(MAZE), tmp_path)
+    (tmp_path / "metrics.csv").write_text("as it is")
+    execute(one(MAZE), tmp_path)
+    assert (tmp_path / "metrics.csv").read_text() == "as it is"
+
+
 def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("trial,episode,steps\n0,0,1\n")
     with pytest.raises(NeedReplayError, match="whole trials"):

@@ -17,7 +17,8 @@ from needreplay.runs.sweep.spec import RunSpec
 
 LAST_LINES = 6
 _SECONDS_BETWEEN_REPORTS = 1.0
-_WAIT_FOR_ANOTHER = 60.0
+_WAIT_FOR_ANOTHER = 600.0
+"""Seconds: a node that the cluster has given up may still be at work on the run."""
 
 
 def execute(spec: RunSpec, folder: Path, version: str = __version__) -> None:

@@ -92,7 +92,9 @@ def table(state: State, progress: dict[str, int], rate: float) -> RenderableType
     if state.lost:
         counts += f", {len(state.lost)} lost and started again"
     if rate > 0:
-        counts += f"; {rate:,.0f} steps/s, {duration(left / rate)} to finish"
+        units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
+        unit = units.pop() if len(units) == 1 else "steps"
+        counts += f"; {rate:,.0f} {unit}/s, {duration(left / rate)} to finish"
     rows = Table("run", "what", "done", box=None, pad_edge=False)
     for name, spec in list(state.running.items())[:SHOWN]:
         share = progress[name] / max(1, units_of(spec))
