@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 SHELL := /bin/bash
 PEERS := .venv-peers
 
-.PHONY: help reproduce reproduce-full test lint types contracts unit coverage bench bench-replay lock clean
+.PHONY: help reproduce reproduce-full test lint types contracts unit unit-ray coverage bench bench-replay lock clean
 
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -28,7 +28,7 @@ reproduce: $(READY) ## Make every figure at a quick size and one page with all o
 reproduce-full: $(READY) ## Make every figure at full size (all presets, more trials).
 	@$(BIN)/needreplay reproduce --size full --out $(OUT)-full
 
-test: lint types contracts unit coverage ## Run lint, types, contracts and all tests.
+test: lint types contracts unit unit-ray coverage ## Run lint, types, contracts and all tests.
 
 lint: $(READY) ## Check style.
 	@$(BIN)/ruff check .
@@ -42,6 +42,9 @@ contracts: $(READY) ## Check which room imports which.
 
 unit: $(READY) ## Run the tests on compiled kernels.
 	@$(BIN)/pytest -n 2
+
+unit-ray: $(READY) ## Run the tests on a real Ray cluster of two nodes, started here.
+	@$(BIN)/pytest -m ray tests/runs/engines
 
 coverage: $(READY) ## Run the rules' and agents' tests uncompiled, and hold their coverage at 95%.
 	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 tests/rules tests/tabular \

@@ -25,7 +25,10 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_after("import needreplay").isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["reproduce", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["reproduce", "--help"], ["sweep", "--help"], ["report", "--help"], ["--version"]],
+)
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     code = (
         "from needreplay.cli import main\n"

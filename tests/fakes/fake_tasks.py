@@ -7,7 +7,9 @@ with the word idle, wait for work while the script sleeps.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -33,6 +35,14 @@ def fail_at_three(job: int) -> int:
 
 def die(job: int) -> None:
     os._exit(1)
+
+
+def new_lock(job: int) -> object:
+    return threading.Lock()
+
+
+def is_deaf(job: int) -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def sleep() -> None:

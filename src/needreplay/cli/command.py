@@ -50,17 +50,26 @@ def _run(words: list[str]) -> int:
 
     from needreplay.cli.bench import Bench
     from needreplay.cli.eval import Eval
+    from needreplay.cli.report import Report
     from needreplay.cli.reproduce import Reproduce
+    from needreplay.cli.sweep import Sweep
     from needreplay.cli.train import Train
 
     chosen = tyro.extras.subcommand_cli_from_dict(
-        {"reproduce": Reproduce, "train": Train, "eval": Eval, "bench": Bench},
+        {
+            "reproduce": Reproduce,
+            "train": Train,
+            "eval": Eval,
+            "sweep": Sweep,
+            "report": Report,
+            "bench": Bench,
+        },
         prog="needreplay",
         description=_description(),
         args=words,
     )
-    chosen.run(["needreplay", *words])
-    return 0
+    code: int | None = chosen.run(["needreplay", *words])
+    return code or 0
 
 
 def _description() -> str:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from needreplay.errors import NeedReplayError
+from needreplay.runs.engines.pool import Pool
 from needreplay.runs.progress import Bar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-
-@dataclass
-class _Pool:
-    executor: ProcessPoolExecutor
-    children: set[BaseProcess] = field(default_factory=set)
-
-
 # Workers stay for the next call: a fresh one costs a second of imports and of loading kernels.
-_pools: dict[int, _Pool] = {}
+_pools: dict[int, Pool] = {}
 
 
 def run_many(
@@ -61,12 +46,6 @@ def run_many(
         return results
     try:
         return _in_processes(task, jobs, workers, bar)
-    except BrokenProcessPool as error:
-        stop_workers()
-        raise NeedReplayError(
-            "A worker process died (out of memory, or killed from outside, or a script without "
-            'if __name__ == "__main__":); try again with fewer workers.'
-        ) from error
     except BaseException:
         stop_workers()
         raise
@@ -75,55 +54,28 @@ def run_many(
 def _in_processes(
     task: Callable[[Job], Result], jobs: Sequence[Job], workers: int, bar: Bar
 ) -> list[Result]:
-    pool = _pools.get(workers)
-    if pool is None:
-        pool = _Pool(ProcessPoolExecutor(workers, get_context("spawn"), _watch_parent))
-        _pools[workers] = pool
-    others = set(active_children())
-    try:
-        with _deaf_children():
-            futures = [pool.executor.submit(task, job) for job in jobs]
-    finally:
-        pool.children |= set(active_children()) - others
-    for future in as_completed(futures):
-        future.result()
-        bar.advance()
-    return [future.result() for future in futures]
+    pool = _pools.setdefault(workers, Pool(workers))
+    found: dict[int, Result] = {}
+    waiting = iter(enumerate(jobs))
+    while len(found) < len(jobs):
+        while pool.free and (numbered := next(waiting, None)) is not None:
+            pool.start(numbered[0], task, numbered[1])
+        for outcome in pool.wait():
+            if outcome.exit_code is not None:
+                raise NeedReplayError(
+                    "A worker process died (out of memory, or killed from outside, or a script "
+                    'without if __name__ == "__main__":); try again with fewer workers.'
+                )
+            if outcome.error is not None:
+                raise outcome.error
+            assert isinstance(outcome.key, int)
+            found[outcome.key] = outcome.value
+            bar.advance()
+    return [found[number] for number in range(len(jobs))]
 
 
 def stop_workers() -> None:
     """End every worker process at once, whatever it is doing."""
     while _pools:
         _, pool = _pools.popitem()
-        for child in pool.children:
-            child.terminate()
-        pool.executor.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C: this process stops them, without tracebacks.
-
-    A blocked signal is inherited from the first instruction on, while a handler set by the worker
-    itself would come after its imports.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _watch_parent() -> None:
-    """In a worker: leave when the process that started it is gone, however it went."""
-    parent = parent_process()
-    assert parent is not None
-
-    def leave() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=leave, daemon=True).start()
+        pool.close()

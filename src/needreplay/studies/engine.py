@@ -15,6 +15,7 @@ from needreplay.runs.progress import Progress
 from needreplay.studies import load_study, study_names
 from needreplay.studies.base import Choice, Outcome, Request, Study
 from needreplay.studies.folders import refuse_foreign_folder, write_study
+from needreplay.studies.kept import is_kept, made_from
 
 
 class Stopped(KeyboardInterrupt):
@@ -32,7 +33,8 @@ def reproduce(
     """Run the studies called ``names`` (none: all), write them into ``out``, say where the page is.
 
     Whatever can be refused is refused before anything runs. Each figure's folder is finished
-    before the next study starts, so that Ctrl-C loses only the study it falls into.
+    before the next study starts, so that Ctrl-C loses only the study it falls into. A figure that
+    the same request made from the same source is kept; remove its folder to make it anew.
 
     Args:
         names: which studies.
@@ -49,6 +51,11 @@ def reproduce(
     done: list[str] = []
     try:
         for study, asked in planned:
+            if is_kept(out / study.name, study, asked):
+                page = write_page(out, order=study_names())
+                done.append(study.name)
+                print(f"{study.name}: kept, as nothing has changed -> {out / study.name}")
+                continue
             began = time.perf_counter()
             kept = replace(asked, runs_folder=out / f"{study.name}-runs")
             outcome = _answer(study, kept, progress)
@@ -57,6 +64,7 @@ def reproduce(
                 "command": command_of([study.name], asked, out),
                 "command_line": shlex.join(argv),
                 "seconds": round(seconds, 3),
+                "made_from": made_from(study, asked),
             }
             write_study(out / study.name, study, asked, outcome, record)
             page = write_page(out, order=study_names())

@@ -1,0 +1,32 @@
+"""``needreplay report``: one page of a sweep's results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make one offline page of a sweep's folder, and its numbers as CSV.
+
+    For example
+      needreplay report sweeps/minatar-small
+    A folder from somebody else is read as data: nothing in it is run.
+    """
+
+    folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    """Folder of a sweep, finished or not."""
+    seed: Annotated[int, arg(metavar="N")] = 0
+    """Of the bootstrap: the same seed gives the same numbers."""
+
+    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+        """Do it."""
+        from needreplay.report.sweep_page import write_sweep_page
+
+        page = write_sweep_page(self.folder, seed=self.seed)
+        print(f"The page: {page}")

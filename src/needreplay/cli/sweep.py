@@ -1,0 +1,167 @@
+"""``needreplay sweep``: many runs, on all cores or on a Ray cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from needreplay.cli.reproduce import usable_cores
+from needreplay.errors import NeedReplayError
+
+if TYPE_CHECKING:
+    from needreplay.runs.engines.base import Engine
+    from needreplay.runs.sweep import Sweep as SweepOfRuns
+    from needreplay.runs.sweep import SweepResult
+
+FAILED = 1
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Run a sweep; stopped in any way, the same command goes on and runs nothing twice.
+
+    For example
+      needreplay sweep paper-maze --out sweeps/maze
+      needreplay sweep minatar-small --dry-run
+      needreplay sweep mine.toml --workers 8 --out sweeps/mine
+      needreplay sweep mine.toml --engine ray --address auto --out /shared/mine
+    The sweeps that ship: paper-maze, paper-cliffwalk, minatar-small, minatar-full, paper-atari,
+    ablation-need. Then: needreplay report DIR. Exit code 1 says that runs have failed.
+    """
+
+    sweep: Annotated[Positional[str], arg(metavar="FILE|NAME")]
+    """A TOML file, the name of a sweep that ships, or module:function (docs/sweeps.md)."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: sweeps/NAME)")] = (
+        None
+    )
+    """Folder of the sweep; each run gets its own in DIR/runs."""
+    engine: Literal["local", "ray"] = "local"
+    """Processes of this machine, or the tasks of a Ray cluster. Results do not depend on it."""
+    address: Annotated[
+        str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: start one here)")
+    ] = None
+    """The Ray cluster to join; auto finds the one that this machine belongs to."""
+    workers: Annotated[
+        int | None,
+        arg(metavar="N", help_behavior_hint="(default: all cores; on a cluster, what it takes)"),
+    ] = None
+    """Runs at once. Results do not depend on it."""
+    cpus_per_run: Annotated[float, arg(metavar="X")] = 1
+    """CPUs that a run claims of a Ray cluster."""
+    gpus_per_run: Annotated[float, arg(metavar="X")] = 0
+    """GPUs that a run claims of a Ray cluster; 0.25 lets four share one."""
+    bring_back: bool = False
+    """Let every Ray task send its finished folder back, even if --out is a shared folder."""
+    only: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="RUN")] = ()
+    """Only the run of this name (may begin it); may be given again."""
+    dry_run: bool = False
+    """Say which runs there are and, from a measured speed, how long they take; run nothing."""
+
+    def run(self, argv: Sequence[str]) -> int:
+        """Do it."""
+        from needreplay.runs.sweep import load_sweep
+
+        self._refuse()
+        sweep = self._chosen(load_sweep(self.sweep))
+        out = self.out or Path("sweeps") / sweep.name.replace(":", "-")
+        if self.dry_run:
+            _dry_run(sweep, out, self.workers or usable_cores())
+            return 0
+        return self._run(sweep, out, argv)
+
+    def _refuse(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise NeedReplayError(f"--workers must be at least 1, not {self.workers}.")
+        for name in ("cpus_per_run", "gpus_per_run"):
+            if getattr(self, name) < 0:
+                raise NeedReplayError(f"--{name.replace('_', '-')} must not be negative.")
+        if self.engine == "local" and (self.address or self.gpus_per_run or self.bring_back):
+            raise NeedReplayError(
+                "--address, --gpus-per-run and --bring-back are for --engine ray."
+            )
+
+    def _chosen(self, sweep: SweepOfRuns) -> SweepOfRuns:
+        if not self.only:
+            return sweep
+        from dataclasses import replace
+
+        runs = tuple(spec for spec in sweep.runs if spec.name.startswith(self.only))
+        if not runs:
+            raise NeedReplayError(f"{sweep.name} has no run {self.only[0]!r}; see --dry-run.")
+        return replace(sweep, runs=runs)
+
+    def _run(self, sweep: SweepOfRuns, out: Path, argv: Sequence[str]) -> int:
+        from needreplay.runs.sweep import run_sweep
+        from needreplay.runs.sweep.table import LiveTable
+
+        words = list(argv) if self.out else [*argv, "--out", str(out)]
+        with LiveTable() as table:
+            result = run_sweep(sweep, out, self._engine, argv=words, watch=table)
+        _say(result, sweep, out)
+        return FAILED if result.failures else 0
+
+    def _engine(self, folder: Path) -> Engine:
+        if self.engine == "local":
+            from needreplay.runs.engines.local import LocalEngine
+
+            return LocalEngine(self.workers or usable_cores())
+        from needreplay.runs.engines.cluster import RayEngine
+
+        return RayEngine(
+            folder,
+            address=self.address,
+            workers=self.workers,
+            cpus_per_run=self.cpus_per_run,
+            gpus_per_run=self.gpus_per_run,
+            bring_back=self.bring_back,
+        )
+
+
+def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
+    """Failures on standard error with their last lines; the sum on standard output."""
+    for failure in result.failures:
+        tries = "" if failure.attempts == 1 else f" after {failure.attempts} attempts"
+        print(f"failed{tries}: {failure.spec.name} {failure.spec.label}", file=sys.stderr)
+        for line in failure.lines:
+            print(f"    {line}", file=sys.stderr)
+    for name in sorted(set(result.retried)):
+        print(f"lost with its process and started again: {name}", file=sys.stderr)
+    print(
+        f"{sweep.name}: {len(result.done)} runs done, {len(result.kept)} kept from before, "
+        f"{len(result.failures)} failed -> {out}\n"
+        f"The page: needreplay report {out}"
+    )
+
+
+def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
+    from needreplay.runs.sweep.folder import SweepFolder
+    from needreplay.runs.sweep.kinds import kind_named
+    from needreplay.runs.sweep.spec import RunSpec
+    from needreplay.runs.sweep.speed import estimate
+    from needreplay.runs.sweep.table import duration, units_of
+
+    folder = SweepFolder(out)
+    for spec in sweep.runs:
+        size = f"{units_of(spec):,} {kind_named(spec.kind).unit}"
+        done = " (done)" if folder.is_done(spec.name) else ""
+        print(f"{spec.name}  {spec.label}  {size}{done}", flush=True)
+
+    def measuring(spec: RunSpec) -> None:
+        print(f"measuring the speed of {spec.label} ...", file=sys.stderr)
+
+    found = estimate(sweep.runs, folder, on_probe=measuring)
+    complete = sum(folder.is_done(spec.name) for spec in sweep.runs)
+    print(f"{len(sweep.runs)} runs, {complete} of them done.")
+    if found.seconds:
+        source = "short runs made now" if found.probed else f"the runs in {out}"
+        print(
+            f"About {duration(found.wall(workers))} with {workers} at once, as fast as this "
+            f"machine is now (from {source})."
+        )
+    if found.unknown:
+        print(f"The speed of {len(found.unknown)} runs is not known.")

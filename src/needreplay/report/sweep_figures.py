@@ -1,0 +1,161 @@
+"""The figures of a sweep: learning curves, aggregate scores, performance profiles."""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from needreplay.report.comparison import Cell
+from needreplay.report.figures import colours_of, house_style, new_figure
+from needreplay.report.statistics import Band, Interval
+from needreplay.types import FloatArray
+
+_LINES = ("-", "--", ":", "-.")
+_COLUMNS = 3
+_LONGEST = 48
+
+
+def plain(text: str) -> str:
+    """A name as matplotlib shall write it: cut short, and no mathematics in it."""
+    cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return "".join(c if c.isprintable() else " " for c in cut).replace("$", r"\$")
+
+
+def styles_of(agents: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a line for each agent; those that share a colour differ in their line."""
+    colours = colours_of(agents)
+    earlier = [[colours[other] for other in agents[:i]] for i in range(len(agents))]
+    return {
+        agent: (colours[agent], _LINES[before.count(colours[agent]) % len(_LINES)])
+        for agent, before in zip(agents, earlier, strict=True)
+    }
+
+
+def inlined(figure: Figure) -> str:
+    """The figure as an address that a page can hold."""
+    drawn = io.BytesIO()
+    with house_style():
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": "needreplay"})
+    return f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}"
+
+
+def draw_curves(
+    cells: Sequence[Cell], bands: Mapping[tuple[str, str], Band], agents: Sequence[str]
+) -> Figure:
+    """A panel for each task; single runs thinly where there are too few for a band."""
+    tasks = list(dict.fromkeys(cell.task for cell in cells))
+    columns = min(_COLUMNS, len(tasks))
+    rows = -(-len(tasks) // columns)
+    figure, grid = new_figure(rows, columns, height=2.6 * rows + 0.35 * (1 + len(agents) // 3))
+    styles = styles_of(agents)
+    with house_style():
+        for axes, task in zip(grid.flat, tasks, strict=False):
+            for cell in (one for one in cells if one.task == task):
+                colour, line = styles[cell.agent]
+                band = bands[task, cell.agent]
+                label = plain(cell.agent)
+                axes.plot(cell.x, band.estimate, line, color=colour, label=label, linewidth=1.5)
+                if np.isfinite(band.low).all() and np.isfinite(band.high).all():
+                    axes.fill_between(
+                        cell.x, band.low, band.high, color=colour, alpha=0.2, linewidth=0
+                    )
+                else:
+                    axes.plot(cell.x, cell.y.T, line, color=colour, linewidth=0.5, alpha=0.5)
+                axes.set_xlabel(cell.measure.x)
+                axes.set_ylabel(cell.measure.y)
+                if not cell.measure.larger_is_better:
+                    axes.set_yscale("log")
+            axes.set_title(plain(task))
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_visible(False)
+        _legend(figure, list(grid.flat)[: len(tasks)])
+    return figure
+
+
+def draw_points(
+    cells: Sequence[Cell], intervals: Mapping[tuple[str, str], Interval], agents: Sequence[str]
+) -> Figure:
+    """Where a run gives one number: tasks from left to right, an agent's points joined."""
+    tasks = list(dict.fromkeys(cell.task for cell in cells))
+    figure, grid = new_figure(height=3.6 + 0.25 * (len(agents) // 3))
+    axes = grid[0, 0]
+    styles = styles_of(agents)
+    with house_style():
+        for agent in agents:
+            places = [i for i, task in enumerate(tasks) if (task, agent) in intervals]
+            found = [intervals[tasks[i], agent] for i in places]
+            middle = np.array([one.estimate for one in found])
+            colour, line = styles[agent]
+            axes.errorbar(
+                places, middle, yerr=_errors(found), fmt=line, marker="o", markersize=3, capsize=2,
+                color=colour, label=plain(agent), linewidth=1.2,
+            )  # fmt: skip
+        axes.set_xticks(range(len(tasks)), [plain(t) for t in tasks], rotation=30, ha="right")
+        axes.set_ylabel(cells[0].measure.y)
+        if cells[0].measure.logarithmic:
+            axes.set_yscale("log")
+        _legend(figure, [axes])
+    return figure
+
+
+def draw_aggregates(
+    intervals: Mapping[str, Mapping[str, Interval]], agents: Sequence[str]
+) -> Figure:
+    """A panel for each aggregate, a bar from low to high for each agent."""
+    figure, grid = new_figure(1, len(intervals), height=0.9 + 0.32 * len(agents), sharey=True)
+    styles = styles_of(agents)
+    with house_style():
+        for axes, (name, found) in zip(grid.flat, intervals.items(), strict=True):
+            for row, agent in enumerate(agents):
+                one = found[agent]
+                errors = _errors([one])
+                axes.errorbar(
+                    [one.estimate], [row], xerr=errors, fmt="|", color=styles[agent][0],
+                    elinewidth=7, markersize=13, markeredgecolor="black", alpha=0.75,
+                )  # fmt: skip
+            axes.set_title(name, fontsize=9)
+            axes.set_yticks(range(len(agents)), [plain(agent) for agent in agents])
+            axes.set_ylim(len(agents) - 0.5, -0.5)
+    return figure
+
+
+def draw_profiles(thresholds: FloatArray, bands: Mapping[str, Band], xlabel: str) -> Figure:
+    """The share of runs above each score."""
+    figure, grid = new_figure(height=3.4 + 0.25 * (len(bands) // 3))
+    axes = grid[0, 0]
+    styles = styles_of(list(bands))
+    with house_style():
+        for agent, band in bands.items():
+            colour, line = styles[agent]
+            axes.plot(thresholds, band.estimate, line, color=colour, label=plain(agent))
+            if np.isfinite(band.low).all():
+                axes.fill_between(
+                    thresholds, band.low, band.high, color=colour, alpha=0.15, linewidth=0
+                )
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel("share of runs above")
+        axes.set_ylim(-0.02, 1.02)
+        _legend(figure, [axes])
+    return figure
+
+
+def _errors(found: Sequence[Interval]) -> FloatArray:
+    """Distances to both ends; none where the interval is not known."""
+    middle = np.array([one.estimate for one in found])
+    ends = np.array([[one.low for one in found], [one.high for one in found]])
+    return np.where(np.isfinite(ends), np.abs(ends - middle), 0.0)
+
+
+def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend below all panels, each agent once."""
+    handles: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3)

@@ -1,0 +1,165 @@
+"""One offline page of a sweep: curves, aggregates, profiles, comparisons, and every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from needreplay.records import Table, prepare_folder, write_table, write_text
+from needreplay.report.comparison import Cell, agent_labels, cells_of
+from needreplay.report.sweep_figures import (
+    draw_aggregates,
+    draw_curves,
+    draw_points,
+    draw_profiles,
+    inlined,
+)
+from needreplay.report.sweep_numbers import Numbers, numbers_of, tables_of
+from needreplay.report.sweep_read import ReadRun, Results, read_results
+
+MOST_ROWS = 60
+"""Rows of a table on the page; the CSV file has them all."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as the page holds it."""
+
+    title: str
+    address: str
+    caption: str
+
+
+def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
+    """Write ``report.html`` and the CSV files in ``report/`` into the sweep's folder."""
+    folder = Path(folder)
+    results = read_results(folder)
+    labels = agent_labels(results.runs)
+    cells = cells_of([run for run in results.runs if run.state == "done"], labels)
+    numbers = numbers_of(cells, seed) if cells else None
+    tables = {} if numbers is None else tables_of(cells, numbers)
+    tables["runs"] = _runs_table(results.runs, labels)
+    place = prepare_folder(folder / "report")
+    for stem, table in tables.items():
+        write_table(place / f"{stem}.csv", table)
+    page = render(results, labels, cells, numbers, sorted(tables))
+    path = folder / "report.html"
+    write_text(path, page.encode(errors="replace").decode())
+    return path
+
+
+def render(
+    results: Results,
+    labels: dict[str, str],
+    cells: list[Cell],
+    numbers: Numbers | None,
+    tables: list[str],
+) -> str:
+    """The page as text. Everything that comes from files is escaped."""
+    environment = Environment(
+        loader=PackageLoader("needreplay.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    return environment.get_template("sweep.html").render(
+        results=results,
+        labels=labels,
+        counts=Counter(run.state for run in results.runs),
+        pictures=[] if numbers is None else _pictures(cells, numbers),
+        numbers=numbers,
+        finals=[] if numbers is None else _finals(cells, numbers),
+        most_rows=MOST_ROWS,
+        tables=tables,
+    )
+
+
+def number(value: float) -> str:
+    """Three or four digits, for a table that is read.
+
+    >>> number(0.123456), number(12345.6), number(float("inf"))
+    ('0.123', '12,346', 'not known')
+    """
+    if value in (float("inf"), float("-inf")):
+        return "not known"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
+    pictures = []
+    curves = [cell for cell in cells if len(cell.x) > 1]
+    points = [cell for cell in cells if len(cell.x) == 1]
+    if curves:
+        pictures.append(
+            Picture(
+                "Learning curves",
+                inlined(draw_curves(curves, numbers.curves, numbers.agents)),
+                "Means over seeds with 95% bootstrap bands; where there are too few seeds for a "
+                "band (fewer than six), every seed's curve is drawn thinly.",
+            )
+        )
+    if points:
+        pictures.append(
+            Picture(
+                "Scores",
+                inlined(draw_points(points, numbers.finals, numbers.agents)),
+                "Means over seeds with 95% bootstrap intervals.",
+            )
+        )
+    if numbers.aggregates:
+        shared = numbers.normalised
+        pictures.append(
+            Picture(
+                "All tasks together",
+                inlined(draw_aggregates(numbers.aggregates["final"], shared.agents)),
+                f"Final scores, {shared.how}, over {len(shared.tasks)} tasks: stratified bootstrap "
+                "95% intervals; a mark without a bar has fewer than three runs of some task. "
+                "For the optimality gap less is better.",
+            )
+        )
+        pictures.append(
+            Picture(
+                "Performance profiles",
+                inlined(
+                    draw_profiles(numbers.thresholds, numbers.profiles, f"score, {shared.how}")
+                ),
+                "The share of runs with a final score above each threshold, with 95% bands: a "
+                "curve that lies above another everywhere is better everywhere.",
+            )
+        )
+    return pictures
+
+
+def _finals(cells: list[Cell], numbers: Numbers) -> list[dict[str, Any]]:
+    return [
+        {
+            "task": cell.task,
+            "agent": cell.agent,
+            "measure": cell.measure.y,
+            "runs": len(cell.seeds),
+            "final": numbers.finals[cell.task, cell.agent],
+            "best": float(cell.scores["best"].mean()),
+            "area": float(cell.scores["area"].mean()),
+        }
+        for cell in cells
+    ]
+
+
+def _runs_table(runs: list[ReadRun], labels: dict[str, str]) -> Table:
+    return Table(
+        {
+            "run": [run.name for run in runs],
+            "world": [str(run.config.get("world", "")) for run in runs],
+            "agent": [labels[run.name] for run in runs],
+            "seed": [str(run.config.get("seed", "")) for run in runs],
+            "state": [run.state for run in runs],
+            "seconds": [float("nan") if run.seconds is None else run.seconds for run in runs],
+            "command": [run.command for run in runs],
+        }
+    )

@@ -1,0 +1,141 @@
+"""Read a sweep's folder, believing nothing in it.
+
+A folder may come from somebody else, be half-written or damaged: whatever cannot be read is named
+and left out. Nothing in it is ever run; files that are not plain files are not opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from needreplay.errors import NeedReplayError
+from needreplay.records import read_json, read_table
+from needreplay.report.series import Series, series_of
+
+State = Literal["done", "failed", "under way", "not begun", "damaged"]
+
+
+@dataclass
+class ReadRun:
+    """What a run's folder says."""
+
+    name: str
+    config: dict[str, Any]
+    state: State
+    command: str = ""
+    seconds: float | None = None
+    lines: list[str] = field(default_factory=list)
+    """of its failure, or what is damaged"""
+    series: list[Series] = field(default_factory=list)
+    """what it measured; only of a complete run"""
+
+
+@dataclass
+class Results:
+    """What a sweep's folder says."""
+
+    name: str
+    about: str
+    command: str
+    runs: list[ReadRun]
+    problems: list[str]
+
+
+def read_results(folder: str | Path) -> Results:
+    """All runs in ``folder``; a folder without any is refused."""
+    folder = Path(folder)
+    place = folder / "runs"
+    if not place.is_dir():
+        raise NeedReplayError(
+            f"{str(folder)!r} is not the folder of a sweep: it has no folder runs. "
+            "needreplay sweep makes one."
+        )
+    problems: list[str] = []
+    said = _record(folder / "sweep.json", problems)
+    paths = [p for p in place.iterdir() if p.is_dir() and not p.is_symlink()]
+    paths.sort(key=_order(said.get("runs")))
+    runs = [_read_run(path) for path in paths if not path.name.startswith(".")]
+    if not runs:
+        raise NeedReplayError(f"There is no run in {str(place)!r} yet.")
+    problems += [
+        f"{run.name}: {line}" for run in runs if run.state == "damaged" for line in run.lines
+    ]
+    command = said.get("command")
+    return Results(
+        name=str(said.get("name") or folder.name),
+        about=str(said.get("about") or ""),
+        command=" ".join(map(str, command)) if isinstance(command, list) else "",
+        runs=runs,
+        problems=problems,
+    )
+
+
+def _order(said: Any) -> Callable[[Path], tuple[int, str]]:
+    """As the sweep lists its runs; others after them, by name."""
+    listed = [str(name) for name in said] if isinstance(said, list) else []
+    rank = {name: place for place, name in enumerate(listed)}
+    return lambda path: (rank.get(path.name, len(rank)), path.name)
+
+
+def _read_run(path: Path) -> ReadRun:
+    problems: list[str] = []
+    config = _record(path / "config.json", problems)
+    if problems:
+        return ReadRun(path.name, {}, "damaged", lines=problems)
+    run = ReadRun(path.name, config, "not begun", command=_text(path / "command.txt"))
+    seconds = _quietly(path / "progress.json").get("seconds")
+    run.seconds = float(seconds) if isinstance(seconds, int | float) else None
+    if _is_plain(path / "done.json"):
+        run.state = "done"
+        try:
+            run.series = series_of(config, _table(path / "metrics.csv"))
+        except NeedReplayError as error:
+            run.state, run.lines = "damaged", [f"{_short(error, path)} It is left out."]
+    elif _is_plain(path / "failed.json"):
+        run.state = "failed"
+        lines = _quietly(path / "failed.json").get("lines")
+        run.lines = [str(line) for line in lines] if isinstance(lines, list) else []
+    elif _is_plain(path / "metrics.csv") or _is_plain(path / "progress.json"):
+        run.state = "under way"
+    return run
+
+
+def _table(path: Path) -> Any:
+    if not _is_plain(path):
+        raise NeedReplayError(f"{path.name} is missing.")
+    return read_table(path)
+
+
+def _record(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        if not _is_plain(path):
+            raise NeedReplayError(f"{path.name} is missing.")
+        found = read_json(path)
+        if isinstance(found, dict):
+            return found
+        problems.append(f"{path.name} is not a record.")
+    except NeedReplayError as error:
+        problems.append(_short(error, path.parent))
+    return {}
+
+
+def _quietly(path: Path) -> dict[str, Any]:
+    return _record(path, [])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip() if _is_plain(path) else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _short(error: NeedReplayError, folder: Path) -> str:
+    return str(error).replace(f"{folder}/", "")

@@ -1,0 +1,172 @@
+"""The processes that do all local work: the chunks of a figure, and the runs of a sweep.
+
+A process that dies is told apart from the others, which go on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from needreplay.errors import NeedReplayError
+from needreplay.runs.processes import deaf_children, watch_parent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a piece of work ended: with a value, with an error, or with the end of its process."""
+
+    key: Hashable
+    value: Any = None
+    error: BaseException | None = None
+    exit_code: int | None = None
+    """of a process that died at it"""
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    key: Hashable = None
+
+
+class Pool:
+    """Up to ``workers`` processes at once.
+
+    Args:
+        workers: how many.
+        fresh: a new process for every piece of work; else they stay for the next one, because a
+            new one costs a second of imports and of loading kernels.
+        environment: variables that the processes have beside this one's.
+    """
+
+    def __init__(
+        self, workers: int, *, fresh: bool = False, environment: Mapping[str, str] | None = None
+    ) -> None:
+        if workers < 1:
+            raise NeedReplayError(f"workers must be at least 1, not {workers}.")
+        self.workers = workers
+        self._fresh = fresh
+        self._environment = dict(environment or {})
+        self._idle: list[_Worker] = []
+        self._busy: list[_Worker] = []
+
+    @property
+    def free(self) -> int:
+        """How many more pieces of work can be started now."""
+        return self.workers - len(self._busy)
+
+    def start(self, key: Hashable, task: Callable[[Any], Any], argument: Any) -> None:
+        """Begin ``task(argument)``; processes find the task by name."""
+        worker = self._living() or self._new()
+        worker.key = key
+        self._busy.append(worker)
+        # A process that has died since is noticed by the next wait.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            worker.pipe.send((task, argument))
+
+    def wait(self, seconds: float | None = None) -> list[Outcome]:
+        """What has ended; waits for the first, up to ``seconds``."""
+        if not self._busy:
+            return []
+        # A pipe ends with its process, so that it tells of a death as well.
+        ready = wait([worker.pipe for worker in self._busy], timeout=seconds)
+        return [self._fetch(worker) for worker in list(self._busy) if worker.pipe in ready]
+
+    def close(self) -> None:
+        """End every process at once, whatever it is doing."""
+        workers = [*self._busy, *self._idle]
+        self._busy, self._idle = [], []
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            _end(worker)
+
+    def _living(self) -> _Worker | None:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.process.is_alive():
+                return worker
+            _end(worker)
+        return None
+
+    def _new(self) -> _Worker:
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        # At this process's end, those that wait for work are ended; a run may have its own.
+        process = context.Process(target=_serve, args=(theirs,), daemon=not self._fresh)
+        with deaf_children(), _environment(self._environment):
+            process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _fetch(self, worker: _Worker) -> Outcome:
+        self._busy.remove(worker)
+        try:
+            value, error = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            code = worker.process.exitcode
+            _end(worker)
+            return Outcome(worker.key, exit_code=code)
+        if self._fresh:
+            _end(worker)
+        else:
+            self._idle.append(worker)
+        return Outcome(worker.key, value, error)
+
+
+def _end(worker: _Worker) -> None:
+    worker.pipe.close()
+    worker.process.join()
+    worker.process.close()
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables for processes started inside: libraries read them when they are imported."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _serve(pipe: Connection) -> None:
+    """In a worker: do what comes, until nothing will come any more."""
+    watch_parent()
+    while True:
+        try:
+            task, argument = pipe.recv()
+        except (EOFError, OSError):
+            return
+        except Exception as error:
+            _answer(pipe, None, error)
+            continue
+        try:
+            value, failed = task(argument), None
+        except Exception as error:
+            value, failed = None, error
+        _answer(pipe, value, failed)
+
+
+def _answer(pipe: Connection, value: Any, error: Exception | None) -> None:
+    with suppress(BrokenPipeError):
+        try:
+            pipe.send((value, error))
+        except BrokenPipeError:
+            raise
+        except Exception as unsendable:
+            said = f"{type(error).__name__}: {error}" if error else str(unsendable)
+            pipe.send((None, RuntimeError(said)))

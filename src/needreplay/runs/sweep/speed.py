@@ -1,0 +1,132 @@
+"""How long a sweep will take: from the speed of its own runs, or of short ones made for it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from needreplay.runs.sweep.folder import SweepFolder
+from needreplay.runs.sweep.kinds import kind_named
+from needreplay.runs.sweep.spec import RunSpec
+
+STARTING = 4.0
+"""Seconds until a fresh process has imported torch and loaded its kernels."""
+_PROBE_SECONDS = 4.0
+_WARM_SECONDS = 1.0
+_LEAST_SECONDS = 5.0
+_NOT_SPEED = ("seed", "steps", "first_trial", "trials")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that each run still needs, and where the speeds come from."""
+
+    seconds: dict[str, float]
+    unknown: tuple[str, ...]
+    """runs whose speed could not be measured"""
+    probed: int
+    """speeds that a short run had to measure"""
+
+    def wall(self, workers: int) -> float:
+        """The time with so many at once: the work shared out, but no run is cut in two."""
+        return max([sum(self.seconds.values()) / workers, *self.seconds.values()], default=0.0)
+
+
+def like(spec: RunSpec) -> str:
+    """Runs of equal words here are taken to be equally fast: games of one family, all seeds."""
+    kept = {name: value for name, value in spec.plain.items() if name not in _NOT_SPEED}
+    family, slash, _ = str(kept.get("world", "")).partition("/")
+    return json.dumps({**kept, "world": family if slash else kept.get("world")}, sort_keys=True)
+
+
+def estimate(
+    specs: Sequence[RunSpec],
+    folder: SweepFolder,
+    *,
+    measure: bool = True,
+    on_probe: Callable[[RunSpec], None] | None = None,
+) -> Estimate:
+    """What the runs that are not complete still need.
+
+    Args:
+        specs: all runs of the sweep.
+        folder: where runs may have left their speed.
+        measure: make a short run where no speed is known.
+        on_probe: told before each of these.
+    """
+    speeds = measured(specs, folder)
+    seconds: dict[str, float] = {}
+    unknown: list[str] = []
+    probed = 0
+    for spec in specs:
+        if folder.is_done(spec.name):
+            continue
+        key = like(spec)
+        if key not in speeds and measure:
+            if on_probe is not None:
+                on_probe(spec)
+            speed = probe(spec)
+            probed += speed is not None
+            if speed is not None:
+                speeds[key] = speed
+        if key not in speeds:
+            unknown.append(spec.name)
+            continue
+        left = max(
+            0, kind_named(spec.kind).units(dict(spec.config)) - folder.progress(spec.name)[0]
+        )
+        seconds[spec.name] = STARTING + left / speeds[key]
+    return Estimate(seconds, tuple(unknown), probed)
+
+
+def measured(specs: Sequence[RunSpec], folder: SweepFolder) -> dict[str, float]:
+    """Units a second, by ``like``, of the runs in a folder that worked for long enough."""
+    sums: dict[str, tuple[float, float]] = {}
+    for spec in specs:
+        units, seconds = folder.progress(spec.name)
+        if units > 0 and seconds >= _LEAST_SECONDS:
+            before = sums.get(like(spec), (0.0, 0.0))
+            sums[like(spec)] = (before[0] + units, before[1] + seconds)
+    return {key: units / seconds for key, (units, seconds) in sums.items()}
+
+
+class _Enough(Exception):  # noqa: N818
+    """The probe has seen enough."""
+
+
+def probe(spec: RunSpec) -> float | None:
+    """Units a second of a short run like ``spec``, in this process; ``None`` where it has none."""
+    kind = kind_named(spec.kind)
+    if kind.probe is None:
+        return None
+    marks: list[tuple[float, int]] = []
+
+    def moved(units: int) -> None:
+        marks.append((time.monotonic(), units))
+        if marks[-1][0] - marks[0][0] >= _WARM_SECONDS + _PROBE_SECONDS:
+            raise _Enough
+
+    config: dict[str, Any] = kind.probe(dict(spec.config))
+    with tempfile.TemporaryDirectory() as folder, suppress(_Enough):
+        kind.run(config, Path(folder), moved)
+    return _speed(marks)
+
+
+def _speed(marks: Sequence[tuple[float, int]]) -> float | None:
+    """Without the first second, in which kernels are compiled and caches filled, if there is more.
+
+    >>> _speed([(0.0, 0), (2.0, 100), (4.0, 500)])
+    200.0
+    """
+    if len(marks) < 2:
+        return None
+    warm = [mark for mark in marks if mark[0] - marks[0][0] >= _WARM_SECONDS]
+    first = warm[0] if len(warm) > 1 else marks[0]
+    (began, low), (ended, high) = first, marks[-1]
+    return None if ended <= began or high <= low else (high - low) / (ended - began)

@@ -1,0 +1,120 @@
+"""The live table of a sweep, on a terminal's standard error; where nobody watches, nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from needreplay.runs.sweep.kinds import kind_named
+from needreplay.runs.sweep.loop import State
+from needreplay.runs.sweep.spec import RunSpec
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SHOWN = 12
+_WINDOW = 30.0
+
+
+def units_of(spec: RunSpec) -> int:
+    """How much work a run is."""
+    return kind_named(spec.kind).units(dict(spec.config))
+
+
+class Rate:
+    """Units a second over the last half minute."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, float]] = deque()
+
+    def add(self, now: float, units: float) -> None:
+        """So much is done by now, all runs together."""
+        self._marks.append((now, units))
+        while now - self._marks[0][0] > _WINDOW:
+            self._marks.popleft()
+
+    @property
+    def value(self) -> float:
+        """0 until something has moved."""
+        (began, low), (ended, high) = self._marks[0], self._marks[-1]
+        return max(0.0, (high - low) / (ended - began)) if ended > began else 0.0
+
+
+class LiveTable:
+    """``with LiveTable() as table: run_sweep(..., watch=table)``.
+
+    Args:
+        visible: whether to draw; ``None`` draws only where standard error is a terminal.
+    """
+
+    def __init__(self, *, visible: bool | None = None) -> None:
+        self._visible = sys.stderr.isatty() if visible is None else visible
+        self._live: Any = None
+        self._rate = Rate()
+
+    def __enter__(self) -> LiveTable:
+        if self._visible:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, state: State) -> None:
+        """Draw the state."""
+        if self._live is None:
+            return
+        progress = {name: state.folder.progress(name)[0] for name in state.running}
+        finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
+        self._rate.add(time.monotonic(), finished + sum(progress.values()))
+        self._live.update(table(state, progress, self._rate.value))
+
+
+def table(state: State, progress: dict[str, int], rate: float) -> RenderableType:
+    """The counts, the runs under way, and the failures so far."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    left = sum(units_of(spec) for spec in state.waiting)
+    left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
+    counts = (
+        f"{len(state.kept) + len(state.done)} of {state.total} done, {len(state.running)} running, "
+        f"{len(state.waiting)} waiting, {len(state.failures)} failed"
+    )
+    if state.lost:
+        counts += f", {len(state.lost)} lost and started again"
+    if rate > 0:
+        units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
+        unit = units.pop() if len(units) == 1 else "steps"
+        counts += f"; {rate:,.0f} {unit}/s, {duration(left / rate)} to finish"
+    rows = Table("run", "what", "done", box=None, pad_edge=False)
+    for name, spec in list(state.running.items())[:SHOWN]:
+        share = progress[name] / max(1, units_of(spec))
+        rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
+    more = len(state.running) - SHOWN
+    parts: list[RenderableType] = [Text(counts), rows]
+    if more > 0:
+        parts.append(Text(f"and {more} more"))
+    parts += [Text(f"failed: {one.spec.name} {one.spec.label}") for one in state.failures[-SHOWN:]]
+    return Group(*parts)
+
+
+def duration(seconds: float) -> str:
+    """A time for a person.
+
+    >>> duration(42), duration(90 * 60), duration(3 * 86_400)
+    ('42 s', '90 min', '72 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.0f} h"

@@ -1,0 +1,61 @@
+"""A chunk of tabular trials in a folder: rows are kept trial by trial, and gone on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from needreplay.errors import NeedReplayError
+from needreplay.records import Table, joined, read_table, write_json, write_table
+from needreplay.runs.sweep.kinds import OnUnits
+
+_SECONDS_BETWEEN_WRITES = 5.0
+Rows = Mapping[str, Any]
+
+
+def run_trials(
+    cases: Sequence[Any],
+    rows_of: Callable[[Any], Rows],
+    rows_a_case: int,
+    folder: Path,
+    on_units: OnUnits,
+) -> None:
+    """Write ``metrics.csv`` with the rows of every case, in order, and mark it as complete.
+
+    Args:
+        cases: what is run, one after the other.
+        rows_of: the columns that one case gives.
+        rows_a_case: how many rows each gives.
+        folder: where the table is; the cases that it holds already are not run again.
+        on_units: told the number of cases done.
+    """
+    path = folder / "metrics.csv"
+    parts = [] if not path.exists() else [_kept(path, rows_a_case, len(cases))]
+    done = sum(len(part) for part in parts) // rows_a_case
+    written = time.monotonic()
+    on_units(done)
+    for number in range(done, len(cases)):
+        parts.append(Table(rows_of(cases[number])))
+        if time.monotonic() - written > _SECONDS_BETWEEN_WRITES:
+            parts = [_joined(parts)]
+            write_table(path, parts[0])
+            written = time.monotonic()
+        on_units(number + 1)
+    write_table(path, _joined(parts))
+    write_json(folder / "done.json", {"trials": len(cases)})
+
+
+def _kept(path: Path, rows_a_case: int, cases: int) -> Table:
+    table = read_table(path)
+    if len(table) % rows_a_case or len(table) > rows_a_case * cases:
+        raise NeedReplayError(
+            f"{str(path)!r} does not hold whole trials of this run; remove its folder to begin "
+            "the run anew."
+        )
+    return table
+
+
+def _joined(parts: Sequence[Table]) -> Table:
+    return joined([{name: part[name] for name in part.names} for part in parts])

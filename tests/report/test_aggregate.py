@@ -1,0 +1,164 @@
+"""Aggregates, profiles and comparisons: worked by hand, and frozen from rliable's definitions."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from needreplay.errors import NeedReplayError
+from needreplay.report import aggregate, comparison, human, improvement, profiles, sweep_page
+from needreplay.report.aggregate import (
+    AGGREGATES,
+    aggregate_interval,
+    interquartile_mean,
+    mean,
+    median,
+    optimality_gap,
+)
+from needreplay.report.improvement import holm, improvement_probability, paired_test
+from needreplay.report.profiles import performance_profile
+
+FIRST = np.random.default_rng(7).normal(0.5, 0.4, (4, 5))
+SECOND = np.random.default_rng(8).normal(0.6, 0.4, (4, 5))
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("module", [aggregate, comparison, improvement, profiles, sweep_page])
+def test_examples_in_the_documentation(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+def test_aggregates_by_hand() -> None:
+    tasks = [[0.0, 2.0, 4.0, 10.0], [0.5, 0.5, 1.5, 1.5], [1.0, 1.0, 1.0, 1.0]]
+    estimates = {
+        name: aggregate_interval(tasks, of, rng()).estimate for name, of in AGGREGATES.items()
+    }
+    # Of 12 sorted scores the middle six: 1, 1, 1, 1, 1.5, 1.5.
+    assert estimates["interquartile mean"] == pytest.approx(7 / 6)
+    # The tasks' means are 4, 1, 1.
+    assert estimates["median"] == 1.0
+    assert estimates["mean"] == 2.0
+    # Cut at 1: means 0.75, 0.75, 1.
+    assert estimates["optimality gap"] == pytest.approx(1 - 2.5 / 3)
+
+
+def test_frozen_numbers_of_rliables_definitions() -> None:
+    """scipy's trim_mean(0.25, axis=None), the median of task means, γ - mean(min(s, γ)), U / nm."""
+    found = [float(of([row[np.newaxis] for row in FIRST])[0]) for of in AGGREGATES.values()]
+    assert found == pytest.approx(FROZEN["aggregates"], abs=1e-12)
+    probability = improvement_probability(list(FIRST), list(SECOND), rng()).estimate
+    assert probability == pytest.approx(FROZEN["improvement"], abs=1e-12)
+    profile = performance_profile(list(FIRST), [0.0, 0.5, 1.0], rng()).estimate
+    assert profile.tolist() == pytest.approx(FROZEN["profile"], abs=1e-12)
+
+
+FROZEN = {
+    "aggregates": [0.3779135409514737, 0.4190642434543591, 0.37343483866155647, 0.6283694662495342],
+    "improvement": 0.39,
+    "profile": [0.85, 0.4, 0.05],
+}
+
+
+def test_intervals_are_stratified_by_task() -> None:
+    """Tasks that differ by much, runs that do not: drawing across tasks would give a wide one."""
+    tasks = [[0.0, 0.0, 0.0], [100.0, 100.0, 100.0], [5.0, 6.0, 7.0]]
+    found = aggregate_interval(tasks, mean, rng())
+    assert 35.0 <= found.low < found.estimate < found.high <= 35.7
+
+
+def test_the_interval_of_a_mean_is_the_textbooks() -> None:
+    """Of many runs the bootstrap has the spread σ / √n of the mean, averaged over tasks."""
+    tasks = np.random.default_rng(1).normal(0.0, 1.0, (4, 100))
+    found = aggregate_interval(list(tasks), mean, rng())
+    spread = np.sqrt((tasks.var(axis=1) / 100).sum()) / 4
+    assert found.high - found.low == pytest.approx(2 * 1.96 * spread, rel=0.06)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    one, two, other = (
+        aggregate_interval(list(FIRST), interquartile_mean, np.random.default_rng(seed))
+        for seed in (0, 0, 1)
+    )
+    assert one == two
+    assert one != other
+
+
+def test_too_few_runs_have_no_interval() -> None:
+    for found in (
+        aggregate_interval([[1.0, 2.0, 3.0], [1.0, 2.0]], median, rng()),
+        improvement_probability([[1.0, 2.0]], [[1.0, 2.0, 3.0]], rng()),
+        performance_profile([[1.0, 2.0]], [1.5], rng())[0],
+    ):
+        assert (found.low, found.high) == (-np.inf, np.inf)
+        assert np.isfinite(found.estimate)
+
+
+@pytest.mark.parametrize("scores", [[], [[]], [[1.0, float("nan")]], [[[1.0]]]])
+def test_scores_that_are_none_are_refused(scores: list[list[float]]) -> None:
+    with pytest.raises(NeedReplayError, match="scores"):
+        aggregate_interval(scores, optimality_gap, rng())
+
+
+def test_other_tasks_are_not_compared() -> None:
+    with pytest.raises(NeedReplayError, match="same tasks"):
+        improvement_probability([[1.0]], [[1.0], [2.0]], rng())
+
+
+@given(st.lists(st.floats(-2, 2), min_size=1, max_size=12), st.lists(st.floats(-3, 3), max_size=6))
+def test_a_profile_counts_runs_above(runs: list[float], marks: list[float]) -> None:
+    marks = sorted(marks)
+    band = performance_profile([runs], marks, rng(), resamples=10)
+    assert band.estimate.tolist() == pytest.approx(
+        [sum(run > mark for run in runs) / len(runs) for mark in marks]
+    )
+
+
+def test_a_profiles_band_is_a_proportions() -> None:
+    runs = np.linspace(0, 1, 100)
+    band = performance_profile([runs], [0.5], rng())
+    assert band.high[0] - band.low[0] == pytest.approx(2 * 1.96 * 0.05, abs=0.025)
+    with pytest.raises(NeedReplayError, match="thresholds"):
+        performance_profile([runs], [1.0, 0.5], rng())
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=6),
+    st.lists(st.integers(0, 3), min_size=1, max_size=6),
+)
+def test_improvement_is_antisymmetric(first: list[int], second: list[int]) -> None:
+    there = improvement_probability([first], [second], rng(), resamples=5).estimate
+    back = improvement_probability([second], [first], rng(), resamples=5).estimate
+    assert there + back == pytest.approx(1.0)
+
+
+def test_paired_tests_by_hand() -> None:
+    a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    b = [0.9, 1.8, 2.7, 3.6, 4.5, 5.4]
+    found = paired_test(a, b, rng())
+    # All six differences have one sign: 2 of 2^6 assignments of signs are as extreme.
+    assert found.p_value == pytest.approx(2 / 64)
+    assert found.difference.estimate == pytest.approx(0.35)
+    assert 0.1 < found.difference.low < found.difference.high < 0.6
+    assert paired_test(a, a, rng()).p_value == 1.0
+
+
+def test_holms_adjustment_never_falls() -> None:
+    assert holm([0.001, 0.5, 0.001, 0.9]) == pytest.approx([0.004, 1.0, 0.004, 1.0])
+    assert holm([]) == []
+
+
+def test_human_scores() -> None:
+    assert len(human.human_scores()) == 57
+    # Pong: random -20.7, human 14.6.
+    found = human.human_normalised("atari/Pong", np.array([-20.7, 14.6, 21.0]))
+    assert found.tolist() == pytest.approx([0.0, 1.0, 41.7 / 35.3])
+    assert human.has_human_score("atari/BattleZone")
+    assert not human.has_human_score("atari/Pooyan")
+    assert not human.has_human_score("minatar/breakout")

@@ -1,0 +1,164 @@
+"""The kinds of run: the same numbers as the studies, whole after every stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from needreplay.errors import NeedReplayError
+from needreplay.records import read_table
+from needreplay.runs.sweep import RunSpec, trials
+from needreplay.runs.sweep.execute import Pace, execute
+from needreplay.runs.sweep.file import parsed
+from needreplay.runs.sweep.folder import SweepFolder
+from needreplay.runs.sweep.speed import Estimate, _speed, estimate, like, probe
+
+MAZE = '[[runs]]\nkind = "maze"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
+CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5]\n'
+
+
+def one(text: str) -> RunSpec:
+    (spec,) = parsed(text, "a.toml").runs
+    return spec
+
+
+def test_maze_trials_are_figure_2s(tmp_path: Path) -> None:
+    from needreplay.studies.fig2 import Job, run_job, settings_of
+
+    execute(one(MAZE), tmp_path)
+    table = read_table(tmp_path / "metrics.csv")
+    theirs = run_job(Job(settings_of("printed", "ps-sr"), range(4), 0))
+    assert np.array_equal(table["steps"].reshape(4, 50), theirs)
+    assert table["trial"].reshape(4, 50)[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_cliffwalk_trials_are_figure_3s(tmp_path: Path) -> None:
+    from needreplay.studies.fig3.runs import Job, run_job
+    from needreplay.tabular.cliffwalk_settings import cliffwalk_preset
+
+    execute(one(CLIFF), tmp_path)
+    table = read_table(tmp_path / "metrics.csv")
+    for states in (3, 5):
+        job = Job("", cliffwalk_preset("corrected"), "need", states, (0, 1, 2), 0)
+        found = table["updates"][table["states"] == states]
+        assert found.tolist() == run_job(job).counted.tolist()
+
+
+def test_chunks_are_the_whole(tmp_path: Path) -> None:
+    """Results do not depend on how trials are cut into runs."""
+    execute(one(MAZE), tmp_path / "whole")
+    for spec in parsed(MAZE + "chunk = 3\n", "a.toml").runs:
+        execute(spec, tmp_path / spec.name)
+    parts = [
+        read_table(tmp_path / s.name / "metrics.csv") for s in parsed(MAZE + "chunk = 3\n", "").runs
+    ]
+    whole = read_table(tmp_path / "whole" / "metrics.csv")
+    for column in whole.names:
+        assert np.array_equal(np.concatenate([part[column] for part in parts]), whole[column])
+
+
+@pytest.mark.parametrize("text", [MAZE, CLIFF])
+def test_a_chunk_goes_on_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    spec = one(text)
+    execute(spec, tmp_path / "whole")
+    monkeypatch.setattr(trials, "_SECONDS_BETWEEN_WRITES", 0.0)
+    stopped: list[int] = []
+
+    class Stopping(Pace):
+        def moved(self, units: int) -> None:
+            stopped.append(units)
+            if len(stopped) == 3:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("needreplay.runs.sweep.execute.Pace", Stopping)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "done.json").exists()
+    assert stopped == [0, 1, 2]
+    execute(spec, tmp_path / "cut")
+    for name in ("metrics.csv", "done.json", "config.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
+    """Also by whoever was told to run it: a task that Ray had given up may have gone on."""
+    execute(one(MAZE), tmp_path)
+    (tmp_path / "metrics.csv").write_text("as it is")
+    execute(one(MAZE), tmp_path)
+    assert (tmp_path / "metrics.csv").read_text() == "as it is"
+
+
+def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("trial,episode,steps\n0,0,1\n")
+    with pytest.raises(NeedReplayError, match="whole trials"):
+        execute(one(MAZE), tmp_path)
+
+
+def test_a_run_is_refused_where_it_cannot_be_right(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match="the same version on every machine"):
+        execute(one(MAZE), tmp_path / "a", version="0.0.0")
+    execute(one(MAZE), tmp_path / "b")
+    with pytest.raises(NeedReplayError, match="holds another config"):
+        execute(one(CLIFF), tmp_path / "b")
+
+
+def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = (
+        '[[runs]]\nworld = "CartPole-v1"\nagent = "per"\nsteps = 150\noverrides = '
+        "{ min_history = 50, iteration_steps = 50, eval_steps = 20, reward_clip = true }\n"
+    )
+    spec = one(text)
+    execute(spec, tmp_path / "a")
+    from needreplay.runs.sweep.deep import KIND
+    from needreplay.runs.training.config import RunConfig
+    from needreplay.runs.training.run import run_training
+
+    run_training(RunConfig(**spec.config), tmp_path / "b")
+    for name in ("metrics.csv", "done.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    command = KIND.command(dict(spec.config), Path("x y"))
+    assert "--set reward_clip=true" in command
+    assert command.endswith("--out 'x y'")
+    shorter = KIND.probe(dict(spec.config)) if KIND.probe else {}
+    assert (shorter["overrides"]["iteration_steps"], shorter["overrides"]["eval_steps"]) == (
+        500,
+        200,
+    )
+    with pytest.raises(NeedReplayError, match="There is no setting 'x'"):
+        parsed(text.replace("min_history", "x"), "a.toml")
+
+
+def test_the_time_is_told_from_measured_speed(tmp_path: Path) -> None:
+    maze, more = one(MAZE), one(MAZE + "seed = 1\n")
+    assert like(maze) == like(more)
+    assert like(maze) != like(one(CLIFF))
+    folder = SweepFolder(tmp_path)
+    folder.of(more.name).mkdir(parents=True)
+    (folder.of(more.name) / "progress.json").write_text('{"units": 2, "seconds": 10.0}')
+    found = estimate([maze, more], folder, measure=False)
+    # 0.2 trials a second: 4 trials are left of the one, 2 of the other.
+    assert found.seconds == pytest.approx({maze.name: 24.0, more.name: 14.0})
+    assert (found.wall(1), found.wall(2)) == pytest.approx((38.0, 24.0))
+    assert Estimate({}, (), 0).wall(2) == 0.0
+    (folder.of(more.name) / "done.json").write_text("{}")
+    assert set(estimate([maze, more], folder, measure=False).seconds) == {maze.name}
+    assert estimate([one(CLIFF)], folder, measure=False).unknown == (one(CLIFF).name,)
+
+
+def test_speed_leaves_out_the_first_second() -> None:
+    assert _speed([(0.0, 0), (2.0, 100), (4.0, 500)]) == 200.0
+    assert _speed([(0.0, 0), (0.5, 100)]) == 200.0
+    assert _speed([(0.0, 0)]) is None
+    assert _speed([]) is None
+
+
+def test_a_probe_measures(tmp_path: Path) -> None:
+    speed: Any = probe(one(MAZE))
+    assert speed > 0
