@@ -1,6 +1,6 @@
 """What the server of killed runs imports once: torch, and kernels that a short run has loaded.
 
-No update is made here: torch refuses to learn in a process forked from one that has.
+Nothing is learned here: torch refuses to go backward in a process forked from one that has.
 """
 
 from __future__ import annotations
@@ -8,12 +8,25 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 
+import numpy as np
 from killed import CONFIGS
 
-import needreplay.deep  # noqa: F401
+from needreplay.deep import DeepAgent, Learned
 from needreplay.runs.training.run import run_training
+from needreplay.types import AnyArray
 
+
+def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
+    """An update without its backward pass: the memory is asked and told."""
+    need = agent._query(agent._present(present))
+    drawn = agent.replay.sample(agent.settings.batch_size, need=need, beta=agent.beta)
+    agent.replay.update(drawn.ids, np.ones(len(drawn.ids)))
+    return Learned(0.0, 0.0, 1.0, None)
+
+
+learning, DeepAgent._update = DeepAgent._update, draw_only  # type: ignore[method-assign]
 for config in CONFIGS.values():
-    overrides = {**config.overrides, "min_history": 10_000, "iteration_steps": 10_000}
+    overrides = {**config.overrides, "min_history": 10, "iteration_steps": 10_000}
     with tempfile.TemporaryDirectory() as folder:
-        run_training(replace(config, steps=40, overrides=overrides), folder)
+        run_training(replace(config, steps=50, overrides=overrides), folder)
+DeepAgent._update = learning  # type: ignore[method-assign]

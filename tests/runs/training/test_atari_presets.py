@@ -18,8 +18,9 @@ SMALL = {
     "min_history": 1_500,
     "update_period": 250,
     "features": 32,
-    "episode_cap": 600,
-    "iteration_steps": 1_000,
+    # Evaluation plays whole games, and who has learned nothing may never serve the ball.
+    "episode_cap": 300,
+    "iteration_steps": 2_000,
     "eval_steps": 20,
     "checkpoint_steps": 10_000,
 }
