@@ -24,7 +24,7 @@ def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
     return Learned(0.0, 0.0, 1.0, None)
 
 
-learning, DeepAgent._update = DeepAgent._update, draw_only  # type: ignore[method-assign]
+learning, DeepAgent._update = DeepAgent._update, draw_only  # type: ignore[assignment, method-assign]
 for config in CONFIGS.values():
     overrides = {**config.overrides, "min_history": 10, "iteration_steps": 10_000}
     with tempfile.TemporaryDirectory() as folder:
