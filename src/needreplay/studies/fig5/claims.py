@@ -144,7 +144,7 @@ def _against_per(data: Table, world: str, agent: str) -> list[Claim]:
     ]
     return [
         Claim(
-            f"{agent} is {words} on {world}",
+            f"On {world} {agent} is {words}",
             "paper, section 5",
             f"difference of evaluation returns, seed by seed: {lead.text()}",
             verdict_of(lead, 0.0, "above"),
