@@ -113,7 +113,8 @@ def test_ctrl_c_in_the_making_of_a_class(
     assert capsys.readouterr().err == "\nneedreplay: stopped.\n"
 
 
-def test_a_reader_that_stops_reading_is_no_error(fakes_folder: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_stops_reading_is_no_error(fakes_folder: Path, unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -121,6 +122,7 @@ def test_a_reader_that_stops_reading_is_no_error(fakes_folder: Path) -> None:
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")

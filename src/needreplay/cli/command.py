@@ -23,7 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"needreplay {__version__}")
         return 0
     try:
-        return _run(words or ["--help"])
+        try:
+            return _run(words or ["--help"])
+        finally:
+            # Where output waits in a buffer, a reader that is gone shows here and not at exit.
+            sys.stdout.flush()
     except NeedReplayError as error:
         print(f"needreplay: {error}", file=sys.stderr)
         return REFUSED

@@ -53,7 +53,7 @@ QUICK_SETTINGS = {
 """A short run has to stop exploring sooner and to take larger steps; nothing else is changed."""
 
 PLANS = {
-    "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 25_000, QUICK_SETTINGS),
+    "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 20_000, QUICK_SETTINGS),
     "full": Plan(("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 200_000, {}),
 }
 
