@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from needreplay.runs.progress import Progress
+from needreplay.errors import NeedReplayError
+from needreplay.runs.progress import Bar, Progress
+from needreplay.runs.sweep import load_sweep
 from needreplay.studies import fig5
 from needreplay.studies.base import Request
 from needreplay.studies.fig5 import ours
@@ -104,6 +108,18 @@ def test_a_study_of_our_own(small: Request) -> None:
     ours_said = [claim for claim in outcome.claims if claim.preset == "corrected"]
     assert len(ours_said) == 2 + 4
     assert outcome.tables["need"]["feature_similarity"][0] <= 1.0
+
+
+def test_a_run_that_fails_is_named(tmp_path: Path) -> None:
+    plan = ours.Plan(("minatar/breakout",), ("per",), 1, 100, {"device_of_no_kind": 1})
+    with pytest.raises(NeedReplayError, match=r"minatar/breakout per .* failed"):
+        ours.metrics_of(ours.runs_of(plan, 0), tmp_path, 1, Bar())
+
+
+def test_a_run_has_the_name_of_the_same_run_in_the_shipped_sweep() -> None:
+    plan = ours.PLANS["full"]
+    names = {run.spec.name for run in ours.runs_of(plan, 0)}
+    assert {spec.name for spec in load_sweep("minatar-small").runs} <= names
 
 
 def test_a_random_player_has_returns_that_follow_from_the_seed() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from needreplay.records import Table
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.fig5.claims import our_claims, published_claims
@@ -18,9 +17,9 @@ from needreplay.studies.fig5.ours import (
     PRESET,
     curves,
     data_of,
-    jobs_of,
+    metrics_of,
     random_return,
-    run_job,
+    runs_of,
 )
 from needreplay.studies.fig5.published import Game, changes, end_level, published_games
 
@@ -32,10 +31,10 @@ def run(request: Request, progress: Progress) -> Outcome:
         plan = plan._replace(seeds=request.trials)
     with tempfile.TemporaryDirectory() as scratch:
         folder = request.runs_folder or Path(scratch)
-        jobs = jobs_of(plan, request.seed, folder)
-        with progress.task("fig5", total=len(jobs)) as bar:
-            found = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    data = data_of(jobs, found)
+        runs = runs_of(plan, request.seed)
+        with progress.task("fig5", total=len(runs) * plan.steps) as bar:
+            found = metrics_of(runs, folder, request.workers, bar)
+    data = data_of(runs, found)
     random = {world: random_return(world, request.seed) for world in plan.worlds}
     games = published_games()
     return Outcome(
@@ -59,7 +58,7 @@ def run(request: Request, progress: Progress) -> Outcome:
         config={
             "plan": plan._asdict(),
             "agents": {
-                label: replace(jobs[0].config, agent=agent, overrides={**plan.overrides, **changed})
+                label: replace(runs[0].config, agent=agent, overrides={**plan.overrides, **changed})
                 .resolved()
                 .flat()
                 for label, (agent, changed) in AGENTS.items()

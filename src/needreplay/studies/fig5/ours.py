@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from needreplay.errors import NeedReplayError
 from needreplay.records import Table, read_table
 from needreplay.rng import stream
+from needreplay.runs.engines.local import LocalEngine
+from needreplay.runs.progress import Bar
+from needreplay.runs.sweep import RunSpec, Sweep, run_sweep
+from needreplay.runs.sweep.folder import SweepFolder
+from needreplay.runs.sweep.loop import State
+from needreplay.runs.sweep.table import units_of
 from needreplay.runs.training.config import RunConfig
-from needreplay.runs.training.folder import CHECKPOINT
+from needreplay.runs.training.folder import CHECKPOINT, METRICS
 from needreplay.runs.training.loop import reset_seed
-from needreplay.runs.training.run import run_training
 from needreplay.types import FloatArray
 from needreplay.worlds.named import make_world
 
@@ -58,43 +65,66 @@ PLANS = {
 }
 
 
-class Job(NamedTuple):
-    """One run, in a folder of its own."""
+class Run(NamedTuple):
+    """One run of the sweep, and the label of its agent."""
 
-    world: str
     label: str
     config: RunConfig
-    folder: Path
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run as a sweep has it: equal configs have equal names."""
+        return RunSpec("deep", {**asdict(self.config), "overrides": dict(self.config.overrides)})
 
 
-def jobs_of(plan: Plan, seed: int, folder: Path) -> list[Job]:
+def runs_of(plan: Plan, seed: int) -> list[Run]:
     """Every run of a plan; seeds count up from ``seed``."""
-    jobs = []
+    runs = []
     for number in range(seed, seed + plan.seeds):
         for world in plan.worlds:
             for label in plan.agents:
                 agent, changed = AGENTS[label]
                 overrides = {**plan.overrides, **changed}
-                config = RunConfig(world, agent, PRESET, plan.steps, number, overrides)
-                name = f"{world}-{label}-{number}".replace("/", "-").replace(" ", "-")
-                jobs.append(Job(world, label, config, folder / name.replace(",", "")))
-    return jobs
+                runs.append(
+                    Run(label, RunConfig(world, agent, PRESET, plan.steps, number, overrides))
+                )
+    return runs
 
 
-def run_job(job: Job) -> dict[str, list[float]]:
-    """Run it, or what is left of it, and answer with its metrics; its checkpoint is not kept."""
-    metrics = read_table(run_training(job.config, job.folder))
-    for path in job.folder.glob(f"{CHECKPOINT}*"):
-        shutil.rmtree(path)
-    return {name: metrics[name].tolist() for name in metrics.names}
+def metrics_of(
+    runs: list[Run], folder: Path, workers: int, bar: Bar
+) -> list[dict[str, list[float]]]:
+    """Run the sweep, or what is left of it; metrics are kept in ``folder``, checkpoints are not."""
+    sweep = Sweep("fig5", "", tuple(run.spec for run in runs))
+    moved = 0.0
+
+    def watch(state: State) -> None:
+        nonlocal moved
+        done = sum(units_of(spec) for spec in [*state.kept, *state.done])
+        done += sum(state.folder.progress(name)[0] for name in state.running)
+        bar.advance(done - moved)
+        moved = done
+
+    result = run_sweep(sweep, folder, lambda _: LocalEngine(workers), watch=watch)
+    if result.failures:
+        failed = result.failures[0]
+        raise NeedReplayError(f"the run {failed.spec.label} failed: {failed.lines[-1]}")
+    found = []
+    for spec in sweep.runs:
+        own = SweepFolder(folder).of(spec.name)
+        for path in own.glob(f"{CHECKPOINT}*"):
+            shutil.rmtree(path)
+        metrics = read_table(own / METRICS)
+        found.append({name: metrics[name].tolist() for name in metrics.names})
+    return found
 
 
-def data_of(jobs: list[Job], found: list[dict[str, list[float]]]) -> Table:
+def data_of(runs: list[Run], found: list[dict[str, list[float]]]) -> Table:
     """One row an iteration of every run."""
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for job, metrics in zip(jobs, found, strict=True):
+    for run, metrics in zip(runs, found, strict=True):
         for i in range(len(metrics["iteration"])):
-            fixed = (job.world, job.label, PRESET, job.config.seed)
+            fixed = (run.config.world, run.label, PRESET, run.config.seed)
             taken = [metrics[name][i] for name in COLUMNS[len(fixed) :]]
             for name, value in zip(COLUMNS, (*fixed, *taken), strict=True):
                 # A cell is empty where there is nothing to say: no need, or no update yet.
