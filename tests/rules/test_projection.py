@@ -45,3 +45,9 @@ def test_overlap_adds_the_occupancy_of_the_other_state() -> None:
     features = np.array([[1.0, 0.0], [1.0, 1.0]])
     # Of state 1, |phi|^2 = 2: its own occupancy, and half of state 0's, which overlaps by 1.
     assert (M @ features)[0] @ projector(features[1]) == 5.0 + 3.0 / 2.0
+
+
+@pytest.mark.parametrize("small", [5e-324, 2.2e-309, -1e-308])
+def test_features_too_small_to_divide_by_are_as_good_as_0(small: float) -> None:
+    assert projector(np.array([small, 0.0])).tolist() == [0.0, 0.0]
+    assert np.isfinite(projector(np.array([1.0, small]))).all()

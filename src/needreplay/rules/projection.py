@@ -10,14 +10,18 @@ import numpy as np
 
 from needreplay.types import FloatArray
 
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""The smallest normal number: 1 over a smaller one can overflow."""
+
 
 def projector(features: FloatArray) -> FloatArray:
     """φ / |φ|², and 0 where φ = 0: what successor features m are multiplied with to be projected.
 
-    φ is scaled by its largest entry first, so that no square overflows or vanishes.
+    φ is scaled by its largest entry first, so that no square overflows or vanishes. Numbers below
+    ``SMALLEST``, by which nothing can be divided, are as good as 0.
     """
     largest = np.abs(features).max()
-    if largest == 0.0:
+    if largest < SMALLEST:
         return np.zeros_like(features)
     scaled = features / largest
     projected: FloatArray = scaled / (scaled * scaled).sum() / largest
