@@ -1,9 +1,8 @@
 """Scores of several tasks as one number with an interval (Agarwal et al. 2021).
 
 Scores are normalised and larger is better: one array of runs for each task. Intervals are from a
-stratified bootstrap: runs are drawn within their task. Few runs make it too narrow: of normal
-scores, 95% intervals of the interquartile mean over 5 tasks held the truth in 88, 93 and 93 of 100
-cases at 3, 5 and 10 runs of each. Below ``FEWEST_RUNS`` of any task there is none.
+stratified bootstrap: runs are drawn within their task. Few runs make it too narrow; below
+``FEWEST_RUNS`` of any task there is none.
 """
 
 from __future__ import annotations
