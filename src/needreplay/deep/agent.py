@@ -33,7 +33,7 @@ class Learned(NamedTuple):
 
     loss: float
     error: float
-    """the mean absolute TD-error"""
+    """the mean gain told to the memory: absolute TD-errors, or what the preset makes of them"""
     entropy: float
     """of the draw, as estimated from this batch, over that of a uniform one; NaN where unknown"""
     need: NeedFacts | None

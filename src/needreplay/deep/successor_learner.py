@@ -32,7 +32,8 @@ class SuccessorLearner:
         self.q = q
         self.has_target = settings.successor_target_period > 0
         self.target = copy.deepcopy(network).requires_grad_(False) if self.has_target else network
-        self._updates = 0
+        self.updates = 0
+        """How often it has learned; counts the decoder's period."""
 
     def features(self, obs: Tensor) -> Tensor:
         """φ(s), of the own encoder or of the Q network, which successor losses do not move."""
@@ -91,10 +92,10 @@ class SuccessorLearner:
         loss = successor_loss(
             predicted, target, "mean" if settings.pixel_loss == "huber" else "sum"
         )
-        if self.online.decoder is not None and self._updates % settings.decoder_period == 0:
+        if self.online.decoder is not None and self.updates % settings.decoder_period == 0:
             pixels = scaled(batch.obs, self.online.input_scale)
             loss = loss + decoder_loss(self.online.decoder(features), pixels, settings.pixel_loss)
-        self._updates += 1
+        self.updates += 1
         return loss
 
     def _next_features(self, obs: Tensor, shared: Tensor | None) -> Tensor:
@@ -105,12 +106,3 @@ class SuccessorLearner:
     def copy_to_target(self) -> None:
         """The target has the online network's values from now on."""
         self.target.load_state_dict(self.online.state_dict())
-
-    @property
-    def updates(self) -> int:
-        """How often it has learned; counts the decoder's period."""
-        return self._updates
-
-    @updates.setter
-    def updates(self, count: int) -> None:
-        self._updates = count
