@@ -17,7 +17,7 @@ from needreplay.deep.draws import make_draw
 from needreplay.deep.losses import gain_of, q_loss
 from needreplay.deep.need import NeedFacts, facts_of, rescaled, without_negatives
 from needreplay.deep.networks import QNetwork
-from needreplay.deep.optimizers import make_optimizer
+from needreplay.deep.optimizers import clear_gradients, make_optimizer
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
 from needreplay.deep.successor_learner import Present, SuccessorLearner
@@ -208,7 +208,7 @@ class DeepAgent:
         features = errors.hidden if shared else successor.features(batch.obs)
         with torch.set_grad_enabled(settings.need_moves_features):
             raw = successor.need(now, features, batch.action)
-        facts = facts_of(raw.detach(), features.detach())
+        facts = facts_of(raw.detach().cpu().numpy(), features.detach().cpu().numpy())
         need = None
         if settings.draw == "per-sr":
             need = rescaled(without_negatives(raw, settings.negative), settings.scale)
@@ -237,7 +237,7 @@ class DeepAgent:
         self._step(successor.loss(batch, successor.features(batch.obs), next_action))
 
     def _step(self, loss: Tensor) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
+        clear_gradients(self.optimizer)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 

@@ -6,16 +6,21 @@ negative need, and backward relevance). Every function works on a batch.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from needreplay.compiled import compiled
+from needreplay.types import FloatArray
 
 
 def projected(successor: Tensor, features: Tensor) -> Tensor:
     """Need(s, s') = m · φ(s') / |φ(s')|², and 0 where φ(s') = 0; rows are broadcast."""
     squared = features.square().sum(-1)
-    safe = torch.where(squared > 0.0, squared, torch.ones_like(squared))
+    safe = torch.where(squared > 0.0, squared, 1.0)
     return (successor * features).sum(-1) / safe
 
 
@@ -44,7 +49,8 @@ def rescaled(need: Tensor, how: Literal["raw", "mean", "max"]) -> Tensor:
     if how == "raw":
         return need
     unit = need.mean() if how == "mean" else need.max()
-    return torch.where(unit > 0.0, need / torch.where(unit > 0.0, unit, 1.0), torch.ones_like(need))
+    some = unit > 0.0
+    return torch.where(some, need / torch.where(some, unit, 1.0), 1.0)
 
 
 class NeedFacts(NamedTuple):
@@ -59,20 +65,37 @@ class NeedFacts(NamedTuple):
     """the mean cosine between the features of two transitions: 1 if all states look alike"""
 
 
-def facts_of(need: Tensor, features: Tensor) -> NeedFacts:
-    """What is logged of a batch, in one trip from the device."""
-    negative = (need < 0.0).to(need.dtype).mean()
-    facts = torch.stack([need.mean(), need.std(correction=0), negative, similarity(features)])
-    mean, deviation, share, alike = facts.tolist()
-    return NeedFacts(mean, deviation / abs(mean) if mean != 0.0 else 0.0, share, alike)
-
-
-def similarity(features: Tensor) -> Tensor:
+@compiled
+def similarity(features: FloatArray) -> float:
     """Mean of cos(φ_i, φ_j) over pairs i ≠ j: (|Σ φ_i / |φ_i||² − n) / (n (n − 1)).
 
-    Section 6 of the paper guesses that need helps where states look alike.
+    Features that are all 0 are like no others. Section 6 of the paper guesses that need helps where
+    states look alike.
     """
-    units = torch.nn.functional.normalize(features, dim=1)
-    own = units.square().sum()
-    pairs = max(1, len(features) * (len(features) - 1))
-    return (units.sum(0).square().sum() - own) / pairs
+    size, width = features.shape
+    total, there, alike = np.zeros(width), 0, 0.0
+    for i in range(size):
+        length = 0.0
+        for k in range(width):
+            length += float(features[i, k]) ** 2
+        if length > 0.0:
+            there += 1
+            for k in range(width):
+                total[k] += features[i, k] / math.sqrt(length)
+    for k in range(width):
+        alike += float(total[k]) ** 2
+    mean: float = (alike - there) / max(1, size * (size - 1))
+    return mean
+
+
+@compiled
+def facts_of(need: FloatArray, features: FloatArray) -> NeedFacts:
+    """What is logged of a batch; one kernel, because many small tensor operations take longer."""
+    mean, square, negative = 0.0, 0.0, 0
+    for i in range(len(need)):
+        mean += need[i] / len(need)
+        negative += need[i] < 0.0
+    for i in range(len(need)):
+        square += (need[i] - mean) ** 2 / len(need)
+    variation = math.sqrt(square) / abs(mean) if mean != 0.0 else 0.0
+    return NeedFacts(mean, variation, negative / len(need), similarity(features))

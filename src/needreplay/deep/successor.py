@@ -49,7 +49,7 @@ class Branches(nn.Module):
             x = torch.addmm(bias[0], x, weight[0]) if single else torch.baddbmm(bias, x, weight)
             x = functional.relu(x) if layer < last else x
         if not single:
-            x = x[branch, torch.arange(len(features), device=features.device)]
+            x = x.gather(0, branch.view(1, -1, 1).expand(1, *x.shape[1:])).squeeze(0)
         return functional.softplus(x) if self.nonnegative else x
 
 
