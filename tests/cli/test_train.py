@@ -98,7 +98,7 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("eval RUN --episodes 0", "--episodes must be at least 1, not 0."),
         ("eval RUN --video film.mp4", "--video writes a GIF: name it *.gif, not 'film.mp4'."),
         ("eval RUN --video /proc/x.gif", "'/proc/x.gif' cannot be written: "),
-        ("eval RUN --epsilon 2", "eval_epsilon is 2.0; it must be from 0.0 to 1.0."),
+        ("eval RUN --epsilon 2", "eval_epsilon is 2.0; it must be a number from 0.0 to 1.0."),
     ],
 )
 def test_a_refusal_is_one_sentence_and_exit_code_2(

@@ -88,10 +88,10 @@ def test_the_network_follows_from_the_name() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"sticky": 1.5}, "sticky is 1.5; it must be from 0 to 1"),
-        ({"sticky": "often"}, "sticky is 'often'; it must be from 0 to 1"),
+        ({"sticky": 1.5}, "sticky is 1.5; it must be a number from 0.0 to 1.0"),
+        ({"sticky": "often"}, "sticky is 'often'; it must be a number from 0.0 to 1.0"),
         ({"sticky": float("nan")}, "sticky is nan"),
-        ({"life_loss_ends": 1}, "life_loss_ends is 1; it must be true or false"),
+        ({"life_loss_ends": 1}, "life_loss_ends is 1; it must be True or False"),
         ({"noops": -1}, "noops is -1; it must be a whole number, 0 or more"),
         ({"episode_cap": 2.5}, "episode_cap is 2.5; it must be a whole number"),
         ({"action_set": "all"}, "no action_set 'all'; choose from: full, minimal"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from needreplay.deep.settings import DeepSettings, Network, changed
+from needreplay.checks import changed
+from needreplay.deep.settings import DeepSettings, Network
 from needreplay.errors import unknown
 
 _RMSPROP = {"optimizer": "rmsprop", "learning_rate": 2.5e-4, "rms_decay": 0.95}

@@ -6,10 +6,11 @@ One flat record, so that every value has one name on the command line, in a swee
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Literal
 
-from needreplay.errors import NeedReplayError, unknown
+from needreplay.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
+from needreplay.errors import NeedReplayError
 
 Base = Literal["dqn", "double-dqn"]
 DrawName = Literal["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
@@ -121,20 +122,7 @@ class DeepSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing, alone or together."""
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            _check_kind(field.name, getattr(self, field.name), hints[field.name])
-        for name in ("n_step", "batch_size", "capacity", "update_period", "features"):
-            _require(self, name, low=1)
-        for name in ("target_period", "decoder_period"):
-            _require(self, name, low=1)
-        for name in ("min_history", "epsilon_steps", "successor_target_period", "refresh"):
-            _require(self, name, low=0)
-        for name in ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end"):
-            _require(self, name, low=0.0, high=1.0)
-        _require(self, "need_exponent", low=0.0, high=1.0)
-        for name in ("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "gain_exponent"):
-            _require(self, name, low=0.0)
+        check_fields(self, BOUNDS)
         self._check_together()
 
     def _check_together(self) -> None:
@@ -161,36 +149,18 @@ class DeepSettings:
         return self.draw in ("per-sr", "per-sr-sampling")
 
 
-def changed(settings: DeepSettings, **overrides: Any) -> DeepSettings:
-    """``settings`` with fields changed; a name that does not exist is refused with those that do.
-
-    >>> changed(DeepSettings(), scale="raw").scale
-    'raw'
-    """
-    known = [field.name for field in fields(settings)]
-    for name in overrides:
-        if name not in known:
-            raise unknown("setting", name, known)
-    return replace(settings, **overrides)
-
-
-def _check_kind(name: str, value: Any, kind: Any) -> None:
-    choices = get_args(kind)
-    if choices:
-        if value not in choices:
-            raise unknown(name, value, choices)
-    elif kind is bool:
-        if not isinstance(value, bool):
-            raise NeedReplayError(f"{name} is {value!r}; it must be true or false.")
-    elif kind is int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise NeedReplayError(f"{name} is {value!r}; it must be a whole number.")
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise NeedReplayError(f"{name} is {value!r}; it must be a number.")
-
-
-def _require(settings: DeepSettings, name: str, low: float, high: float = float("inf")) -> None:
-    value = getattr(settings, name)
-    if not low <= value <= high:
-        bounds = f"from {low} to {high}" if high < float("inf") else f"{low} or more"
-        raise NeedReplayError(f"{name} is {value}; it must be {bounds}.")
+BOUNDS: Bounds = {
+    **dict.fromkeys(
+        ("n_step", "batch_size", "capacity", "update_period", "features", "target_period"),
+        AT_LEAST_ONE,
+    ),
+    "decoder_period": AT_LEAST_ONE,
+    **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period", "refresh"), COUNT),
+    **dict.fromkeys(
+        ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_exponent"),
+        SHARE,
+    ),
+    **dict.fromkeys(
+        ("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "gain_exponent"), ANY
+    ),
+}

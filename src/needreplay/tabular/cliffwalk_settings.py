@@ -11,8 +11,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from needreplay.errors import NeedReplayError
-from needreplay.tabular.checks import (
+from needreplay.checks import (
     ANY,
     AT_LEAST_ONE,
     COUNT,
@@ -22,6 +21,7 @@ from needreplay.tabular.checks import (
     is_whole,
     preset,
 )
+from needreplay.errors import NeedReplayError
 
 Method: TypeAlias = Literal[
     "uniform",

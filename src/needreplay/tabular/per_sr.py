@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from needreplay.checks import COUNT, check_number
 from needreplay.compiled import compiled_in_place
 from needreplay.errors import unknown
 from needreplay.rng import stream
-from needreplay.tabular.checks import COUNT, check_number
 from needreplay.tabular.choose import epsilon_greedy, largest_q
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, Method
 from needreplay.tabular.cliffwalk_truth import refuse_another_world

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Literal
 
-from needreplay.errors import NeedReplayError, unknown
+from needreplay.checks import COUNT, SHARE, check_fields
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,4 @@ class WorldSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            value, kind = getattr(self, field.name), hints[field.name]
-            if get_args(kind):
-                if value not in get_args(kind):
-                    raise unknown(field.name, value, get_args(kind))
-            elif kind is bool:
-                if not isinstance(value, bool):
-                    raise NeedReplayError(f"{field.name} is {value!r}; it must be true or false.")
-            elif kind is int:
-                if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                    raise NeedReplayError(
-                        f"{field.name} is {value!r}; it must be a whole number, 0 or more."
-                    )
-            elif isinstance(value, str | bool) or not 0.0 <= value <= 1.0:
-                raise NeedReplayError(f"{field.name} is {value!r}; it must be from 0 to 1.")
+        check_fields(self, {"sticky": SHARE, "noops": COUNT, "episode_cap": COUNT})

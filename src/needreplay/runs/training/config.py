@@ -9,16 +9,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from needreplay.errors import NeedReplayError, unknown
+from needreplay.checks import AT_LEAST_ONE, COUNT, check_fields, check_number
+from needreplay.errors import unknown
 from needreplay.worlds.named import Kind, WorldSettings, kind_of
 
 if TYPE_CHECKING:
     from needreplay.deep.settings import DeepSettings
-
-
-def _require_whole(name: str, value: object, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, {low} or more.")
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,14 @@ class Protocol:
 
     def __post_init__(self) -> None:
         """Refuse periods that never come."""
-        for name, low in (("iteration_steps", 1), ("eval_steps", 0), ("checkpoint_steps", 1)):
-            _require_whole(name, getattr(self, name), low)
+        check_fields(
+            self,
+            {
+                "iteration_steps": AT_LEAST_ONE,
+                "eval_steps": COUNT,
+                "checkpoint_steps": AT_LEAST_ONE,
+            },
+        )
 
 
 PROTOCOLS: dict[Kind, Protocol] = {
@@ -76,8 +78,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run; a wrong name is refused when settings are resolved."""
-        for name, low in (("steps", 1), ("seed", 0)):
-            _require_whole(name, getattr(self, name), low)
+        check_number("steps", self.steps, int, AT_LEAST_ONE)
+        check_number("seed", self.seed, int, COUNT)
 
     @property
     def kind(self) -> Kind:

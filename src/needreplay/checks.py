@@ -67,6 +67,17 @@ def check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] 
     raise NeedReplayError(f"{name} is {value!r}; it must be {said}.")
 
 
+def changed(settings: S, **overrides: Any) -> S:
+    """``settings`` with fields changed; an unknown name is refused with those that there are."""
+    record: Any = settings
+    known = [field.name for field in fields(record)]
+    for name in overrides:
+        if name not in known:
+            raise unknown("setting", name, known)
+    result: S = replace(record, **overrides)
+    return result
+
+
 def preset(presets: Mapping[str, S], name: str, **overrides: Any) -> S:
     """The settings of a named preset, with any field changed.
 
@@ -76,10 +87,4 @@ def preset(presets: Mapping[str, S], name: str, **overrides: Any) -> S:
     """
     if name not in presets:
         raise unknown("preset", name, presets)
-    settings: Any = presets[name]
-    known = [field.name for field in fields(settings)]
-    for field in overrides:
-        if field not in known:
-            raise unknown("setting", field, known)
-    changed: S = replace(settings, **overrides)
-    return changed
+    return changed(presets[name], **overrides)
