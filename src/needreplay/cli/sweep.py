@@ -139,11 +139,12 @@ def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
 
 
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
+    from needreplay.runs.clock import duration
     from needreplay.runs.sweep.folder import SweepFolder
     from needreplay.runs.sweep.kinds import kind_named
     from needreplay.runs.sweep.spec import RunSpec
     from needreplay.runs.sweep.speed import estimate
-    from needreplay.runs.sweep.table import duration, units_of
+    from needreplay.runs.sweep.table import units_of
 
     folder = SweepFolder(out)
     for spec in sweep.runs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from needreplay.runs.clock import Speed, duration
 from needreplay.runs.sweep.kinds import kind_named
 from needreplay.runs.sweep.loop import State
 from needreplay.runs.sweep.spec import RunSpec
@@ -15,31 +15,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 12
-_WINDOW = 30.0
 
 
 def units_of(spec: RunSpec) -> int:
     """How much work a run is."""
     return kind_named(spec.kind).units(dict(spec.config))
-
-
-class Rate:
-    """Units a second over the last half minute."""
-
-    def __init__(self) -> None:
-        self._marks: deque[tuple[float, float]] = deque()
-
-    def add(self, now: float, units: float) -> None:
-        """So much is done by now, all runs together."""
-        self._marks.append((now, units))
-        while now - self._marks[0][0] > _WINDOW:
-            self._marks.popleft()
-
-    @property
-    def value(self) -> float:
-        """0 until something has moved."""
-        (began, low), (ended, high) = self._marks[0], self._marks[-1]
-        return max(0.0, (high - low) / (ended - began)) if ended > began else 0.0
 
 
 class LiveTable:
@@ -52,7 +32,7 @@ class LiveTable:
     def __init__(self, *, visible: bool | None = None) -> None:
         self._visible = sys.stderr.isatty() if visible is None else visible
         self._live: Any = None
-        self._rate = Rate()
+        self._speed = Speed()
 
     def __enter__(self) -> LiveTable:
         if self._visible:
@@ -73,11 +53,11 @@ class LiveTable:
             return
         progress = {name: state.folder.progress(name)[0] for name in state.running}
         finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
-        self._rate.add(time.monotonic(), finished + sum(progress.values()))
-        self._live.update(table(state, progress, self._rate.value))
+        speed = self._speed.tell(time.monotonic(), finished + sum(progress.values()))
+        self._live.update(table(state, progress, speed))
 
 
-def table(state: State, progress: dict[str, int], rate: float) -> RenderableType:
+def table(state: State, progress: dict[str, int], speed: float) -> RenderableType:
     """The counts, the runs under way, and the failures so far."""
     from rich.console import Group
     from rich.table import Table
@@ -91,10 +71,10 @@ def table(state: State, progress: dict[str, int], rate: float) -> RenderableType
     )
     if state.lost:
         counts += f", {len(state.lost)} lost and started again"
-    if rate > 0:
+    if speed > 0:
         units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
         unit = units.pop() if len(units) == 1 else "steps"
-        counts += f"; {rate:,.0f} {unit}/s, {duration(left / rate)} to finish"
+        counts += f"; {speed:,.0f} {unit}/s, {duration(left / speed)} to finish"
     rows = Table("run", "what", "done", box=None, pad_edge=False)
     for name, spec in list(state.running.items())[:SHOWN]:
         share = progress[name] / max(1, units_of(spec))
@@ -105,16 +85,3 @@ def table(state: State, progress: dict[str, int], rate: float) -> RenderableType
         parts.append(Text(f"and {more} more"))
     parts += [Text(f"failed: {one.spec.name} {one.spec.label}") for one in state.failures[-SHOWN:]]
     return Group(*parts)
-
-
-def duration(seconds: float) -> str:
-    """A time for a person.
-
-    >>> duration(42), duration(90 * 60), duration(3 * 86_400)
-    ('42 s', '90 min', '72 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:,.0f} h"

@@ -9,41 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from needreplay.runs.clock import Speed, duration
 from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.run import run_training
-
-SPEED_OVER = 20.0
-"""Seconds that the speed shown is taken over."""
-
-
-class Speed:
-    """Steps per second over the last ``SPEED_OVER`` seconds, pauses for evaluation included."""
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[float, int]] = []
-
-    def tell(self, now: float, steps: int) -> float:
-        """The speed, now that so many steps are done; 0 as long as it is not known."""
-        seen = self._seen
-        seen.append((now, steps))
-        while len(seen) > 2 and seen[1][0] < now - SPEED_OVER:
-            del seen[0]
-        (began, first), (ended, last) = seen[0], seen[-1]
-        return (last - first) / (ended - began) if ended > began else 0.0
 
 
 def told(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
     """What stands beside the bar.
 
     >>> told(5_000, 20_000, 250.0, {"train_return": 3.25, "eval_return": None})
-    '5,000 of 20,000 steps, 250 a second, 1:00 to finish, return 3.25'
+    '5,000 of 20,000 steps, 250 a second, 60 s to finish, return 3.25'
     """
     words = [f"{steps:,} of {total:,} steps"]
     if speed > 0.0:
-        left = round(max(0, total - steps) / speed)
-        hours, minutes, seconds = left // 3600, left // 60 % 60, left % 60
-        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-        words += [f"{speed:.3g} a second", f"{clock} to finish"]
+        left = duration(max(0, total - steps) / speed)
+        words += [f"{speed:.3g} a second", f"{left} to finish"]
     for name, word in (("train_return", "return"), ("eval_return", "in evaluation")):
         if row is not None and row.get(name) is not None:
             words.append(f"{word} {row[name]:.4g}")
