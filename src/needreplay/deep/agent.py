@@ -21,7 +21,7 @@ from needreplay.deep.optimizers import clear_gradients, make_optimizer
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
 from needreplay.deep.successor_learner import Present, SuccessorLearner
-from needreplay.deep.tensors import Transitions, images_last, to_device, transitions
+from needreplay.deep.tensors import Transitions, observed, to_device, transitions
 from needreplay.memory import Replay
 from needreplay.rng import stream
 from needreplay.rules.priority import annealed
@@ -128,7 +128,7 @@ class DeepAgent:
         return int(self.q.greedy(self._one(obs)))
 
     def _one(self, obs: AnyArray) -> Tensor:
-        return images_last(to_device(np.ascontiguousarray(obs), self.device)[None], self.device)
+        return observed(np.ascontiguousarray(obs)[None], self.device)
 
     def observe(
         self,
@@ -268,10 +268,10 @@ class DeepAgent:
         untold = self._untold[-self.settings.capacity :]
         for first in range(0, len(untold), 1024):
             part = untold[first : first + 1024]
-            obs = to_device(np.stack([obs for _, obs, _ in part]), self.device)
+            obs = observed(np.stack([obs for _, obs, _ in part]), self.device)
             action = torch.tensor([action for _, _, action in part], device=self.device)
             with torch.no_grad():
-                features = self.successor.features(images_last(obs, self.device))
+                features = self.successor.features(obs)
             self._tell([stored for stored, _, _ in part], features, action)
         self._untold = []
 
@@ -281,7 +281,7 @@ class DeepAgent:
             return
         ids = self.replay.next_to_refresh(self.settings.refresh)
         columns = self.replay.read(ids)
-        obs = images_last(to_device(columns["obs"], self.device), self.device)
+        obs = observed(columns["obs"], self.device)
         with torch.no_grad():
             features = self.successor.features(obs)
         self._tell(ids, features, to_device(columns["action"], self.device))
@@ -315,9 +315,7 @@ class DeepAgent:
         assert self.successor is not None
         with torch.no_grad():
             now = self.successor.present(self._one(present))
-            features = self.successor.features(
-                images_last(to_device(np.ascontiguousarray(obs), self.device), self.device)
-            )
+            features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()
         return values

@@ -1,7 +1,8 @@
 """Q networks: an encoder with one hidden dense layer, and a linear head.
 
 ``nature`` is that of Mnih et al. (2015), ``minatar`` that of Young & Tian (2019), ``vector`` two
-dense layers. Observations come as they are stored; the network divides them by ``input_scale``.
+dense layers. Whole numbers come as they are stored and are divided by ``input_scale``; floats are
+taken as they are.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from needreplay.errors import NeedReplayError
 Shape = tuple[int, ...]
 
 _RANK: dict[Network, int] = {"nature": 3, "minatar": 3, "vector": 1}
-INPUT_SCALE: dict[Network, float] = {"nature": 255.0, "minatar": 1.0, "vector": 1.0}
-"""What observations are divided by: pixels run to 255."""
+MOST_OF_A_PIXEL = 255.0
+INPUT_SCALE: dict[Network, float] = {"nature": MOST_OF_A_PIXEL, "minatar": 1.0, "vector": 1.0}
+"""What observations in whole numbers are divided by."""
 
 
 class QNetwork(nn.Module):
@@ -43,9 +45,10 @@ class QNetwork(nn.Module):
 
 
 def scaled(obs: Tensor, scale: float) -> Tensor:
-    """Observations as floats, divided by ``scale``."""
-    obs = obs.float()
-    return obs if scale == 1.0 else obs / scale
+    """Observations as floats: whole numbers divided by ``scale``, floats as they are."""
+    if obs.is_floating_point() or scale == 1.0:
+        return obs.float()
+    return obs.float() / scale
 
 
 def check_shape(network: Network, shape: Shape) -> None:
