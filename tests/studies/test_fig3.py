@@ -161,10 +161,12 @@ def test_a_job_is_run_with_its_very_settings() -> None:
     presets = ("released", "corrected", "printed")
     changed = [settings for _, settings in changes_between(presets)]
     changed += [variant.settings() for name in presets for variant in variants_of(name)]
+    changed.append(cliffwalk_preset("released", successor_discount=float("nan")))
     for settings in changed:
         (job,) = jobs_of("x", settings, ("per",), (4,), 15, 7)
         config = cliffwalk.complete({**job.experiment.config, "first_trial": 0, "trials": 15})
         ours, theirs = vars(settings), vars(cliffwalk.settings_of(config))
+        assert job.experiment.config["overrides"].get("successor_discount", 0.0) >= 0.0
         # NaN is not equal to itself, but is written the same.
         assert {n: repr(x) for n, x in ours.items() if n != "sizes"} == {
             n: repr(x) for n, x in theirs.items() if n != "sizes"

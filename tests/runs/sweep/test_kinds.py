@@ -60,13 +60,6 @@ def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
     assert table["updates"].tolist() != table["replayed"].tolist()
 
 
-def test_nan_is_said_in_words() -> None:
-    from needreplay.runs.sweep.cliffwalk import settings_of
-
-    spec = one(CLIFF + 'preset = "released"\noverrides = { successor_discount = "nan" }\n')
-    assert np.isnan(settings_of(dict(spec.config)).successor_discount)
-
-
 def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
     parts = [
         {"agent": "ps", "trials": 2},

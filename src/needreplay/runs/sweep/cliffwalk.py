@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +32,8 @@ _DEFAULTS: Config = {
 
 
 def settings_of(config: Config) -> CliffwalkSettings:
-    """The preset's settings with the overrides; JSON has no NaN, so it is said as "nan"."""
-    said = config["overrides"].items()
-    overrides = {name: math.nan if value == "nan" else value for name, value in said}
-    return cliffwalk_preset(config["preset"], **overrides)
+    """The preset's settings with the overrides."""
+    return cliffwalk_preset(config["preset"], **config["overrides"])
 
 
 def complete(config: Config) -> Config:

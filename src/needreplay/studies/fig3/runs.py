@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,14 +44,13 @@ class Job:
 
 
 def _overrides(settings: CliffwalkSettings) -> dict[str, Any]:
-    """All that makes these settings of the base's; sizes are said beside them."""
-    base = CLIFFWALK[_BASE]
-    values = {name: (getattr(base, name), value) for name, value in vars(settings).items()}
-    # Where NaN stands for the task's own discount, it is the same object in all presets.
-    changed = {name: x for name, (b, x) in values.items() if x is not b and x != b}
-    changed.pop("sizes", None)
+    """All in which these settings differ from the base's; sizes are said beside them."""
+    base = vars(CLIFFWALK[_BASE])
+    # By their repr, because NaN (the task's own discount, as in the base) is not equal to itself.
     return {
-        name: "nan" if isinstance(x, float) and math.isnan(x) else x for name, x in changed.items()
+        name: value
+        for name, value in vars(settings).items()
+        if name != "sizes" and repr(value) != repr(base[name])
     }
 
 
