@@ -151,11 +151,12 @@ def test_ctrl_c_keeps_finished_figures(fakes_folder: Path, tmp_path: Path, worke
     assert process.returncode == 130
     assert stdout.startswith("curve: ")
     assert stderr == (
-        f"\nneedreplay: stopped; done and kept in {out}: curve. Run the rest with:\n"
+        f"\nneedreplay: stopped; done and kept in {out}: curve; hanging goes on where it "
+        "stopped. Run the rest with:\n"
         "  needreplay reproduce hanging --preset printed --trials 2 --seed 0 --size quick "
         f"--out {out}\n"
     )
-    assert {path.name for path in out.iterdir()} == {"curve", "report.html"}
+    assert {path.name for path in out.iterdir()} == {"curve", "hanging-runs", "report.html"}
     for path in started.iterdir():
         assert not Path("/proc", path.name).exists(), "a worker outlives the command"
 

@@ -9,32 +9,28 @@ from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
 from needreplay.rng import stream
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.runs import Experiment, run_experiments
 
 EPISODES = 20
-
-
-def one_trial(job: tuple[int, str, str, int]) -> list[float]:
-    seed, preset, agent, trial = job
-    rng = stream(seed, preset, agent, trial)
-    speed = 0.5 if agent == "ps-sr" else 0.3
-    steps = 14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)
-    return [float(step) for step in steps]
 
 
 def run(request: Request, progress: Progress) -> Outcome:
     trials = request.trials or 8
     agents = ("ps", "ps-sr")
-    jobs = [
-        (request.seed, preset, agent, trial)
+    # A trial is said to take a second, so that there are chunks.
+    experiments = [
+        Experiment(
+            "fake_trials:KIND",
+            {"seed": request.seed, "preset": preset, "agent": agent},
+            trials,
+            seconds=1.0,
+        )
         for preset in request.presets
         for agent in agents
-        for trial in range(trials)
     ]
-    with progress.task("curve", total=len(jobs)) as bar:
-        results = run_many(one_trial, jobs, workers=request.workers, progress=bar)
+    results = [table["steps"] for table in run_experiments(experiments, request, progress, "curve")]
     steps = np.array(results).reshape(len(request.presets), len(agents), trials, EPISODES)
     figure, axes = new_figure(1, len(request.presets), sharey=True)
     claims = []

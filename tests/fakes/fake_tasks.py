@@ -1,7 +1,6 @@
 """Tasks for worker processes.
 
-Run as a script it starts two of them, which leave a file each in a folder, and then are busy or,
-with the word idle, wait for work while the script sleeps.
+Run as a script it starts two of them, which leave a file each in a folder and then are busy.
 """
 
 from __future__ import annotations
@@ -14,12 +13,7 @@ import time
 from pathlib import Path
 
 from needreplay.errors import NeedReplayError
-from needreplay.runs.many import run_many
-
-
-def slow_if_early(job: int) -> int:
-    time.sleep(0.05 * (5 - job))
-    return job * job
+from needreplay.runs.engines.pool import Pool
 
 
 def process_id(job: int) -> int:
@@ -49,13 +43,16 @@ def sleep() -> None:
     time.sleep(60)
 
 
-def begin_and_sleep(job: tuple[str, float]) -> None:
-    folder, seconds = job
+def begin_and_sleep(folder: str) -> None:
     Path(folder, str(os.getpid())).touch()
-    time.sleep(seconds)
+    time.sleep(60)
 
 
 if __name__ == "__main__":
-    folder, how = sys.argv[1:]
-    run_many(begin_and_sleep, [(folder, 0.5 if how == "idle" else 60)] * 4, workers=2)
-    time.sleep(60)
+    pool = Pool(2)
+    try:
+        for key in range(2):
+            pool.start(key, begin_and_sleep, sys.argv[1])
+        pool.wait()
+    finally:
+        pool.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ import pytest
 from needreplay import records
 from needreplay.errors import NeedReplayError
 from needreplay.report import figures
-from needreplay.runs.many import stop_workers
-from needreplay.studies import engine, folders, load_study, study_names
+from needreplay.runs.progress import Bar, Progress
+from needreplay.studies import engine, folders, kept, load_study, study_names
 from needreplay.studies.base import Outcome, Request
 from needreplay.studies.engine import Stopped, plan, reproduce
 
@@ -22,12 +24,6 @@ REQUEST = Request(presets=(), trials=4, seed=3, workers=1, size="quick")
 ARGV = ["needreplay", "reproduce", "curve"]
 
 pytestmark = pytest.mark.usefixtures("fake_studies")
-
-
-@pytest.fixture(autouse=True)
-def _no_worker_stays() -> Iterator[None]:
-    yield
-    stop_workers()
 
 
 def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,7 +120,8 @@ def test_a_full_disk_leaves_the_older_figure(
     with pytest.raises(NeedReplayError, match="the disk is full"):
         reproduce(["curve"], replace(REQUEST, seed=9), tmp_path, ARGV)
     assert (tmp_path / "curve" / "data.csv").read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {"curve", "report.html"}
+    # The runs are done, and a second try needs them.
+    assert {path.name for path in tmp_path.iterdir()} == {"curve", "curve-runs", "report.html"}
 
 
 def test_a_stop_says_what_is_done_and_how_to_go_on(
@@ -145,6 +142,87 @@ def test_a_stop_says_what_is_done_and_how_to_go_on(
         f"  needreplay reproduce hanging refusing --seed 3 --size quick --out {tmp_path}"
     )
     assert 'id="figure-curve"' in (tmp_path / "report.html").read_text("utf-8")
+
+
+class Stopping(Progress):
+    """A bar on which somebody presses Ctrl-C when so many trials are done."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__(visible=False)
+        self.after = after
+
+    @contextmanager
+    def task(self, label: str, total: float) -> Iterator[Bar]:  # noqa: ARG002
+        done = 0.0
+
+        def moved(amount: float) -> None:
+            nonlocal done
+            done += amount
+            if done >= self.after:
+                raise KeyboardInterrupt
+
+        yield Bar(moved)
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the fake trials leave a file each."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    monkeypatch.setenv("FAKE_LOG", str(folder))
+    return folder
+
+
+def run_so_far(log: Path) -> list[str]:
+    return sorted(path.name.rpartition(" ")[0] for path in log.iterdir())
+
+
+def test_a_figure_that_was_stopped_goes_on(tmp_path: Path, log: Path) -> None:
+    reproduce(["curve"], REQUEST, tmp_path / "undisturbed", ARGV)
+    all_trials = run_so_far(log)
+    assert len(all_trials) == len(set(all_trials)) == 16
+    for path in log.iterdir():
+        path.unlink()
+    out = tmp_path / "stopped"
+    with pytest.raises(Stopped) as stop:
+        reproduce(["curve"], REQUEST, out, ARGV, progress=Stopping(after=8))
+    assert str(stop.value).startswith(
+        "stopped; no figure is done; curve goes on where it stopped. Run the rest with:\n"
+    )
+    assert len(run_so_far(log)) == 8
+    assert {path.name for path in out.iterdir()} == {"curve-runs"}
+    reproduce(["curve"], replace(REQUEST, workers=2), out, ARGV)
+    assert run_so_far(log) == all_trials
+    for file in ("data.csv", "figure.svg", "claims.json"):
+        whole = (tmp_path / "undisturbed" / "curve" / file).read_bytes()
+        assert (out / "curve" / file).read_bytes() == whole
+    assert {path.name for path in out.iterdir()} == {"curve", "report.html"}
+
+
+def test_runs_of_another_source_are_not_gone_on_with(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Stopped):
+        reproduce(["curve"], REQUEST, tmp_path, ARGV, progress=Stopping(after=8))
+    assert len(run_so_far(log)) == 8
+    (tmp_path / "curve-runs" / "mine.txt").write_text("mine")
+    monkeypatch.setattr(kept, "_package_digest", lambda: "another source")
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    assert len(run_so_far(log)) == 8 + 16
+    # Those of the older source go with the others; what is not ours stays.
+    assert [path.name for path in (tmp_path / "curve-runs").iterdir()] == ["mine.txt"]
+
+
+def test_a_study_may_keep_its_runs(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = replace(load_study("curve"), keeps_runs=True)
+    monkeypatch.setattr(engine, "load_study", lambda _: keeping)
+    reproduce(["curve"], replace(REQUEST, trials=10), tmp_path, ARGV)
+    assert len(run_so_far(log)) == 40
+    shutil.rmtree(tmp_path / "curve")
+    reproduce(["curve"], replace(REQUEST, trials=10), tmp_path, ARGV)
+    assert len(run_so_far(log)) == 40
 
 
 def test_a_refusal_of_a_study_names_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from needreplay.records import write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
 from needreplay.runs.progress import Progress
+from needreplay.runs.sweep import cliffwalk
 from needreplay.studies import fig3, load_study, study_names
 from needreplay.studies.base import Outcome, Request, Size
 from needreplay.studies.engine import plan
@@ -29,10 +30,12 @@ from needreplay.studies.fig3.deciding import (
 )
 from needreplay.studies.fig3.figure import memory_of
 from needreplay.studies.fig3.magnitude import variants_of
-from needreplay.studies.fig3.runs import Found, data_table, jobs_of, need_row_table
+from needreplay.studies.fig3.runs import Found, data_table, jobs_of, need_row_table, run_jobs
 from needreplay.studies.fig3.summary import summary_table
 from needreplay.studies.fig3.words import in_words
 from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
+from needreplay.tabular.per_sr import run_trial
+from needreplay.worlds.cliffwalk import cliffwalk_table
 
 
 def found_of(
@@ -154,11 +157,40 @@ def test_the_quick_size_leaves_printed_out_unless_asked(
     assert planned.presets == run
 
 
-def test_pieces_of_jobs_hold_every_trial_once() -> None:
-    jobs = jobs_of("x", cliffwalk_preset("released"), ("per",), (2, 9, 11), 15, 0)
-    for states in (2, 9, 11):
-        trials = [t for job in jobs if job.states == states for t in job.trials]
-        assert trials == list(range(15))
+def test_a_job_is_run_with_its_very_settings() -> None:
+    presets = ("released", "corrected", "printed")
+    changed = [settings for _, settings in changes_between(presets)]
+    changed += [variant.settings() for name in presets for variant in variants_of(name)]
+    changed.append(cliffwalk_preset("released", successor_discount=float("nan")))
+    for settings in changed:
+        (job,) = jobs_of("x", settings, ("per",), (4,), 15, 7)
+        config = cliffwalk.complete({**job.experiment.config, "first_trial": 0, "trials": 15})
+        ours, theirs = vars(settings), vars(cliffwalk.settings_of(config))
+        assert job.experiment.config["overrides"].get("successor_discount", 0.0) >= 0.0
+        # NaN is not equal to itself, but is written the same.
+        assert {n: repr(x) for n, x in ours.items() if n != "sizes"} == {
+            n: repr(x) for n, x in theirs.items() if n != "sizes"
+        }
+        assert (config["sizes"], config["seed"], job.experiment.trials) == ([4], 7, 15)
+
+
+def test_what_a_run_keeps_is_what_the_trials_were() -> None:
+    request = Request((), trials=2, seed=3, workers=1, size="quick")
+    settings = cliffwalk_preset("corrected")
+    jobs = jobs_of("x", settings, ("need", "uniform"), (4, 6), 2, 3)
+    table = cliffwalk_table(6, settings.fall, settings.right_actions)
+    found = run_jobs(jobs, request, Progress(visible=False), "x")
+    assert [(one.states, one.method) for one in found] == [
+        (4, "need"), (4, "uniform"), (6, "need"), (6, "uniform")
+    ]  # fmt: skip
+    for one in found[2:]:
+        lived = [run_trial(table, settings, one.method, seed=3, trial=i) for i in range(2)]
+        assert one.trials == (0, 1)
+        for name in ("updates", "converged", "diverged", "largest_entry", "negative_rows"):
+            assert getattr(one, name) == tuple(getattr(trial, name) for trial in lived), name
+        assert one.by_gain == tuple(trial.by_gain for trial in lived)
+        assert (one.budget, one.transitions) == (lived[0].budget, lived[0].transitions)
+        assert np.array_equal(one.rows, np.array([trial.M[4] for trial in lived]))
 
 
 def test_a_ratio_by_hand() -> None:

@@ -12,7 +12,16 @@ from needreplay.records import read_table
 from needreplay.report.statistics import median_interval
 from needreplay.rng import stream
 from needreplay.runs.progress import Progress
-from needreplay.studies import dyna, fig1, fig2, load_study, maze_settings, mazes, study_names
+from needreplay.studies import (
+    dyna,
+    fig2,
+    load_study,
+    maze_search,
+    maze_settings,
+    mazes,
+    occupancy,
+    study_names,
+)
 from needreplay.studies.base import Outcome, Request
 from needreplay.studies.engine import reproduce
 from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
@@ -125,9 +134,9 @@ def test_fig1_shows_the_chosen_trial(outcomes: dict[str, Outcome]) -> None:
 
 
 def test_fig1_distance_is_zero_for_the_closed_form() -> None:
-    settings = fig1.settings_of("printed", 0.5)
+    settings = occupancy.settings_of("printed", 0.5)
     # Before anything is learned the policy is random, and M begins as its closed form.
-    assert fig1.distance_to_truth(new_agent(dyna_table(), settings), settings) < 1e-12
+    assert occupancy.distance_to_truth(new_agent(dyna_table(), settings), settings) < 1e-12
 
 
 def test_every_difference_of_the_presets_is_changed_alone() -> None:
@@ -159,9 +168,9 @@ def test_maze_settings_effects_are_paired_differences(outcomes: dict[str, Outcom
 def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome]) -> None:
     data = outcomes["mazes"].tables["data"]
     assert sorted(set(data["states"].tolist())) == [47, 188, 423]
-    shortest = {k: shortest_path_length(mazes.magnified_table(k)) for k in (1, 2, 3)}
+    shortest = {k: shortest_path_length(maze_search.magnified_table(k)) for k in (1, 2, 3)}
     assert shortest == {1: 14, 2: 25, 3: 38}
-    budget = np.array([mazes.BUDGET * shortest[k] for k in data["resolution"].tolist()])
+    budget = np.array([maze_search.BUDGET * shortest[k] for k in data["resolution"].tolist()])
     # A trial that found nothing walked all its steps; one that found a path knew it.
     assert (data["steps"][~data["found"]] == budget[~data["found"]]).all()
     assert (data["steps"] <= budget).all()
@@ -171,9 +180,11 @@ def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome
 
 
 def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
-    def ended(*updates: float) -> list[mazes.Found]:
+    def ended(*updates: float) -> list[maze_search.Found]:
         return [
-            mazes.Found(10 if np.isinf(u) else int(u), 5, found=bool(np.isfinite(u)), known=True)
+            maze_search.Found(
+                10 if np.isinf(u) else int(u), 5, found=bool(np.isfinite(u)), known=True
+            )
             for u in updates
         ]
 

@@ -30,7 +30,7 @@ class Request:
         size: "quick" is minutes for everything, "full" is the paper's size or more.
         trial: which trial is shown where a picture can show only one.
         states: the sizes of a world whose size can be chosen; none are the study's own.
-        runs_folder: where long runs are kept, to be gone on with after a stop.
+        runs_folder: where runs are kept, to be gone on with after a stop; ``None``: nowhere.
     """
 
     presets: tuple[str, ...]
@@ -77,6 +77,8 @@ class Study:
         documentation: where its page is, relative to the project's root.
         quick_presets: what the quick size runs where no preset is asked for; none means all.
         takes: which of a request's choices it follows.
+        keeps_runs: its runs stay when it is finished, because they are long and a request for
+            more of them goes on with those; else ``data.csv`` has everything, and they go.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Study:
     documentation: str
     quick_presets: tuple[str, ...] = ()
     takes: tuple[Choice, ...] = ("trials",)
+    keeps_runs: bool = False
 
     def default_presets(self, size: Size) -> tuple[str, ...]:
         """What runs where no preset is asked for."""

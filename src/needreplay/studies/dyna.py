@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,25 +19,26 @@ from needreplay.report.statistics import (
     mean_interval,
 )
 from needreplay.rng import stream
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.maze_world import best_mean_steps, chunks, dyna_table, trial_stream
-from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
-from needreplay.tabular.trial import run_trial
+from needreplay.studies.maze_steps import EPISODES, agent_settings, maze_steps
+from needreplay.studies.maze_world import best_mean_steps, dyna_table
+from needreplay.tabular.settings import PS_SR
 from needreplay.types import FloatArray, IntArray
 
-EPISODES = 50
 TRIALS = {"quick": 100, "full": 1000}
 NEAR = 1.25
 """Near-optimal: within a quarter of the best possible mean."""
 
-AGENTS: dict[str, LearningSettings] = {
-    "q-learning": DynaSettings(planning_updates=0),
-    "dyna-q-5": DynaSettings(planning_updates=5),
-    "dyna-q-50": DynaSettings(planning_updates=50),
-    "ps": without_need(PS_SR["printed"]),
-    "ps-sr": PS_SR["printed"],
+REWARD_STD = 0.0
+"""The reward is 1, without noise, as in the book."""
+
+AGENTS: dict[str, dict[str, Any]] = {
+    "q-learning": {"agent": "q-learning"},
+    "dyna-q-5": {"agent": "dyna-q"},
+    "dyna-q-50": {"agent": "dyna-q", "overrides": {"planning_updates": 50}},
+    "ps": {"agent": "ps", "preset": "printed"},
+    "ps-sr": {"agent": "ps-sr", "preset": "printed"},
 }
 LABELS = {
     "q-learning": "Q-learning (n = 0)",
@@ -57,27 +58,9 @@ BOOK = {"q-learning": 25, "dyna-q-5": 5, "dyna-q-50": 3}
 """Episodes to near-optimal, as the book's text has them."""
 
 
-class Job(NamedTuple):
-    """Some trials of one agent."""
-
-    agent: str
-    trials: range
-    seed: int
-
-
-def run_job(job: Job) -> IntArray:
-    """The steps of each episode; the reward is 1, without noise, as in the book."""
-    table = dyna_table(reward_std=0.0)
-    trials = [
-        run_trial(table, AGENTS[job.agent], EPISODES, trial_stream(job.seed, trial))
-        for trial in job.trials
-    ]
-    return np.array([trial.lengths for trial in trials])
-
-
 def near_optimal_at(curve: FloatArray) -> float:
     """The first episode (from 1) from which on a curve stays near-optimal; EPISODES + 1: never."""
-    best = best_mean_steps(dyna_table(reward_std=0.0), PS_SR["printed"].epsilon)
+    best = best_mean_steps(dyna_table(REWARD_STD), PS_SR["printed"].epsilon)
     too_long = np.flatnonzero(curve > NEAR * best)
     return 1.0 if too_long.size == 0 else float(too_long[-1] + 2)
 
@@ -85,11 +68,8 @@ def near_optimal_at(curve: FloatArray) -> float:
 def run(request: Request, progress: Progress) -> Outcome:
     """Run all five agents, and hold the book's words against three of them."""
     trials = request.trials or TRIALS[request.size]
-    pieces = chunks(trials)
-    jobs = [Job(agent, piece, request.seed) for agent in AGENTS for piece in pieces]
-    with progress.task("dyna", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    steps = dict(zip(AGENTS, np.concatenate(done).reshape(len(AGENTS), trials, -1), strict=True))
+    agents = [{**agent, "reward_std": REWARD_STD} for agent in AGENTS.values()]
+    steps = dict(zip(AGENTS, maze_steps(agents, trials, request, progress, "dyna"), strict=True))
     bands = {
         agent: mean_band(found, stream(request.seed, "dyna", agent))
         for agent, found in steps.items()
@@ -105,8 +85,8 @@ def run(request: Request, progress: Progress) -> Outcome:
         config={
             "trials": trials,
             "episodes": EPISODES,
-            "reward_std": 0.0,
-            "settings": {agent: asdict(settings) for agent, settings in AGENTS.items()},
+            "reward_std": REWARD_STD,
+            "settings": {name: asdict(agent_settings(agent)) for name, agent in AGENTS.items()},
         },
         notes=[
             "Q-updates for each step in the world: 1 for Q-learning, 6 and 51 for Dyna-Q, at most "
@@ -152,7 +132,7 @@ def _summary(bands: dict[str, Band], steps: dict[str, IntArray], seed: int) -> T
 
 def _draw(bands: dict[str, Band]) -> Figure:
     figure, grid = new_figure(1, 2, height=3.4)
-    best = best_mean_steps(dyna_table(reward_std=0.0), PS_SR["printed"].epsilon)
+    best = best_mean_steps(dyna_table(REWARD_STD), PS_SR["printed"].epsilon)
     with house_style():
         for axes, scale in zip(grid[0], ("linear", "log"), strict=True):
             for agent, band in bands.items():

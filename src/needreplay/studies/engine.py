@@ -15,7 +15,13 @@ from needreplay.runs.progress import Progress
 from needreplay.studies import load_study, study_names
 from needreplay.studies.base import Choice, Outcome, Request, Study
 from needreplay.studies.folders import refuse_foreign_folder, write_study
-from needreplay.studies.kept import is_kept, made_from
+from needreplay.studies.kept import (
+    all_runs_of,
+    is_kept,
+    made_from,
+    remove_runs,
+    runs_folder_of,
+)
 
 
 class Stopped(KeyboardInterrupt):
@@ -33,8 +39,9 @@ def reproduce(
     """Run the studies called ``names`` (none: all), write them into ``out``, say where the page is.
 
     Whatever can be refused is refused before anything runs. Each figure's folder is finished
-    before the next study starts, so that Ctrl-C loses only the study it falls into. A figure that
-    the same request made from the same source is kept; remove its folder to make it anew.
+    before the next study starts, and the runs of the one that Ctrl-C falls into are kept: the same
+    command goes on with them. A figure that the same request made from the same source is kept;
+    remove its folder to make it anew.
 
     Args:
         names: which studies.
@@ -57,8 +64,8 @@ def reproduce(
                 print(f"{study.name}: kept, as nothing has changed -> {out / study.name}")
                 continue
             began = time.perf_counter()
-            kept = replace(asked, runs_folder=out / f"{study.name}-runs")
-            outcome = _answer(study, kept, progress)
+            runs = runs_folder_of(out / study.name, study, asked)
+            outcome = _answer(study, replace(asked, runs_folder=runs), progress)
             seconds = time.perf_counter() - began
             record = {
                 "command": command_of([study.name], asked, out),
@@ -67,6 +74,8 @@ def reproduce(
                 "made_from": made_from(study, asked),
             }
             write_study(out / study.name, study, asked, outcome, record)
+            if not study.keeps_runs:
+                remove_runs(out / study.name)
             page = write_page(out, order=study_names())
             done.append(study.name)
             print(
@@ -75,9 +84,11 @@ def reproduce(
             )
     except KeyboardInterrupt:
         rest = [study.name for study, _ in planned if study.name not in done]
-        finished = f"done and kept in {out}: {', '.join(done)}" if done else "no figure is done"
+        said = f"done and kept in {out}: {', '.join(done)}" if done else "no figure is done"
+        if rest and all_runs_of(out / rest[0]).is_dir():
+            said += f"; {rest[0]} goes on where it stopped"
         raise Stopped(
-            f"stopped; {finished}. Run the rest with:\n  {command_of(rest, request, out)}"
+            f"stopped; {said}. Run the rest with:\n  {command_of(rest, request, out)}"
         ) from None
     print(f"The page with all figures: {page}")
     return page

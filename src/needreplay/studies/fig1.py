@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,77 +13,20 @@ from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
 from needreplay.rng import stream
-from needreplay.rules.policy import epsilon_greedy_policy
-from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.maze_world import (
-    chunks,
-    draw_board,
-    draw_heat,
-    dyna_layout,
-    dyna_table,
-    mark_ends,
-    trial_stream,
-)
-from needreplay.tabular.layout import Knowledge, q_values
-from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
-from needreplay.tabular.trial import live, new_agent
+from needreplay.studies.maze_board import draw_board, draw_heat, mark_ends
+from needreplay.studies.maze_world import dyna_layout
+from needreplay.studies.occupancy import SNAPSHOTS, settings_of, snapshots
+from needreplay.studies.runs import Experiment, run_experiments
+from needreplay.tabular.settings import OCCUPANCY, preset
 from needreplay.types import FloatArray
 
-SNAPSHOTS = (1, 10, 30, 100)
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN = (0.0, 1.0)
 TRIALS = {"quick": 50, "full": 500}
-
-
-class Job(NamedTuple):
-    """Some trials of one agent."""
-
-    settings: SweepingSettings
-    trials: range
-    seed: int
-
-
-class Snapshots(NamedTuple):
-    """One row per trial, one column per snapshot."""
-
-    occupancy: FloatArray
-    """[trial, snapshot, state]: M's start row"""
-    distance: FloatArray
-    """[trial, snapshot]: of that row to the closed form of the policy of that moment"""
-
-
-def settings_of(preset_name: str, trace_decay: float) -> SweepingSettings:
-    """Figure 1's agent under a preset, with this λ."""
-    return preset(OCCUPANCY, preset_name, trace_decay=trace_decay)
-
-
-def run_job(job: Job) -> Snapshots:
-    """Let agents live to each snapshot and look at their start row."""
-    table = dyna_table()
-    shape = (len(job.trials), len(SNAPSHOTS))
-    occupancy, distance = np.zeros((*shape, table.n_states)), np.zeros(shape)
-    for row, trial in enumerate(job.trials):
-        rng = trial_stream(job.seed, trial)
-        knowledge = new_agent(table, job.settings)
-        lived = 0
-        for column, episodes in enumerate(SNAPSHOTS):
-            live(knowledge, table, job.settings, episodes - lived, rng, first_episode=lived)
-            lived = episodes
-            occupancy[row, column] = knowledge.M[table.start]
-            distance[row, column] = distance_to_truth(knowledge, job.settings)
-    return Snapshots(occupancy, distance)
-
-
-def distance_to_truth(knowledge: Knowledge, settings: SweepingSettings) -> float:
-    """|M_start − M*_start|₁ / |M*_start|₁, where M* is the closed form of the present policy."""
-    table = dyna_table()
-    policy = epsilon_greedy_policy(q_values(knowledge), settings.epsilon)
-    T = transition_matrix(table.next_state, table.ends, policy)
-    truth = closed_form(T, settings.discount)[table.start]
-    return float(np.abs(knowledge.M[table.start] - truth).sum() / np.abs(truth).sum())
+_SECONDS = 0.005
+"""Of one trial, about."""
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -96,18 +38,26 @@ def run(request: Request, progress: Progress) -> Outcome:
             "one of them, or more --trials."
         )
     cases = [(name, trace_decay) for name in request.presets for trace_decay in LAMBDAS]
-    pieces = chunks(trials)
-    jobs = [Job(settings_of(*case), piece, request.seed) for case in cases for piece in pieces]
-    with progress.task("fig1", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    found = {
-        case: Snapshots(
-            *map(np.concatenate, zip(*done[i * len(pieces) : (i + 1) * len(pieces)], strict=True))
+    experiments = [
+        Experiment(
+            "needreplay.studies.occupancy:KIND",
+            {"preset": name, "trace_decay": trace_decay, "seed": request.seed},
+            trials,
+            _SECONDS,
         )
-        for i, case in enumerate(cases)
+        for name, trace_decay in cases
+    ]
+    tables = run_experiments(experiments, request, progress, "fig1")
+    distances: dict[tuple[str, float], FloatArray] = {
+        case: table["distance"].reshape(trials, len(SNAPSHOTS))
+        for case, table in zip(cases, tables, strict=True)
     }
-    shown = {case: found[case].occupancy[request.trial] for case in cases if case[1] in SHOWN}
-    distances = {case: snapshots.distance for case, snapshots in found.items()}
+    # The trial that is shown is run again, here: a few milliseconds instead of every trial's M.
+    shown = {
+        case: snapshots(settings_of(*case), request.seed, request.trial).occupancy
+        for case in cases
+        if case[1] in SHOWN
+    }
     return Outcome(
         tables={"data": _data(shown), "distance": _distance_table(distances)},
         figures={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,26 +19,16 @@ from needreplay.report.statistics import (
     ratio_interval,
 )
 from needreplay.rng import stream
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.maze_world import best_mean_steps, chunks, dyna_table, trial_stream
+from needreplay.studies.maze_steps import EPISODES, maze_steps
+from needreplay.studies.maze_world import best_mean_steps, dyna_table
 from needreplay.tabular.settings import PS_SR, SweepingSettings, preset, without_need
-from needreplay.tabular.trial import run_trial
 from needreplay.types import FloatArray, IntArray
 
 AGENTS = ("ps", "ps-sr")
-EPISODES = 50
 EPSILON = PS_SR["printed"].epsilon
 TRIALS = {"quick": 200, "full": 1000}
-
-
-class Job(NamedTuple):
-    """Some trials of one agent."""
-
-    settings: SweepingSettings
-    trials: range
-    seed: int
 
 
 Steps = dict[tuple[str, str], IntArray]
@@ -52,26 +41,13 @@ def settings_of(preset_name: str, agent: str) -> SweepingSettings:
     return settings if agent == "ps-sr" else without_need(settings)
 
 
-def run_job(job: Job) -> IntArray:
-    """The steps of each episode of some trials."""
-    table = dyna_table()
-    trials = [
-        run_trial(table, job.settings, EPISODES, trial_stream(job.seed, trial))
-        for trial in job.trials
-    ]
-    return np.array([trial.lengths for trial in trials])
-
-
 def run(request: Request, progress: Progress) -> Outcome:
     """Run every preset and agent, and hold the paper's words against them."""
     trials = request.trials or TRIALS[request.size]
     cases = [(name, agent) for name in request.presets for agent in AGENTS]
-    pieces = chunks(trials)
-    jobs = [Job(settings_of(*case), piece, request.seed) for case in cases for piece in pieces]
-    with progress.task("fig2", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
+    agents = [{"preset": name, "agent": agent} for name, agent in cases]
     steps: Steps = dict(
-        zip(cases, np.concatenate(done).reshape(len(cases), trials, -1), strict=True)
+        zip(cases, maze_steps(agents, trials, request, progress, "fig2"), strict=True)
     )
     bands = {
         case: mean_band(found, stream(request.seed, "fig2", *case)) for case, found in steps.items()

@@ -1,4 +1,4 @@
-"""Whether a figure is there already: made by the same request, from the same source.
+"""What is there already: figures, and the runs of one that was stopped, of the same source.
 
 So a second ``make reproduce`` is quick, and one after a change of any line of needreplay is not.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import shutil
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,8 @@ from needreplay.errors import NeedReplayError
 from needreplay.records import read_json
 from needreplay.studies.base import Request, Study
 
+_DIGITS = 16
+
 
 def made_from(study: Study, request: Request) -> dict[str, Any]:
     """What a figure follows from: not the number of workers, nor where long runs are kept."""
@@ -27,6 +31,25 @@ def made_from(study: Study, request: Request) -> dict[str, Any]:
     source.update(Path(own).read_bytes() if own else b"")
     plain: dict[str, Any] = json.loads(json.dumps({"request": asked}))
     return {**plain, "source": source.hexdigest()}
+
+
+def runs_folder_of(figure: Path, study: Study, request: Request) -> Path:
+    """Where a figure's runs are: runs of another source are in another folder, and not found."""
+    return all_runs_of(figure) / str(made_from(study, request)["source"])[:_DIGITS]
+
+
+def all_runs_of(figure: Path) -> Path:
+    """The folder beside a figure's own that holds its runs, of every source."""
+    return figure.with_name(f"{figure.name}-runs")
+
+
+def remove_runs(figure: Path) -> None:
+    """Remove a figure's runs, of every source; whatever else is there stays."""
+    for folder in all_runs_of(figure).glob("*"):
+        if len(folder.name) == _DIGITS and (folder / "sweep.json").is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        all_runs_of(figure).rmdir()
 
 
 def is_kept(folder: Path, study: Study, request: Request) -> bool:

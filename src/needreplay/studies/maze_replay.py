@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,20 +12,14 @@ from matplotlib.figure import Figure
 
 from needreplay.records import Table, joined
 from needreplay.report.figures import house_style, label_of, new_figure
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.fig2 import AGENTS, settings_of
-from needreplay.studies.maze_world import (
-    draw_board,
-    draw_heat,
-    dyna_layout,
-    dyna_table,
-    trial_stream,
-)
+from needreplay.studies.maze_board import draw_board, draw_heat
+from needreplay.studies.maze_world import dyna_layout, dyna_table, trial_stream
 from needreplay.tabular.layout import Records
 from needreplay.tabular.log import EVENT
-from needreplay.tabular.settings import PS_SR, SweepingSettings
+from needreplay.tabular.settings import PS_SR
 from needreplay.tabular.trial import logged_trial
 from needreplay.types import IntArray
 
@@ -39,28 +32,18 @@ DIRECTIONS = ((0.0, -1.0), (0.0, 1.0), (-1.0, 0.0), (1.0, 0.0))
 """(x, y) of up, down, left, right, with y growing downwards."""
 
 
-class Job(NamedTuple):
-    """One logged trial."""
-
-    settings: SweepingSettings
-    trial: int
-    seed: int
-
-
-def run_job(job: Job) -> Records:
-    """Every replay event of the trial, in order."""
-    rng = trial_stream(job.seed, job.trial)
-    _, events = logged_trial(dyna_table(), job.settings, EPISODES, rng)
-    return events
-
-
 def run(request: Request, progress: Progress) -> Outcome:
-    """Log one trial of PS and of PS-SR under each preset, and draw two moments of it."""
+    """Log one trial of PS and of PS-SR under each preset, and draw two moments of it.
+
+    Four trials of milliseconds: they are run here, not in processes of their own.
+    """
     cases = [(name, agent) for name in request.presets for agent in AGENTS]
-    jobs = [Job(settings_of(*case), request.trial, request.seed) for case in cases]
-    with progress.task("maze-replay", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    events = dict(zip(cases, done, strict=True))
+    events: dict[tuple[str, str], Records] = {}
+    with progress.task("maze-replay", total=len(cases)) as bar:
+        for case in cases:
+            rng = trial_stream(request.seed, request.trial)
+            _, events[case] = logged_trial(dyna_table(), settings_of(*case), EPISODES, rng)
+            bar.advance()
     table = _table(events, request.trial)
     first = request.presets[0]
     return Outcome(

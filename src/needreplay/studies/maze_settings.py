@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,11 @@ from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, difference_interval, mean_interval
 from needreplay.rng import stream
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.fig2 import AGENTS, EPISODES, Job, run_job, settings_of
-from needreplay.studies.maze_world import chunks
-from needreplay.tabular.settings import PS_SR, SweepingSettings
+from needreplay.studies.fig2 import AGENTS
+from needreplay.studies.maze_steps import EPISODES, agent_settings, maze_steps
+from needreplay.tabular.settings import PS_SR, LearningSettings
 from needreplay.types import IntArray
 
 TRIALS = {"quick": 100, "full": 1000}
@@ -48,7 +47,17 @@ class Change(NamedTuple):
     preset: str
     agent: str
     label: str
-    settings: SweepingSettings
+    overrides: dict[str, Any]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The agent as a run has it."""
+        return {"agent": self.agent, "preset": self.preset, "overrides": self.overrides}
+
+    @property
+    def settings(self) -> LearningSettings:
+        """All of the agent's settings."""
+        return agent_settings(self.config)
 
 
 def changes(preset_name: str) -> list[Change]:
@@ -56,16 +65,13 @@ def changes(preset_name: str) -> list[Change]:
     other = PS_SR["released" if preset_name == "printed" else "printed"]
     found = []
     for agent in AGENTS:
-        base = settings_of(preset_name, agent)
-        found.append(Change(preset_name, agent, "as it is", base))
+        found.append(Change(preset_name, agent, "as it is", {}))
         for field, name in DIFFERENCES.items():
             value = getattr(other, field)
-            changed = replace(base, **{field: value})
             if agent == "ps-sr" or field in ("discount", "threshold"):
-                found.append(Change(preset_name, agent, f"{name} = {value}", changed))
-    base = settings_of(preset_name, "ps-sr")
+                found.append(Change(preset_name, agent, f"{name} = {value}", {field: value}))
     for label, values in BEYOND.items():
-        found.append(Change(preset_name, "ps-sr", label, replace(base, **values)))
+        found.append(Change(preset_name, "ps-sr", label, values))
     return found
 
 
@@ -73,14 +79,11 @@ def run(request: Request, progress: Progress) -> Outcome:
     """Run every change, and take the difference to its preset as it is."""
     trials = request.trials or TRIALS[request.size]
     cases = [change for name in request.presets for change in changes(name)]
-    pieces = chunks(trials)
-    jobs = [Job(case.settings, piece, request.seed) for case in cases for piece in pieces]
-    with progress.task("maze-settings", total=len(jobs)) as bar:
-        done = run_many(run_job, jobs, workers=request.workers, progress=bar)
-    later = np.concatenate(done).reshape(len(cases), trials, EPISODES)[:, :, 1:].sum(axis=2)
-    steps = {
-        (case.preset, case.agent, case.label): total
-        for case, total in zip(cases, later, strict=True)
+    agents = [case.config for case in cases]
+    done = maze_steps(agents, trials, request, progress, "maze-settings")
+    steps: dict[tuple[str, str, str], IntArray] = {
+        (case.preset, case.agent, case.label): lengths[:, 1:].sum(axis=1)
+        for case, lengths in zip(cases, done, strict=True)
     }
     effects = {key: _effect(key, steps, request.seed) for key in steps}
     return Outcome(

@@ -1,22 +1,16 @@
-"""The Dyna maze as the studies use it: its table, its streams, and pictures of its board."""
+"""The Dyna maze as the studies use it: its table and its streams."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 
 from needreplay.rng import stream
 from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
 from needreplay.rules.successor import transition_matrix
-from needreplay.types import FloatArray, TransitionTable
+from needreplay.types import TransitionTable
 from needreplay.worlds import DYNA_MAZE, Layout, maze_table, parse_layout
-
-WALL_COLOUR = "#444444"
 
 
 @cache
@@ -52,47 +46,3 @@ def trial_stream(seed: int, trial: int) -> np.random.Generator:
     very same steps.
     """
     return stream(seed, "maze", trial)
-
-
-def chunks(trials: int, size: int = 20) -> list[range]:
-    """Trials in pieces that are worth a process's while."""
-    return [range(first, min(first + size, trials)) for first in range(0, trials, size)]
-
-
-def draw_board(axes: Axes, layout: Layout, *, letters: bool = True) -> None:
-    """The walls, and S and G, as squares with row 0 on top."""
-    axes.set_xlim(-0.5, layout.cols - 0.5)
-    axes.set_ylim(layout.rows - 0.5, -0.5)
-    axes.set_aspect("equal")
-    axes.set_xticks(np.arange(layout.cols + 1) - 0.5, minor=False)
-    axes.set_yticks(np.arange(layout.rows + 1) - 0.5, minor=False)
-    axes.tick_params(length=0, labelbottom=False, labelleft=False)
-    for row, column in layout.walls:
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=WALL_COLOUR))
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-    if letters:
-        mark_ends(axes, layout, "black")
-
-
-def mark_ends(axes: Axes, layout: Layout, colour: str) -> None:
-    """S on the start and G on the goals, outlined so that they can be read on any ground."""
-    outline = withStroke(linewidth=2, foreground="black" if colour == "white" else "white")
-    for letter, (row, column) in [("S", layout.start), *(("G", goal) for goal in layout.goals)]:
-        axes.text(
-            column, row, letter, ha="center", va="center", weight="bold", color=colour,
-            path_effects=[outline],
-        )  # fmt: skip
-
-
-def draw_heat(axes: Axes, layout: Layout, values: FloatArray, *, highest: float) -> Any:
-    """One number per state as a heatmap over the board; walls are drawn, not coloured."""
-    cells = np.asarray(values, dtype=np.float64).reshape(layout.rows, layout.cols).copy()
-    for row, column in layout.walls:
-        cells[row, column] = np.nan
-    image = axes.imshow(cells, vmin=0.0, vmax=highest, cmap="viridis")
-    draw_board(axes, layout, letters=False)
-    axes.grid(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    return image

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import cache
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
@@ -16,26 +15,16 @@ from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
 from needreplay.rng import stream
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.maze_search import AGENTS, BUDGET, Found
 from needreplay.studies.maze_world import dyna_layout
-from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
-from needreplay.tabular.trial import model_holds_path, search_until_optimal
-from needreplay.types import FloatArray, TransitionTable
-from needreplay.worlds import maze_table, shortest_path_length
+from needreplay.studies.runs import Experiment, run_experiments
+from needreplay.types import FloatArray
 
 RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5, 6)}
 TRIALS = {"quick": 10, "full": 20}
-BUDGET = 5_000
-"""Steps after which a trial is given up, in shortest paths."""
 STEP_SIZES = (0.5, 1.0)
-
-AGENTS: dict[str, LearningSettings] = {
-    "dyna-q": DynaSettings(planning_updates=5),
-    "ps": without_need(PS_SR["printed"]),
-    "ps-sr": PS_SR["printed"],
-}
 COMPARED = (
     ("ps", "dyna-q", "Sutton & Barto, example 8.4"),
     ("ps-sr", "ps", "beyond the paper"),
@@ -49,38 +38,10 @@ class Job(NamedTuple):
     resolution: int
     agent: str
     trial: int
-    seed: int
-
-
-class Found(NamedTuple):
-    """How one trial ended."""
-
-    updates: int
-    steps: int
-    found: bool
-    known: bool
-    """whether the agent's model held a shortest path at the end"""
 
 
 Case = tuple[float, int, str]
 """Step size, resolution, agent."""
-
-
-@cache
-def magnified_table(resolution: int) -> TransitionTable:
-    """The Dyna maze with each cell cut into ``resolution`` squared, and a reward of 1."""
-    return maze_table(dyna_layout().magnified(resolution), reward_std=0.0)
-
-
-def run_job(job: Job) -> Found:
-    """Let an agent live until its greedy path is a shortest one, or its steps are spent."""
-    table = magnified_table(job.resolution)
-    rng = stream(job.seed, "mazes", job.resolution, job.trial)
-    shortest = shortest_path_length(table)
-    settings = replace(AGENTS[job.agent], step_size=job.step_size)
-    search = search_until_optimal(table, settings, shortest, BUDGET * shortest, rng)
-    known = model_holds_path(search, table, shortest)
-    return Found(search.updates, search.steps, search.found, known)
 
 
 def free_cells(resolution: int) -> int:
@@ -93,21 +54,30 @@ def run(request: Request, progress: Progress) -> Outcome:
     """Run all agents in all sizes, and compare how many updates they need."""
     trials = request.trials or TRIALS[request.size]
     resolutions = RESOLUTIONS[request.size]
-    jobs = [
-        Job(step_size, resolution, agent, trial, request.seed)
+    cases: list[Case] = [
+        (step_size, resolution, agent)
         for step_size in STEP_SIZES
         for resolution in resolutions
         for agent in AGENTS
-        for trial in range(trials)
     ]
-    # The longest first, so that no core waits for one that began late.
-    order = sorted(range(len(jobs)), key=lambda i: (-jobs[i].resolution, jobs[i].agent != "ps-sr"))
-    with progress.task("mazes", total=len(jobs)) as bar:
-        ran = run_many(run_job, [jobs[i] for i in order], workers=request.workers, progress=bar)
-    done = [found for _, found in sorted(zip(order, ran, strict=True))]
-    by_case: dict[Case, list[Found]] = {}
-    for job, found in zip(jobs, done, strict=True):
-        by_case.setdefault((job.step_size, job.resolution, job.agent), []).append(found)
+    experiments = [
+        Experiment(
+            "needreplay.studies.maze_search:KIND",
+            {
+                "step_size": step_size,
+                "resolution": resolution,
+                "agent": agent,
+                "seed": request.seed,
+            },
+            trials,
+            _seconds(resolution, agent),
+        )
+        for step_size, resolution, agent in cases
+    ]
+    tables = run_experiments(experiments, request, progress, "mazes")
+    by_case = {case: _found(table) for case, table in zip(cases, tables, strict=True)}
+    jobs = [Job(*case, trial) for case in cases for trial in range(trials)]
+    done = [found for case in cases for found in by_case[case]]
     medians = {
         case: median_interval(_ranked(found), stream(request.seed, "mazes", *map(str, case)))
         for case, found in by_case.items()
@@ -144,6 +114,16 @@ def run(request: Request, progress: Progress) -> Outcome:
             *(_why(step_size, by_case) for step_size in STEP_SIZES),
         ],
     )
+
+
+def _seconds(resolution: int, agent: str) -> float:
+    """Of one trial, about: a sweep with need reads M, which has (47 resolution²)² entries."""
+    return float(0.006 * resolution**4 if agent == "ps-sr" else 0.006 * resolution**2)
+
+
+def _found(table: Table) -> list[Found]:
+    columns = (table[name].tolist() for name in Found._fields)
+    return [Found(*values) for values in zip(*columns, strict=True)]
 
 
 def _ranked(found: Sequence[Found]) -> FloatArray:

@@ -10,7 +10,7 @@ import pytest
 
 from needreplay.errors import NeedReplayError
 from needreplay.records import read_table
-from needreplay.runs.sweep import RunSpec, trials
+from needreplay.runs.sweep import RunSpec, chunk, trials
 from needreplay.runs.sweep.execute import Pace, execute
 from needreplay.runs.sweep.file import parsed
 from needreplay.runs.sweep.folder import SweepFolder
@@ -25,26 +25,73 @@ def one(text: str) -> RunSpec:
     return spec
 
 
-def test_maze_trials_are_figure_2s(tmp_path: Path) -> None:
-    from needreplay.studies.fig2 import Job, run_job, settings_of
+def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
+    from needreplay.rng import stream
+    from needreplay.tabular.settings import PS_SR
+    from needreplay.tabular.trial import run_trial
+    from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
 
     execute(one(MAZE), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
-    theirs = run_job(Job(settings_of("printed", "ps-sr"), range(4), 0))
+    world = maze_table(parse_layout(DYNA_MAZE), 0.1)
+    lived = [run_trial(world, PS_SR["printed"], 50, stream(0, "maze", i)) for i in range(4)]
+    theirs = np.array([trial.lengths for trial in lived])
     assert np.array_equal(table["steps"].reshape(4, 50), theirs)
     assert table["trial"].reshape(4, 50)[:, 0].tolist() == [0, 1, 2, 3]
 
 
-def test_cliffwalk_trials_are_figure_3s(tmp_path: Path) -> None:
-    from needreplay.studies.fig3.runs import Job, run_job
+def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
     from needreplay.tabular.cliffwalk_settings import cliffwalk_preset
+    from needreplay.tabular.per_sr import run_trial
+    from needreplay.worlds.cliffwalk import cliffwalk_table
 
-    execute(one(CLIFF), tmp_path)
+    execute(one(CLIFF.replace("need", "gain") + 'preset = "released"\n'), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
+    settings = cliffwalk_preset("released")
     for states in (3, 5):
-        job = Job("", cliffwalk_preset("corrected"), "need", states, (0, 1, 2), 0)
-        found = table["updates"][table["states"] == states]
-        assert found.tolist() == run_job(job).counted.tolist()
+        world = cliffwalk_table(states, settings.fall, settings.right_actions)
+        lived = [run_trial(world, settings, "gain", seed=0, trial=i) for i in range(3)]
+        rows = table["states"] == states
+        counted = [trial.updates if trial.converged else trial.budget for trial in lived]
+        assert table["updates"][rows].tolist() == counted
+        assert table["replayed"][rows].tolist() == [trial.updates for trial in lived]
+        assert table["converged"][rows].tolist() == [trial.converged for trial in lived]
+    assert not table["converged"].all()
+    assert table["updates"].tolist() != table["replayed"].tolist()
+
+
+def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
+    parts = [
+        {"agent": "ps", "trials": 2},
+        {"agent": "ps-sr", "preset": "released", "first_trial": 1, "trials": 3},
+    ]
+    config = chunk.complete({"of": "maze", "parts": parts})
+    spec = RunSpec("chunk", config)
+    assert chunk.units(config) == 5
+    assert spec.label == "maze, 2 parts"
+    execute(spec, tmp_path / "chunk")
+    together = read_table(tmp_path / "chunk" / "metrics.csv")
+    for number, part in enumerate(config["parts"]):
+        alone = tmp_path / str(number)
+        execute(RunSpec("maze", part), alone)
+        table = read_table(alone / "metrics.csv")
+        rows = together["part"] == number
+        for name in table.names:
+            assert together[name][rows].tolist() == table[name].tolist()
+
+
+def test_what_a_chunk_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match="A chunk run needs its parts"):
+        chunk.complete({"of": "maze"})
+    with pytest.raises(NeedReplayError, match="at least one part"):
+        chunk.complete({"of": "maze", "parts": []})
+    with pytest.raises(NeedReplayError, match="There is no agent of kind maze 'x'"):
+        chunk.complete({"of": "maze", "parts": [{"agent": "x"}]})
+    with pytest.raises(NeedReplayError, match="'deep' is not made of trials"):
+        chunk.complete({"of": "deep", "parts": [{}]})
+    parts = [{"agent": "ps", "trials": 1, "episodes": n} for n in (2, 3)]
+    with pytest.raises(NeedReplayError, match="equally many rows"):
+        execute(RunSpec("chunk", chunk.complete({"of": "maze", "parts": parts})), tmp_path)
 
 
 def test_chunks_are_the_whole(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class LocalEngine:
     """``workers`` processes at once. Scripts need ``if __name__ == "__main__":``, as always."""
 
     def __init__(self, workers: int) -> None:
-        self._pool = Pool(workers, fresh=True, environment=_ONE_THREAD)
+        self._pool = Pool(workers, environment=_ONE_THREAD)
         self._folders: dict[str, Path] = {}
 
     @property

@@ -1,4 +1,4 @@
-"""The processes that do all local work: the chunks of a figure, and the runs of a sweep.
+"""The processes that do all local work, one for each run: of a sweep, or of a figure.
 
 A process that dies is told apart from the others, which go on.
 """
@@ -33,28 +33,22 @@ class Outcome:
 class _Worker:
     process: BaseProcess
     pipe: Connection
-    key: Hashable = None
+    key: Hashable
 
 
 class Pool:
-    """Up to ``workers`` processes at once.
+    """Up to ``workers`` processes at once, a new one for every piece of work.
 
     Args:
         workers: how many.
-        fresh: a new process for every piece of work; else they stay for the next one, because a
-            new one costs a second of imports and of loading kernels.
         environment: variables that the processes have beside this one's.
     """
 
-    def __init__(
-        self, workers: int, *, fresh: bool = False, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, workers: int, *, environment: Mapping[str, str] | None = None) -> None:
         if workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
         self.workers = workers
-        self._fresh = fresh
         self._environment = dict(environment or {})
-        self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
     @property
@@ -64,8 +58,7 @@ class Pool:
 
     def start(self, key: Hashable, task: Callable[[Any], Any], argument: Any) -> None:
         """Begin ``task(argument)``; processes find the task by name."""
-        worker = self._living() or self._new()
-        worker.key = key
+        worker = self._new(key)
         self._busy.append(worker)
         # A process that has died since is noticed by the next wait.
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -81,30 +74,21 @@ class Pool:
 
     def close(self) -> None:
         """End every process at once, whatever it is doing."""
-        workers = [*self._busy, *self._idle]
-        self._busy, self._idle = [], []
+        workers, self._busy = self._busy, []
         for worker in workers:
             worker.process.kill()
         for worker in workers:
             _end(worker)
 
-    def _living(self) -> _Worker | None:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.process.is_alive():
-                return worker
-            _end(worker)
-        return None
-
-    def _new(self) -> _Worker:
+    def _new(self, key: Hashable) -> _Worker:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        # At this process's end, those that wait for work are ended; a run may have its own.
-        process = context.Process(target=_serve, args=(theirs,), daemon=not self._fresh)
+        # Not a daemon: a run may start processes of its own.
+        process = context.Process(target=_serve, args=(theirs,), daemon=False)
         with deaf_children(), _environment(self._environment):
             process.start()
         theirs.close()
-        return _Worker(process, ours)
+        return _Worker(process, ours, key)
 
     def _fetch(self, worker: _Worker) -> Outcome:
         self._busy.remove(worker)
@@ -115,10 +99,7 @@ class Pool:
             code = worker.process.exitcode
             _end(worker)
             return Outcome(worker.key, exit_code=code)
-        if self._fresh:
-            _end(worker)
-        else:
-            self._idle.append(worker)
+        _end(worker)
         return Outcome(worker.key, value, error)
 
 
@@ -144,21 +125,14 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _serve(pipe: Connection) -> None:
-    """In a worker: do what comes, until nothing will come any more."""
+    """In a worker: do the one piece of work that comes."""
     watch_parent()
-    while True:
-        try:
-            task, argument = pipe.recv()
-        except (EOFError, OSError):
-            return
-        except Exception as error:
-            _answer(pipe, None, error)
-            continue
-        try:
-            value, failed = task(argument), None
-        except Exception as error:
-            value, failed = None, error
-        _answer(pipe, value, failed)
+    try:
+        task, argument = pipe.recv()
+        value, failed = task(argument), None
+    except Exception as error:
+        value, failed = None, error
+    _answer(pipe, value, failed)
 
 
 def _answer(pipe: Connection, value: Any, error: Exception | None) -> None:

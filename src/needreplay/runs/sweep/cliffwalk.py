@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.runs.sweep.kinds import REQUIRED, Config, Kind, OnUnits, filled, require_whole
-from needreplay.runs.sweep.trials import run_trials
+from needreplay.runs.sweep.kinds import REQUIRED, Config, filled, require_whole
+from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, cliffwalk_preset
+from needreplay.types import FloatArray
+
+if TYPE_CHECKING:
+    from needreplay.tabular.per_sr import Trial
+
+FIFTH_STATE = 4
+"""Whose need row figure 3 shows."""
 
 _DEFAULTS: Config = {
     "world": "cliffwalk",
@@ -25,6 +31,11 @@ _DEFAULTS: Config = {
 }
 
 
+def settings_of(config: Config) -> CliffwalkSettings:
+    """The preset's settings with the overrides."""
+    return cliffwalk_preset(config["preset"], **config["overrides"])
+
+
 def complete(config: Config) -> Config:
     """All values, with the preset's own sizes where none are said."""
     found = filled(config, _DEFAULTS, "cliffwalk")
@@ -34,7 +45,7 @@ def complete(config: Config) -> Config:
         raise unknown("agent of kind cliffwalk", found["agent"], METHODS)
     for name, low in (("seed", 0), ("first_trial", 0), ("trials", 1)):
         require_whole(name, found[name], low)
-    settings = cliffwalk_preset(found["preset"], **found["overrides"])
+    settings = settings_of(found)
     if "sizes" in found["overrides"]:
         raise NeedReplayError("Say sizes beside the overrides of a cliffwalk run, not in them.")
     sizes = list(found["sizes"]) or list(settings.sizes)
@@ -44,14 +55,12 @@ def complete(config: Config) -> Config:
 
 
 def _cases(config: Config) -> list[tuple[int, int]]:
-    trials = range(config["first_trial"], config["first_trial"] + config["trials"])
-    return [(states, trial) for states in config["sizes"] for trial in trials]
+    return [(states, trial) for states in config["sizes"] for trial in numbers_of(config)]
 
 
-def run(config: Config, folder: Path, on_units: OnUnits) -> None:
+def trials_of(config: Config) -> Trials:
     """Updates until Q is right; a trial that is given up counts as its budget."""
-    settings = cliffwalk_preset(config["preset"], **config["overrides"])
-    run_trials(_cases(config), partial(_row, settings, config), 1, folder, on_units)
+    return Trials(_cases(config), partial(_row, settings_of(config), config), 1)
 
 
 def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> dict[str, Any]:
@@ -61,12 +70,27 @@ def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> 
     states, number = case
     table = cliffwalk_table(states, settings.fall, settings.right_actions)
     trial = run_trial(table, settings, config["agent"], seed=config["seed"], trial=number)
-    return {
-        "states": np.array([states]),
-        "trial": np.array([number]),
-        "updates": np.array([trial.updates if trial.converged else trial.budget]),
-        "converged": np.array([trial.converged]),
+    row = {
+        "states": states,
+        "trial": number,
+        "updates": trial.updates if trial.converged else trial.budget,
+        "converged": trial.converged,
+        "diverged": trial.diverged,
+        "replayed": trial.updates,
+        "budget": trial.budget,
+        "transitions": trial.transitions,
+        "largest_entry": trial.largest_entry,
+        "negative_rows": trial.negative_rows,
+        "by_gain": trial.by_gain,
+        "need_row": " ".join(map(repr, need_row(trial).tolist())),
     }
+    return {name: np.array([value]) for name, value in row.items()}
+
+
+def need_row(trial: Trial) -> FloatArray:
+    """M's row of the fifth state (or of the last before the goal), at the trial's end."""
+    row: FloatArray = trial.M[min(FIFTH_STATE, len(trial.q) - 1)]
+    return row
 
 
 def probe(config: Config) -> Config:
@@ -74,7 +98,4 @@ def probe(config: Config) -> Config:
     return {**config, "trials": min(config["trials"], 3)}
 
 
-KIND = Kind(
-    run=run, complete=complete, units=lambda config: len(_cases(config)), unit="trials",
-    probe=probe,
-)  # fmt: skip
+KIND = trial_kind(trials_of, complete, units=lambda config: len(_cases(config)), probe=probe)

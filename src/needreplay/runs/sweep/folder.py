@@ -57,7 +57,7 @@ class SweepFolder:
 
     def _command(self, spec: RunSpec, argv: Sequence[str]) -> str:
         own = kind_named(spec.kind).command(dict(spec.config), self.of(spec.name))
-        return own or shlex.join([*argv, "--only", spec.name])
+        return own or (shlex.join([*argv, "--only", spec.name]) if argv else "")
 
     def is_done(self, name: str) -> bool:
         """Whether a run is complete."""

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from needreplay.errors import NeedReplayError, unknown
+
+if TYPE_CHECKING:
+    from needreplay.runs.sweep.trials import Trials
 
 Config: TypeAlias = dict[str, Any]
 OnUnits: TypeAlias = Callable[[int], None]
@@ -21,6 +24,7 @@ _MODULES = {
     "deep": "needreplay.runs.sweep.deep",
     "maze": "needreplay.runs.sweep.maze",
     "cliffwalk": "needreplay.runs.sweep.cliffwalk",
+    "chunk": "needreplay.runs.sweep.chunk",
 }
 
 
@@ -50,23 +54,30 @@ class Kind:
     """a shorter run from which the speed of this one can be told"""
     command: Callable[[Config, Path], str] = _no_command
     """what does this one run by hand; empty: nothing but the sweep does"""
+    trials: Callable[[Config], Trials] | None = None
+    """what a run of trials is made of, so that a chunk can hold those of several configs"""
 
 
 def kind_named(name: str) -> Kind:
-    """A kind that ships, or the user's own function as ``module:function``."""
+    """A kind that ships, or one's own as ``module:name``: a function, or a whole ``Kind``."""
     if name in _MODULES:
         kind: Kind = import_module(_MODULES[name]).KIND
         return kind
     if ":" not in name:
         raise unknown("kind of run", name, [*_MODULES, "module:function"])
-    return Kind(run=imported(name))
+    found = _found(name)
+    return found if isinstance(found, Kind) else Kind(run=_callable(found, name))
 
 
 def imported(name: str) -> Callable[..., Any]:
     """The function that ``module:function`` names."""
+    return _callable(_found(name), name)
+
+
+def _found(name: str) -> Any:
     module, _, function = name.partition(":")
     try:
-        found = getattr(import_module(module), function)
+        return getattr(import_module(module), function)
     except ImportError as error:
         raise NeedReplayError(
             f"{name!r} cannot be imported ({error}); the module must be installed, on PYTHONPATH "
@@ -74,10 +85,13 @@ def imported(name: str) -> Callable[..., Any]:
         ) from error
     except AttributeError as error:
         raise NeedReplayError(f"The module {module!r} has no {function!r}.") from error
+
+
+def _callable(found: Any, name: str) -> Callable[..., Any]:
     if not callable(found):
         raise NeedReplayError(f"{name!r} is not a function.")
-    function_found: Callable[..., Any] = found
-    return function_found
+    function: Callable[..., Any] = found
+    return function
 
 
 def filled(config: Config, defaults: Config, kind: str) -> Config:

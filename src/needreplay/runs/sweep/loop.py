@@ -73,8 +73,8 @@ def run_sweep(
         sweep: what to run.
         out: the sweep's folder.
         engine: makes the engine, given the folder.
-        argv: the command line, for the record.
-        watch: told the state a few times a second.
+        argv: the command line, for the record; none: no command runs one of these runs alone.
+        watch: told the state a few times a second; what it raises ends the sweep.
     """
     folder = SweepFolder(prepare_folder(out))
     busy = (

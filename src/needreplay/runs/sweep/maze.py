@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from needreplay.errors import unknown
 from needreplay.rng import stream
-from needreplay.runs.sweep.kinds import REQUIRED, Config, Kind, OnUnits, filled, require_whole
-from needreplay.runs.sweep.trials import run_trials
+from needreplay.runs.sweep.kinds import REQUIRED, Config, filled, require_whole
+from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, preset, without_need
 
 _DEFAULTS: Config = {
@@ -53,14 +52,13 @@ def complete(config: Config) -> Config:
     return found
 
 
-def run(config: Config, folder: Path, on_units: OnUnits) -> None:
-    """Steps of each episode; a trial's random numbers are those of the studies."""
+def trials_of(config: Config) -> Trials:
+    """Steps of each episode; a trial's random numbers do not depend on the agent or the preset."""
     from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
 
     table = maze_table(parse_layout(DYNA_MAZE), config["reward_std"])
-    trials = range(config["first_trial"], config["first_trial"] + config["trials"])
     rows_of = partial(_rows, table, settings_of(config), config)
-    run_trials(trials, rows_of, config["episodes"], folder, on_units)
+    return Trials(numbers_of(config), rows_of, config["episodes"])
 
 
 def _rows(table: Any, settings: LearningSettings, config: Config, trial: int) -> dict[str, Any]:
@@ -76,7 +74,4 @@ def probe(config: Config) -> Config:
     return {**config, "trials": min(config["trials"], 200)}
 
 
-KIND = Kind(
-    run=run, complete=complete, units=lambda config: int(config["trials"]), unit="trials",
-    probe=probe,
-)  # fmt: skip
+KIND = trial_kind(trials_of, complete, probe=probe)

@@ -25,7 +25,7 @@ class RunSpec:
     """
 
     kind: str
-    """deep, maze, cliffwalk, or a ``module:function`` of your own"""
+    """deep, maze, cliffwalk, chunk, or a ``module:function`` of your own"""
     config: Mapping[str, Any]
     """plain values: what JSON can hold"""
 
@@ -51,6 +51,8 @@ class RunSpec:
     def label(self) -> str:
         """A few words for a person."""
         config = self.config
+        if self.kind == "chunk":
+            return f"{config['of']}, {len(config['parts'])} parts"
         words = [str(config[key]) for key in ("world", "agent", "preset") if key in config]
         for name, value in dict(config.get("overrides") or {}).items():
             words.append(f"{name}={value}")

@@ -5,32 +5,56 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from needreplay.errors import NeedReplayError
 from needreplay.records import Table, joined, read_table, write_json, write_table
-from needreplay.runs.sweep.kinds import OnUnits
+from needreplay.runs.sweep.kinds import Config, Kind, OnUnits
 
 _SECONDS_BETWEEN_WRITES = 5.0
 Rows = Mapping[str, Any]
 
 
-def run_trials(
-    cases: Sequence[Any],
-    rows_of: Callable[[Any], Rows],
-    rows_a_case: int,
-    folder: Path,
-    on_units: OnUnits,
-) -> None:
+class Trials(NamedTuple):
+    """What a run of trials is made of."""
+
+    cases: Sequence[Any]
+    """what is run, one after the other"""
+    rows_of: Callable[[Any], Rows]
+    """the columns that one case gives"""
+    rows_a_case: int
+    """how many rows each gives"""
+
+
+def trial_kind(
+    trials_of: Callable[[Config], Trials],
+    complete: Callable[[Config], Config],
+    *,
+    units: Callable[[Config], int] = lambda config: int(config["trials"]),
+    probe: Callable[[Config], Config] | None = None,
+) -> Kind:
+    """The kind of runs that are trials: ``trials_of`` says which, ``units`` how many."""
+
+    def run(config: Config, folder: Path, on_units: OnUnits) -> None:
+        run_trials(trials_of(config), folder, on_units)
+
+    return Kind(run, complete, units, "trials", probe=probe, trials=trials_of)
+
+
+def numbers_of(config: Config) -> range:
+    """Which trials a config asks for."""
+    return range(config["first_trial"], config["first_trial"] + config["trials"])
+
+
+def run_trials(trials: Trials, folder: Path, on_units: OnUnits) -> None:
     """Write ``metrics.csv`` with the rows of every case, in order, and mark it as complete.
 
     Args:
-        cases: what is run, one after the other.
-        rows_of: the columns that one case gives.
-        rows_a_case: how many rows each gives.
+        trials: what is run.
         folder: where the table is; the cases that it holds already are not run again.
         on_units: told the number of cases done.
     """
+    cases, rows_of, rows_a_case = trials
     path = folder / "metrics.csv"
     parts = [] if not path.exists() else [_kept(path, rows_a_case, len(cases))]
     done = sum(len(part) for part in parts) // rows_a_case

@@ -54,7 +54,7 @@ def run(request: Request, progress: Progress) -> Outcome:
             seed,
         )
     ]
-    found = run_jobs(jobs, request.workers, progress, "fig3: all methods")
+    found = run_jobs(jobs, request, progress, "fig3: all methods")
     need_rows = need_row_table(found)
     outcome = Outcome(
         tables={
@@ -85,7 +85,7 @@ def _add_what_decides(outcome: Outcome, request: Request, progress: Progress) ->
     if not changes:
         return
     jobs = deciding_jobs(changes, EXTRA_SIZES[request.size], request.trials, request.seed)
-    changed = run_jobs(jobs, request.workers, progress, "fig3: each setting alone")
+    changed = run_jobs(jobs, request, progress, "fig3: each setting alone")
     effects = effects_of(changes, changed, request.seed)
     outcome.tables["deciding"] = deciding_table(effects)
     outcome.figures["deciding"] = deciding_figure(effects)
@@ -96,7 +96,7 @@ def _add_what_decides(outcome: Outcome, request: Request, progress: Progress) ->
 def _add_magnitude(outcome: Outcome, request: Request, progress: Progress) -> None:
     variants = [variant for name in request.presets for variant in variants_of(name)]
     jobs = magnitude_jobs(variants, EXTRA_SIZES[request.size], request.trials, request.seed)
-    scaled = run_jobs(jobs, request.workers, progress, "fig3: probability or magnitude")
+    scaled = run_jobs(jobs, request, progress, "fig3: probability or magnitude")
     outcome.tables["magnitude"] = magnitude_table(variants, scaled, request.seed)
 
 

@@ -1,35 +1,63 @@
-"""Which trials figure 3 is made of, and running them on all cores."""
+"""Which trials figure 3 is made of, and running them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from needreplay.records import Table
-from needreplay.runs.many import run_many
 from needreplay.runs.progress import Progress
-from needreplay.tabular.cliffwalk_settings import CliffwalkSettings, Method
-from needreplay.tabular.per_sr import Trial, run_trial
+from needreplay.studies.base import Request
+from needreplay.studies.runs import Experiment, run_experiments
+from needreplay.tabular.cliffwalk_settings import CLIFFWALK, CliffwalkSettings, Method
 from needreplay.types import FloatArray
-from needreplay.worlds.cliffwalk import cliffwalk_table
 
-FIFTH_STATE = 4
-"""Whose need row the third panel shows."""
+_BASE = "printed"
 
 
 @dataclass(frozen=True)
 class Job:
-    """Some trials of one method at one size."""
+    """The trials of one method at one size."""
 
     label: str
     """the preset, or how it was changed"""
     settings: CliffwalkSettings
     method: Method
     states: int
-    trials: tuple[int, ...]
+    trials: int
     seed: int
+
+    @property
+    def experiment(self) -> Experiment:
+        """The job as runs of kind ``cliffwalk``: settings are said by what differs from printed."""
+        config = {
+            "agent": self.method,
+            "preset": _BASE,
+            "overrides": _overrides(self.settings),
+            "sizes": [self.states],
+            "seed": self.seed,
+        }
+        return Experiment("cliffwalk", config, self.trials, _seconds(self))
+
+
+def _overrides(settings: CliffwalkSettings) -> dict[str, Any]:
+    """All in which these settings differ from the base's; sizes are said beside them."""
+    base = vars(CLIFFWALK[_BASE])
+    # By their repr, because NaN (the task's own discount, as in the base) is not equal to itself.
+    return {
+        name: value
+        for name, value in vars(settings).items()
+        if name != "sizes" and repr(value) != repr(base[name])
+    }
+
+
+def _seconds(job: Job) -> float:
+    """Of one trial, about: a constant, and a few replays of each transition of its memory."""
+    of_each_string = float(job.states) if job.settings.strings == "whole" else 2.0
+    return 1e-3 + 5e-6 * of_each_string * 2.0**job.states
 
 
 @dataclass(frozen=True)
@@ -64,33 +92,22 @@ class Found:
         return len(self.converged) - sum(self.converged)
 
 
-def run_job(job: Job) -> Found:
-    """Run a job's trials, one after the other."""
-    settings = job.settings
-    table = cliffwalk_table(job.states, settings.fall, settings.right_actions)
-    trials = [
-        run_trial(table, settings, job.method, seed=job.seed, trial=number) for number in job.trials
-    ]
+def _found(job: Job, table: Table) -> Found:
     return Found(
         label=job.label,
         method=job.method,
         states=job.states,
-        trials=job.trials,
-        updates=tuple(trial.updates for trial in trials),
-        converged=tuple(trial.converged for trial in trials),
-        diverged=tuple(trial.diverged for trial in trials),
-        budget=trials[0].budget,
-        transitions=trials[0].transitions,
-        largest_entry=tuple(trial.largest_entry for trial in trials),
-        negative_rows=tuple(trial.negative_rows for trial in trials),
-        by_gain=tuple(trial.by_gain for trial in trials),
-        rows=np.array([_fifth_row(trial) for trial in trials]),
+        trials=tuple(table["trial"].tolist()),
+        updates=tuple(table["replayed"].tolist()),
+        converged=tuple(table["converged"].tolist()),
+        diverged=tuple(table["diverged"].tolist()),
+        budget=int(table["budget"][0]),
+        transitions=int(table["transitions"][0]),
+        largest_entry=tuple(table["largest_entry"].tolist()),
+        negative_rows=tuple(table["negative_rows"].tolist()),
+        by_gain=tuple(table["by_gain"].tolist()),
+        rows=np.array([[float(x) for x in row.split()] for row in table["need_row"].tolist()]),
     )
-
-
-def _fifth_row(trial: Trial) -> FloatArray:
-    row: FloatArray = trial.M[min(FIFTH_STATE, len(trial.q) - 1)]
-    return row
 
 
 def jobs_of(
@@ -101,49 +118,16 @@ def jobs_of(
     trials: int,
     seed: int,
 ) -> list[Job]:
-    """Every method at every size; large ones in single trials, so that no core waits for long."""
-    jobs = []
-    for states in sizes:
-        piece = max(1, min(trials, 2 ** (11 - states)))
-        for method in methods:
-            for begin in range(0, trials, piece):
-                numbers = tuple(range(begin, min(begin + piece, trials)))
-                jobs.append(Job(label, settings, method, states, numbers, seed))
-    return jobs
+    """Every method at every size."""
+    return [
+        Job(label, settings, method, states, trials, seed) for states in sizes for method in methods
+    ]
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, progress: Progress, title: str) -> list[Found]:
-    """Run all jobs, the largest first, and put the pieces of each experiment together, in order."""
-    # One trial in this process compiles the kernels once, for all workers.
-    if workers > 1 and jobs:
-        run_job(Job("", jobs[0].settings, "per", 2, (0,), 0))
-    by_size = sorted(jobs, key=lambda job: -job.states)
-    with progress.task(title, total=len(jobs)) as bar:
-        found = run_many(run_job, by_size, workers=workers, progress=bar)
-    pieces: dict[tuple[str, str, int], list[Found]] = {}
-    for piece in found:
-        pieces.setdefault((piece.label, piece.method, piece.states), []).append(piece)
-    order = dict.fromkeys((job.label, job.method, job.states) for job in jobs)
-    return [_joined(sorted(pieces[key], key=lambda piece: piece.trials)) for key in order]
-
-
-def _joined(pieces: Sequence[Found]) -> Found:
-    first = pieces[0]
-    return Found(
-        label=first.label,
-        method=first.method,
-        states=first.states,
-        trials=sum((piece.trials for piece in pieces), ()),
-        updates=sum((piece.updates for piece in pieces), ()),
-        converged=sum((piece.converged for piece in pieces), ()),
-        diverged=sum((piece.diverged for piece in pieces), ()),
-        budget=first.budget,
-        transitions=first.transitions,
-        largest_entry=sum((piece.largest_entry for piece in pieces), ()),
-        negative_rows=sum((piece.negative_rows for piece in pieces), ()),
-        by_gain=sum((piece.by_gain for piece in pieces), ()),
-        rows=np.concatenate([piece.rows for piece in pieces]),
-    )
+def run_jobs(jobs: Sequence[Job], request: Request, progress: Progress, title: str) -> list[Found]:
+    """Run all jobs; what each found, in order."""
+    tables = run_experiments([job.experiment for job in jobs], request, progress, title)
+    return [_found(job, table) for job, table in zip(jobs, tables, strict=True)]
 
 
 def data_table(found: Sequence[Found]) -> Table:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from needreplay.records import Table
 from needreplay.runs.progress import Progress
@@ -22,6 +20,7 @@ from needreplay.studies.fig5.ours import (
     runs_of,
 )
 from needreplay.studies.fig5.published import Game, changes, end_level, published_games
+from needreplay.studies.runs import runs_folder
 
 
 def run(request: Request, progress: Progress) -> Outcome:
@@ -29,11 +28,10 @@ def run(request: Request, progress: Progress) -> Outcome:
     plan = PLANS[request.size]
     if request.trials is not None:
         plan = plan._replace(seeds=request.trials)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = request.runs_folder or Path(scratch)
-        runs = runs_of(plan, request.seed)
-        with progress.task("fig5", total=len(runs) * plan.steps) as bar:
-            found = metrics_of(runs, folder, request.workers, bar)
+    runs = runs_of(plan, request.seed)
+    total = len(runs) * plan.steps
+    with runs_folder(request) as folder, progress.task("fig5", total=total) as bar:
+        found = metrics_of(runs, folder, request.workers, bar)
     data = data_of(runs, found)
     random = {world: random_return(world, request.seed) for world in plan.worlds}
     games = published_games()
@@ -113,4 +111,5 @@ STUDY = Study(
     presets=(PRESET,),
     run=run,
     documentation="docs/deep.md",
+    keeps_runs=True,
 )

@@ -9,18 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table, read_table
+from needreplay.records import Table
 from needreplay.rng import stream
-from needreplay.runs.engines.local import LocalEngine
 from needreplay.runs.progress import Bar
-from needreplay.runs.sweep import RunSpec, Sweep, run_sweep
+from needreplay.runs.sweep import RunSpec
 from needreplay.runs.sweep.folder import SweepFolder
-from needreplay.runs.sweep.loop import State
-from needreplay.runs.sweep.table import units_of
 from needreplay.runs.training.config import RunConfig
-from needreplay.runs.training.folder import CHECKPOINT, METRICS
+from needreplay.runs.training.folder import CHECKPOINT
 from needreplay.runs.training.loop import reset_seed
+from needreplay.studies.runs import run_specs
 from needreplay.types import FloatArray
 from needreplay.worlds.named import make_world
 
@@ -95,28 +92,12 @@ def metrics_of(
     runs: list[Run], folder: Path, workers: int, bar: Bar
 ) -> list[dict[str, list[float]]]:
     """Run the sweep, or what is left of it; metrics are kept in ``folder``, checkpoints are not."""
-    sweep = Sweep("fig5", "", tuple(run.spec for run in runs))
-    moved = 0.0
-
-    def watch(state: State) -> None:
-        nonlocal moved
-        done = sum(units_of(spec) for spec in [*state.kept, *state.done])
-        done += sum(state.folder.progress(name)[0] for name in state.running)
-        bar.advance(done - moved)
-        moved = done
-
-    result = run_sweep(sweep, folder, lambda _: LocalEngine(workers), watch=watch)
-    if result.failures:
-        failed = result.failures[0]
-        raise NeedReplayError(f"the run {failed.spec.label} failed: {failed.lines[-1]}")
-    found = []
-    for spec in sweep.runs:
-        own = SweepFolder(folder).of(spec.name)
-        for path in own.glob(f"{CHECKPOINT}*"):
+    specs = [run.spec for run in runs]
+    tables = run_specs(specs, folder, workers, bar, name="fig5")
+    for spec in specs:
+        for path in SweepFolder(folder).of(spec.name).glob(f"{CHECKPOINT}*"):
             shutil.rmtree(path)
-        metrics = read_table(own / METRICS)
-        found.append({name: metrics[name].tolist() for name in metrics.names})
-    return found
+    return [{name: table[name].tolist() for name in table.names} for table in tables]
 
 
 def data_of(runs: list[Run], found: list[dict[str, list[float]]]) -> Table:
