@@ -18,7 +18,7 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KERNEL_ROOMS = ("rules", "memory", "tabular")
+_KERNEL_ROOMS = ("rules", "memory", "tabular", "deep")
 
 
 @cache
