@@ -206,11 +206,45 @@ def test_runs_of_another_source_are_not_gone_on_with(
         reproduce(["curve"], REQUEST, tmp_path, ARGV, progress=Stopping(after=8))
     assert len(run_so_far(log)) == 8
     (tmp_path / "curve-runs" / "mine.txt").write_text("mine")
-    monkeypatch.setattr(kept, "_package_digest", lambda: "another source")
+    monkeypatch.setattr(kept, "source_digest", lambda: "another source")
     reproduce(["curve"], REQUEST, tmp_path, ARGV)
     assert len(run_so_far(log)) == 8 + 16
     # Those of the older source go with the others; what is not ours stays.
     assert [path.name for path in (tmp_path / "curve-runs").iterdir()] == ["mine.txt"]
+
+
+def test_a_shorter_request_leaves_the_runs_of_a_longer_one_that_was_stopped(
+    tmp_path: Path, log: Path
+) -> None:
+    longer = replace(REQUEST, trials=10)
+    with pytest.raises(Stopped):
+        reproduce(["curve"], longer, tmp_path, ARGV, progress=Stopping(after=20))
+    before = run_so_far(log)
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    assert (tmp_path / "curve-runs").is_dir()
+    reproduce(["curve"], longer, tmp_path, ARGV)
+    assert len(run_so_far(log)) == 40 + 16
+    assert len(before) >= 20
+    assert not (tmp_path / "curve-runs").exists()
+
+
+def test_one_process_at_a_time_makes_a_figure(tmp_path: Path) -> None:
+    with (
+        kept.only_one(tmp_path / "curve"),
+        pytest.raises(NeedReplayError, match=r"^Another process \(process \d+ on .*making curve"),
+    ):
+        reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+
+
+def test_runs_that_a_kill_left_behind_go_when_the_figure_is_kept(tmp_path: Path) -> None:
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    (study, asked), *_ = plan(["curve"], REQUEST)
+    left = kept.runs_folder_of(tmp_path / "curve", study, asked)
+    left.mkdir(parents=True)
+    (left / "sweep.json").write_text("{}")
+    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    assert not (tmp_path / "curve-runs").exists()
 
 
 def test_a_study_may_keep_its_runs(

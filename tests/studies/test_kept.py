@@ -44,7 +44,7 @@ def test_what_makes_a_figure_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         assert not is_kept(folder, study, other)
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_package_digest", lambda: "another source")
+        patch.setattr(kept, "source_digest", lambda: "another source")
         assert not is_kept(folder, study, REQUEST)
     data = (folder / "data.csv").read_bytes()
     (folder / "data.csv").unlink()

@@ -150,3 +150,23 @@ def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monk
         raise KeyboardInterrupt("what is done is kept")
     assert str(stop.value) == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_complete_run_that_lacks_rows_is_refused(tmp_path: Path) -> None:
+    request = replace(REQUEST, runs_folder=tmp_path / "runs")
+    lived([fake("ps", 3)], request)
+    (metrics,) = tmp_path.glob("runs/runs/*/metrics.csv")
+    metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(NeedReplayError, match="lacks rows of its trials; remove that folder"):
+        lived([fake("ps", 3)], request)
+
+
+def test_a_worker_of_another_source_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a file of needreplay is saved between the first chunk and the second."""
+    request = replace(REQUEST, runs_folder=tmp_path / "runs")
+    monkeypatch.setattr(runs, "source_digest", lambda: "what it was before")
+    with pytest.raises(NeedReplayError, match="needreplay's own files were changed while this ran"):
+        lived([fake("ps", 1)], request)
+    assert list(tmp_path.glob("runs/runs/*/metrics.csv")) == []

@@ -19,6 +19,7 @@ from needreplay.studies.kept import (
     all_runs_of,
     is_kept,
     made_from,
+    only_one,
     remove_runs,
     runs_folder_of,
 )
@@ -58,30 +59,11 @@ def reproduce(
     done: list[str] = []
     try:
         for study, asked in planned:
-            if is_kept(out / study.name, study, asked):
-                page = write_page(out, order=study_names())
-                done.append(study.name)
-                print(f"{study.name}: kept, as nothing has changed -> {out / study.name}")
-                continue
-            began = time.perf_counter()
-            runs = runs_folder_of(out / study.name, study, asked)
-            outcome = _answer(study, replace(asked, runs_folder=runs), progress)
-            seconds = time.perf_counter() - began
-            record = {
-                "command": command_of([study.name], asked, out),
-                "command_line": shlex.join(argv),
-                "seconds": round(seconds, 3),
-                "made_from": made_from(study, asked),
-            }
-            write_study(out / study.name, study, asked, outcome, record)
-            if not study.keeps_runs:
-                remove_runs(out / study.name)
+            with only_one(out / study.name):
+                said = _made(study, asked, out, argv, progress)
             page = write_page(out, order=study_names())
             done.append(study.name)
-            print(
-                f"{study.name}: {_summary(outcome)}, {seconds:.1f} s -> {out / study.name}",
-                flush=True,
-            )
+            print(f"{study.name}: {said} -> {out / study.name}", flush=True)
     except KeyboardInterrupt:
         rest = [study.name for study, _ in planned if study.name not in done]
         said = f"done and kept in {out}: {', '.join(done)}" if done else "no figure is done"
@@ -92,6 +74,28 @@ def reproduce(
         ) from None
     print(f"The page with all figures: {page}")
     return page
+
+
+def _made(study: Study, asked: Request, out: Path, argv: Sequence[str], progress: Progress) -> str:
+    """Make a figure, unless it is there; a few words on it."""
+    figure = out / study.name
+    runs = runs_folder_of(figure, study, asked)
+    said = "kept, as nothing has changed"
+    if not is_kept(figure, study, asked):
+        began = time.perf_counter()
+        outcome = _answer(study, replace(asked, runs_folder=runs), progress)
+        seconds = time.perf_counter() - began
+        record = {
+            "command": command_of([study.name], asked, out),
+            "command_line": shlex.join(argv),
+            "seconds": round(seconds, 3),
+            "made_from": made_from(study, asked),
+        }
+        write_study(figure, study, asked, outcome, record)
+        said = f"{_summary(outcome)}, {seconds:.1f} s"
+    if not study.keeps_runs:
+        remove_runs(figure, runs)
+    return said
 
 
 def plan(names: Sequence[str], request: Request) -> list[tuple[Study, Request]]:

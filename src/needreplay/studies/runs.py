@@ -18,6 +18,7 @@ from needreplay.errors import NeedReplayError
 from needreplay.records import Table, joined, read_table
 from needreplay.runs.engines.local import LocalEngine
 from needreplay.runs.progress import Bar, Progress
+from needreplay.runs.source import source_digest
 from needreplay.runs.sweep import RunSpec, Sweep, run_sweep
 from needreplay.runs.sweep import chunk as chunks
 from needreplay.runs.sweep.folder import SweepFolder
@@ -65,6 +66,8 @@ def run_experiments(
     total = sum(experiment.trials for experiment in experiments)
     with runs_folder(request) as folder, progress.task(title, total=total) as bar:
         tables = run_specs(specs, folder, request.workers, bar, name=title)
+        for spec, table in zip(specs, tables, strict=True):
+            _check_whole(spec, table, SweepFolder(folder).of(spec.name))
     found: dict[int, list[tuple[int, Table]]] = {}
     for parts, table in zip(cut, tables, strict=True):
         for number, part in enumerate(parts):
@@ -72,6 +75,16 @@ def run_experiments(
             own = Table({name: table[name][rows] for name in table.names})
             found.setdefault(part.experiment, []).append((part.first, own))
     return [_joined(found[number]) for number in range(len(experiments))]
+
+
+def _check_whole(spec: RunSpec, table: Table, folder: Path) -> None:
+    """Refuse a complete run whose rows are not all there: somebody changed its file."""
+    trials = chunks.trials_of(dict(spec.config))
+    if len(table) != len(trials.cases) * trials.rows_a_case:
+        raise NeedReplayError(
+            f"{str(folder)!r} is complete but lacks rows of its trials; remove that folder and "
+            "give the same command again."
+        )
 
 
 def _joined(pieces: list[tuple[int, Table]]) -> Table:
@@ -161,5 +174,9 @@ def run_specs(
         moved = done
 
     sweep = Sweep(name, "", tuple(specs))
-    run_sweep(sweep, folder, lambda _: LocalEngine(workers), argv=(), watch=watch)
+
+    def engine(_: Path) -> LocalEngine:
+        return LocalEngine(workers, source=source_digest())
+
+    run_sweep(sweep, folder, engine, argv=(), watch=watch)
     return [read_table(SweepFolder(folder).of(spec.name) / "metrics.csv") for spec in specs]

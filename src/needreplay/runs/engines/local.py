@@ -9,6 +9,7 @@ from pathlib import Path
 
 from needreplay.runs.engines.base import Ended
 from needreplay.runs.engines.pool import Outcome, Pool
+from needreplay.runs.source import source_digest
 from needreplay.runs.sweep.execute import LAST_LINES, execute, last_lines
 from needreplay.runs.sweep.spec import RunSpec
 
@@ -19,9 +20,16 @@ _ONE_THREAD = {
 
 
 class LocalEngine:
-    """``workers`` processes at once. Scripts need ``if __name__ == "__main__":``, as always."""
+    """Processes of this machine. Scripts need ``if __name__ == "__main__":``, as always.
 
-    def __init__(self, workers: int) -> None:
+    Args:
+        workers: how many at once.
+        source: the digest of needreplay's source that every run has to be of: each is a new
+            process, which imports what is on the disk by then.
+    """
+
+    def __init__(self, workers: int, *, source: str | None = None) -> None:
+        self._source = source
         self._pool = Pool(workers, environment=_ONE_THREAD)
         self._folders: dict[str, Path] = {}
 
@@ -33,7 +41,7 @@ class LocalEngine:
     def start(self, spec: RunSpec, folder: Path) -> None:
         """Begin a run in a fresh process."""
         self._folders[spec.name] = folder
-        self._pool.start(spec.name, _work, (spec, folder))
+        self._pool.start(spec.name, _work, (spec, folder, self._source))
 
     def wait(self, seconds: float) -> list[Ended]:
         """Runs that have ended, or whose process has."""
@@ -54,10 +62,15 @@ class LocalEngine:
         self._pool.close()
 
 
-def _work(job: tuple[RunSpec, Path]) -> list[str]:
+def _work(job: tuple[RunSpec, Path, str | None]) -> list[str]:
     """In the worker: do the run; the last lines if it fails. What it prints goes to its log."""
-    spec, folder = job
+    spec, folder, source = job
     _print_to(folder / LOG)
+    if source is not None and source != source_digest():
+        return [
+            "needreplay's own files were changed while this ran, so that runs would not be of one "
+            "source; give the same command again."
+        ]
     try:
         execute(spec, folder)
     except Exception as error:
