@@ -28,7 +28,9 @@ RUNS = 8
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What every process of these tests has: the fakes, and little patience with a lost head."""
-    pytest.importorskip("ray", reason="Ray is not installed (pip install 'needreplay[ray]')")
+    # Where landings hang on it, its absence is a failure.
+    if not os.environ.get("NEEDREPLAY_CI"):
+        pytest.importorskip("ray", reason="Ray is not installed (pip install 'needreplay[ray]')")
     fakes = Path(__file__).parents[2] / "fakes"
     added = {
         "PYTHONPATH": os.pathsep.join([str(fakes), os.environ.get("PYTHONPATH", "")]),
@@ -88,10 +90,11 @@ def count(log: Path, what: str) -> list[str]:
     return sorted(path.name.split("-")[0] for path in log.glob(f"*-{what}-*"))
 
 
-def new_cluster(cpus: int) -> Any:
+def new_cluster(cpus: int, address: str | None = None) -> Any:
     from ray.cluster_utils import Cluster
 
-    return Cluster(initialize_head=True, head_node_args={"num_cpus": cpus})
+    place = {} if address is None else {"gcs_server_port": int(address.rpartition(":")[2])}
+    return Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, **place})
 
 
 def test_a_node_is_killed_and_then_the_head(
@@ -116,16 +119,19 @@ def test_a_node_is_killed_and_then_the_head(
         assert results(out) == {name: expected[name] for name in names}
         assert len(count(log, "ended")) == len(set(count(log, "ended"))) == RUNS // 2
         # All runs; the head is killed while the rest is at work.
-        process = started(environment, cluster.address, out)
+        address = cluster.address
+        process = started(environment, address, out)
         wait_for(lambda: len(count(log, "ended")) > RUNS // 2, process)
     finally:
         cluster.shutdown()
     _, stderr = process.communicate(timeout=120)
     assert process.returncode != 0, "a sweep without a head cannot be complete"
 
-    cluster = new_cluster(cpus=2)
+    # The head is back where it was: the very same command goes on.
+    cluster = new_cluster(cpus=2, address=address)
     try:
-        process = started(environment, cluster.address, out)
+        assert cluster.address == address
+        process = started(environment, address, out)
         stdout, stderr = process.communicate(timeout=120)
     finally:
         cluster.shutdown()
