@@ -39,7 +39,9 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     folder = Path(folder)
     results = read_results(folder)
     labels = agent_labels(results.runs)
-    cells = cells_of([run for run in results.runs if run.state == "done"], labels)
+    complete = [run for run in results.runs if run.state == "done"]
+    cells, repeats = cells_of(complete, labels)
+    results.problems += repeats
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
@@ -142,7 +144,7 @@ def _finals(cells: list[Cell], numbers: Numbers) -> list[dict[str, Any]]:
             "task": cell.task,
             "agent": cell.agent,
             "measure": cell.measure.y,
-            "runs": len(cell.seeds),
+            "runs": len(cell.trials),
             "final": numbers.finals[cell.task, cell.agent],
             "best": float(cell.scores["best"].mean()),
             "area": float(cell.scores["area"].mean()),

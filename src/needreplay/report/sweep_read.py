@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from needreplay.errors import NeedReplayError
-from needreplay.records import read_json, read_table
-from needreplay.report.series import Series, series_of
+from needreplay.records import Table, read_json, read_table
+from needreplay.report.series import Series, series_of, series_of_parts
 
 State = Literal["done", "failed", "under way", "not begun", "damaged"]
 
@@ -31,6 +31,13 @@ class ReadRun:
     """of its failure, or what is damaged"""
     series: list[Series] = field(default_factory=list)
     """what it measured; only of a complete run"""
+    parts: list[ReadRun] = field(default_factory=list)
+    """of a chunk: each part as a run of its own config"""
+
+    @property
+    def pieces(self) -> list[ReadRun]:
+        """The parts of a chunk; any other run is one piece."""
+        return self.parts or [self]
 
 
 @dataclass
@@ -86,12 +93,17 @@ def _read_run(path: Path) -> ReadRun:
     if problems:
         return ReadRun(path.name, {}, "damaged", lines=problems)
     run = ReadRun(path.name, config, "not begun", command=_text(path / "command.txt"))
+    try:
+        run.parts = _parts(run)
+    except NeedReplayError as error:
+        run.state, run.lines = "damaged", [f"{error} It is left out."]
+        return run
     seconds = _quietly(path / "progress.json").get("seconds")
     run.seconds = float(seconds) if isinstance(seconds, int | float) else None
     if _is_plain(path / "done.json"):
         run.state = "done"
         try:
-            run.series = series_of(config, _table(path / "metrics.csv"))
+            _measured(run, _table(path / "metrics.csv"))
         except NeedReplayError as error:
             run.state, run.lines = "damaged", [f"{_short(error, path)} It is left out."]
     elif _is_plain(path / "failed.json"):
@@ -103,7 +115,30 @@ def _read_run(path: Path) -> ReadRun:
     return run
 
 
-def _table(path: Path) -> Any:
+def _parts(run: ReadRun) -> list[ReadRun]:
+    """The parts of a chunk, each as a run; what is no chunk has none."""
+    if run.config.get("kind") != "chunk":
+        return []
+    said = run.config.get("parts")
+    if not isinstance(said, list) or not said or not all(isinstance(one, dict) for one in said):
+        raise NeedReplayError("config.json of a chunk has no list of parts.")
+    of = run.config.get("of")
+    return [
+        ReadRun(f"{run.name}, part {number}", {"kind": of, **one}, run.state)
+        for number, one in enumerate(said)
+    ]
+
+
+def _measured(run: ReadRun, table: Table) -> None:
+    if not run.parts:
+        run.series = series_of(run.config, table)
+        return
+    found = series_of_parts([part.config for part in run.parts], table)
+    for part, series in zip(run.parts, found, strict=True):
+        part.series = series
+
+
+def _table(path: Path) -> Table:
     if not _is_plain(path):
         raise NeedReplayError(f"{path.name} is missing.")
     return read_table(path)
