@@ -234,3 +234,36 @@ def test_a_real_browser_shows_the_page(sweep: Path, tmp_path: Path) -> None:
     assert shot.shape[:2] == (1400, 1000)
     colours = np.unique(shot[:, :, :3].reshape(-1, 3).round(2), axis=0)
     assert len(colours) > 50, "the figures are drawn"
+
+
+def test_numbers_beyond_measure_are_left_out_by_name(sweep: Path) -> None:
+    slow = write_run(sweep, "slow", curve(1.0), world="minatar/asterix", agent="per", seed=7)
+    (slow / "progress.json").write_text(f'{{"seconds": {"9" * 400}}}')
+    write_run(sweep, "huge", curve(1.0), world="minatar/asterix", agent="per", seed=10**40)
+    write_run(sweep, "word", curve(1.0), world="minatar/asterix", agent="per", seed="x")
+    page = write_sweep_page(sweep).read_text()
+    assert "huge: config.json has a seed that is no whole number" in page
+    assert "word: config.json has a seed that is no whole number" in page
+    scores = read_table(sweep / "report" / "scores.csv")
+    assert set(scores["seed"].tolist()) == {0, 1, 2, 7}
+
+
+def test_text_that_is_no_text_is_replaced(sweep: Path) -> None:
+    folder = write_run(sweep, "lone", curve(1.0), world="x", agent="per", seed=7)
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(config.replace('"x"', '"\\ud800"'))
+    write_sweep_page(sweep)
+    assert "?" in read_table(sweep / "report" / "scores.csv")["task"].tolist()
+    folder.rename(folder.parent / os.fsdecode(b"no\xfftext"))
+    write_sweep_page(sweep)
+    assert r"no\udcfftext" in read_table(sweep / "report" / "runs.csv")["run"].tolist()
+
+
+def test_a_report_that_leads_elsewhere_is_refused(sweep: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (sweep / "report").symlink_to(elsewhere)
+    with pytest.raises(NeedReplayError, match="is a link to another place; remove it"):
+        write_sweep_page(sweep)
+    assert not list(elsewhere.iterdir())
+    assert not (sweep / "report.html").exists()

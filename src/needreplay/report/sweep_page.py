@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from needreplay.errors import NeedReplayError
 from needreplay.records import Table, prepare_folder, write_table, write_text
 from needreplay.report.comparison import Cell, agent_labels, cells_of
 from needreplay.report.sweep_figures import (
@@ -45,7 +46,10 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
-    place = prepare_folder(folder / "report")
+    place = folder / "report"
+    if place.is_symlink():
+        raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
+    prepare_folder(place)
     for stem, table in tables.items():
         write_table(place / f"{stem}.csv", table)
     page = render(results, labels, cells, numbers, sorted(tables))

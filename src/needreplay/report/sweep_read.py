@@ -6,6 +6,7 @@ and left out. Nothing in it is ever run; files that are not plain files are not 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,17 +90,18 @@ def _order(said: Any) -> Callable[[Path], tuple[int, str]]:
 
 def _read_run(path: Path) -> ReadRun:
     problems: list[str] = []
+    # A file's name may be bytes that are no text.
+    name = path.name.encode(errors="backslashreplace").decode()
     config = _record(path / "config.json", problems)
     if problems:
-        return ReadRun(path.name, {}, "damaged", lines=problems)
-    run = ReadRun(path.name, config, "not begun", command=_text(path / "command.txt"))
+        return ReadRun(name, {}, "damaged", lines=problems)
+    run = ReadRun(name, config, "not begun", command=_text(path / "command.txt"))
     try:
         run.parts = _parts(run)
     except NeedReplayError as error:
         run.state, run.lines = "damaged", [f"{error} It is left out."]
         return run
-    seconds = _quietly(path / "progress.json").get("seconds")
-    run.seconds = float(seconds) if isinstance(seconds, int | float) else None
+    run.seconds = _seconds(_quietly(path / "progress.json").get("seconds"))
     if _is_plain(path / "done.json"):
         run.state = "done"
         try:
@@ -138,6 +140,13 @@ def _measured(run: ReadRun, table: Table) -> None:
         part.series = series
 
 
+def _seconds(said: Any) -> float | None:
+    try:
+        return float(said) if isinstance(said, int | float) else None
+    except OverflowError:
+        return None
+
+
 def _table(path: Path) -> Table:
     if not _is_plain(path):
         raise NeedReplayError(f"{path.name} is missing.")
@@ -148,13 +157,21 @@ def _record(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         if not _is_plain(path):
             raise NeedReplayError(f"{path.name} is missing.")
-        found = read_json(path)
+        found = _writable(read_json(path))
         if isinstance(found, dict):
             return found
         problems.append(f"{path.name} is not a record.")
     except NeedReplayError as error:
         problems.append(_short(error, path.parent))
     return {}
+
+
+def _writable(found: Any) -> Any:
+    """With a question mark for half a character, which JSON can spell and no file can hold."""
+    try:
+        return json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise NeedReplayError(f"A record cannot be read: {error}.") from error
 
 
 def _quietly(path: Path) -> dict[str, Any]:

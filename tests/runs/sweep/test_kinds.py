@@ -199,6 +199,17 @@ def test_the_time_is_told_from_measured_speed(tmp_path: Path) -> None:
     assert estimate([one(CLIFF)], folder, measure=False).unknown == (one(CLIFF).name,)
 
 
+@pytest.mark.parametrize(
+    "said", ['{"units": 1, "seconds": 1' + "0" * 400 + "}", '{"units": 1e999, "seconds": 1}', "[]",
+             '{"units": 1, "seconds": Infinity}', '{"units": 1, "seconds": NaN}', "{", ""],
+)  # fmt: skip
+def test_nonsense_is_no_progress(tmp_path: Path, said: str) -> None:
+    folder = SweepFolder(tmp_path)
+    folder.of("a").mkdir(parents=True)
+    (folder.of("a") / "progress.json").write_text(said)
+    assert folder.progress("a") == (0, 0.0)
+
+
 def test_speed_leaves_out_the_first_second() -> None:
     assert _speed([(0.0, 0), (2.0, 100), (4.0, 500)]) == 200.0
     assert _speed([(0.0, 0), (0.5, 100)]) == 200.0

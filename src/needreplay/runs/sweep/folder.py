@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,9 +68,10 @@ class SweepFolder:
         """How far a run says it is, and how long it has worked; zeros where it does not say."""
         try:
             said = json.loads((self.of(name) / PROGRESS).read_text(encoding="utf-8"))
-            return int(said["units"]), float(said["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
+            units, seconds = int(said["units"]), float(said["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return 0, 0.0
+        return (units, seconds) if math.isfinite(seconds) else (0, 0.0)
 
     def write_failure(self, name: str, lines: Sequence[str], attempts: int) -> None:
         """Leave word of a failure for the report; a full disk must not stop the other runs."""
