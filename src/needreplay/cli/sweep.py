@@ -70,7 +70,7 @@ class Sweep:
         sweep = self._chosen(load_sweep(self.sweep))
         out = self.out or Path("sweeps") / sweep.name.replace(":", "-")
         if self.dry_run:
-            _dry_run(sweep, out, self.workers or usable_cores())
+            _dry_run(sweep, out, self.workers or usable_cores(), self.engine)
             return 0
         return self._run(sweep, out, argv)
 
@@ -138,7 +138,7 @@ def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
     )
 
 
-def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
+def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needreplay.runs.clock import duration
     from needreplay.runs.sweep.folder import SweepFolder
     from needreplay.runs.sweep.kinds import kind_named
@@ -161,8 +161,12 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
     if found.seconds:
         source = "short runs made now" if found.probed else f"the runs in {out}"
         print(
-            f"About {duration(found.wall(workers))} with {workers} at once, as fast as this "
-            f"machine is now (from {source})."
+            f"About {duration(found.wall(workers))} on this machine with {workers} at once, as fast "
+            f"as it is now (from {source})."
         )
+        if engine == "ray":
+            print(
+                "How fast the nodes of a Ray cluster are, and how many runs it takes, is not known."
+            )
     if found.unknown:
         print(f"The speed of {len(found.unknown)} runs is not known.")

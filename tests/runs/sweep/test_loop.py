@@ -231,6 +231,7 @@ def test_the_command_line(
     said = capfd.readouterr()
     assert "(done)" in said.out
     assert "2 runs, 1 of them done." in said.out
+    assert "on this machine" not in said.out, "nothing is known of it"
     assert "The speed of 1 runs is not known." in said.out
     for words, refusal in (
         (["--workers", "0"], "--workers must be at least 1"),
@@ -241,3 +242,22 @@ def test_the_command_line(
         assert main(["sweep", str(path), "--out", out, *words]) == 2
         assert refusal in capfd.readouterr().err
     assert main(["report", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_dry_run_speaks_of_this_machine(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from needreplay.cli import main
+
+    path = tmp_path / "mine.toml"
+    path.write_text('[[runs]]\nkind = "maze"\nagent = "dyna-q"\ntrials = 2\nepisodes = 2\n')
+    words = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "3", "--dry-run"]
+    assert main(words) == 0
+    said = capfd.readouterr().out
+    assert "on this machine with 3 at once" in said
+    assert "Ray" not in said
+    assert main([*words, "--engine", "ray"]) == 0
+    said = capfd.readouterr().out
+    assert "on this machine with 3 at once" in said
+    assert "How fast the nodes of a Ray cluster are" in said
+    assert not (tmp_path / "out").exists()
