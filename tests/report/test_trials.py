@@ -64,6 +64,7 @@ def test_more_trials_in_the_same_folder_count_once(tmp_path: Path) -> None:
     assert scores["trial"].tolist() == list(range(20))
     said = "a-old: 10 of its 10 trials of ps on dyna-maze are in b-new too, and count once."
     assert said in page
+    assert "over 1 task: " in page
 
 
 def test_chunks_that_overlap_count_once(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from needreplay.errors import counted
 from needreplay.report.human import has_human_score, human_normalised
 from needreplay.report.series import Measure, Series, Trial
 from needreplay.report.sweep_read import ReadRun
@@ -93,9 +94,9 @@ def cells_of(runs: Sequence[ReadRun], labels: dict[str, str]) -> tuple[list[Cell
             if len(new) < len(series.trials):
                 others = dict.fromkeys(held[t] for t in series.trials if t in held)
                 repeats.append(
-                    f"{piece.name}: {len(series.trials) - len(new)} of its {len(series.trials)} "
-                    f"trials of {labels[piece.name]} on {series.task} are in "
-                    f"{' and '.join(others)} too, and count once."
+                    f"{piece.name}: {len(series.trials) - len(new)} of its "
+                    f"{counted(len(series.trials), 'trial')} of {labels[piece.name]} on "
+                    f"{series.task} are in {' and '.join(others)} too, and count once."
                 )
             held.update((series.trials[row], piece.name) for row in new)
             if new:

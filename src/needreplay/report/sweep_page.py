@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from needreplay.errors import NeedReplayError
+from needreplay.errors import NeedReplayError, counted
 from needreplay.records import Table, prepare_folder, write_table, write_text
 from needreplay.report.comparison import Cell, agent_labels, cells_of
 from needreplay.report.sweep_figures import (
@@ -74,6 +74,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["counted"] = counted
     return environment.get_template("sweep.html").render(
         results=results,
         labels=labels,
@@ -124,9 +125,9 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
             Picture(
                 "All tasks together",
                 inlined(draw_aggregates(numbers.aggregates["final"], shared.agents)),
-                f"Final scores, {shared.how}, over {len(shared.tasks)} tasks: stratified bootstrap "
-                "95% intervals; a mark without a bar has fewer than three runs of some task. "
-                "For the optimality gap less is better.",
+                f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
+                "stratified bootstrap 95% intervals; a mark without a bar has fewer than three runs "
+                "of some task. For the optimality gap less is better.",
             )
         )
         pictures.append(

@@ -72,6 +72,8 @@ def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
     spec = RunSpec("chunk", config)
     assert chunk.units(config) == 5
     assert spec.label == "maze, 2 parts"
+    single = chunk.complete({"of": "maze", "parts": parts[:1]})
+    assert RunSpec("chunk", single).label == "maze, 1 part"
     execute(spec, tmp_path / "chunk")
     together = read_table(tmp_path / "chunk" / "metrics.csv")
     for number, part in enumerate(config["parts"]):
@@ -248,7 +250,7 @@ def test_a_probe_does_not_measure_compilation(
             on_units(number)
 
     kind = Kind(run=run, probe=lambda config: config)
-    monkeypatch.setattr(speed_module, "kind_named", lambda name: kind)
+    monkeypatch.setattr(speed_module, "kind_named", lambda _: kind)
     monkeypatch.setattr(speed_module.time, "monotonic", lambda: now)
     assert probe(RunSpec("slow", {"trials": 1000})) == pytest.approx(1 / trial)
     assert now < 140.0, "it has seen enough after a few seconds"

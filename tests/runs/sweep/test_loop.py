@@ -16,7 +16,7 @@ import pytest
 
 from needreplay.errors import NeedReplayError
 from needreplay.runs.engines.local import LocalEngine
-from needreplay.runs.sweep import RunSpec, Sweep, SweepResult, run_sweep
+from needreplay.runs.sweep import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
 from needreplay.runs.sweep.loop import State
 from needreplay.runs.sweep.table import LiveTable
 
@@ -220,7 +220,7 @@ def test_the_command_line(
     out = str(tmp_path / "out")
     assert main(["sweep", str(path), "--out", out]) == 1
     said = capfd.readouterr()
-    assert "mine: 1 runs done, 0 kept from before, 1 failed" in said.out
+    assert "mine: 1 run done, 0 kept from before, 1 failed" in said.out
     assert "RuntimeError: seed 1 has <no> luck" in said.err
     assert main(["report", out]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
@@ -232,7 +232,7 @@ def test_the_command_line(
     assert "(done)" in said.out
     assert "2 runs, 1 of them done." in said.out
     assert "on this machine" not in said.out, "nothing is known of it"
-    assert "The speed of 1 runs is not known." in said.out
+    assert "The speed of 1 run is not known." in said.out
     for words, refusal in (
         (["--workers", "0"], "--workers must be at least 1"),
         (["--only", "zzz"], "has no run 'zzz'"),
@@ -261,3 +261,39 @@ def test_a_dry_run_speaks_of_this_machine(
     assert "on this machine with 3 at once" in said
     assert "How fast the nodes of a Ray cluster are" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_only_keeps_what_the_sweep_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from needreplay.cli import main
+
+    path, out = tmp_path / "mine.toml", tmp_path / "out"
+    path.write_text('[[runs]]\nkind = "fake_runs:count"\nworld = "w"\nsteps = 5\nseeds = 3\n')
+    names = [spec.name for spec in load_sweep(path).runs]
+    own = ["sweep", str(path), "--out", str(out)]
+    whole = {"command": ["needreplay", *own], "runs": names}
+    for words in ([*own, "--only", names[1]], [*own[:2], f"--only={names[2][:8]}", *own[2:]]):
+        assert main(words) == 0
+        said = json.loads((out / "sweep.json").read_text())
+        assert {key: said[key] for key in whole} == whole
+    assert sorted(results(out)) == sorted(names[1:])
+    assert (out / "runs" / names[1] / "command.txt").read_text().count("--only") == 1
+    assert "1 run done" in capfd.readouterr().out
+    assert main([*own, "--workers", "2"]) == 0
+    assert main([*own, "--only", names[0], "--workers", "1"]) == 0
+    said = json.loads((out / "sweep.json").read_text())
+    assert said["command"] == ["needreplay", *own, "--workers", "2"], "the sweep's own stays"
+    assert said["runs"] == names
+
+
+def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
+    from fake_runs import counting
+
+    log = tmp_path / "log"
+    log.mkdir()
+    totals: list[int] = []
+    specs = [counting(0, log=str(log)), counting(1, log=str(log)), counting(0, log=str(log))]
+    found = run(tmp_path / "out", specs, watch=lambda state: totals.append(state.total))
+    assert sorted(found.done) == sorted({spec.name for spec in specs})
+    assert starts(log) == {"0": 1, "1": 1}
+    assert set(totals) == {2}
+    assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 2

@@ -21,11 +21,18 @@ _TOP = ("name", "about", "runs")
 
 @dataclass(frozen=True)
 class Sweep:
-    """Runs that belong together, each once."""
+    """Runs that belong together; of equal ones the first alone."""
 
     name: str
     about: str
     runs: tuple[RunSpec, ...]
+
+    def __post_init__(self) -> None:
+        """Keep of equal runs the first: they have one folder, so they are one run."""
+        once: dict[str, RunSpec] = {}
+        for spec in self.runs:
+            once.setdefault(spec.name, spec)
+        object.__setattr__(self, "runs", tuple(once.values()))
 
 
 def shipped_sweeps() -> tuple[str, ...]:
@@ -83,15 +90,16 @@ def _checked(found: Any, source: str) -> list[RunSpec]:
 
 
 def _complete(specs: Iterable[RunSpec], source: str) -> tuple[RunSpec, ...]:
-    """Every value filled in, and of equal runs the first alone."""
-    runs: dict[str, RunSpec] = {}
+    """Every value filled in."""
+    runs = []
     for spec in specs:
         try:
             whole = RunSpec(spec.kind, kind_named(spec.kind).complete(dict(spec.config)))
-            runs.setdefault(whole.name, whole)
+            _ = whole.name  # refuses what JSON cannot hold
+            runs.append(whole)
         except (NeedReplayError, TypeError) as error:
             raise NeedReplayError(f"{source}: {error}") from error
-    return tuple(runs.values())
+    return tuple(runs)
 
 
 def _expanded(block: Mapping[str, Any], source: str) -> Iterator[RunSpec]:

@@ -22,6 +22,7 @@ from needreplay.runs.sweep.file import Sweep
 from needreplay.runs.sweep.kinds import kind_named
 from needreplay.runs.sweep.spec import RunSpec
 
+SWEEP = "sweep.json"
 CONFIG, DONE, FAILED, PROGRESS = "config.json", "done.json", "failed.json", "progress.json"
 
 
@@ -40,21 +41,32 @@ class SweepFolder:
         """Held while a sweep works here."""
         return self.path / ".lock"
 
-    def prepare(self, sweep: Sweep, argv: Sequence[str]) -> None:
-        """Write down what the sweep is, and every run's config and command."""
+    def prepare(self, sweep: Sweep, argv: Sequence[str], chosen: Sequence[RunSpec]) -> None:
+        """Write down what the sweep is, and the config and command of the chosen runs."""
         prepare_folder(self.path / "runs")
-        for spec in sweep.runs:
+        for spec in chosen:
             begin(self.of(spec.name), spec, self._command(spec, argv))
+        names = [spec.name for spec in sweep.runs]
+        if len(chosen) < len(names) and self._listed() == names:
+            # Who does some runs again, with other options, does not change what the sweep is.
+            return
         write_json(
-            self.path / "sweep.json",
+            self.path / SWEEP,
             {
                 "name": sweep.name,
                 "about": sweep.about,
                 "command": list(argv),
                 "needreplay": __version__,
-                "runs": [spec.name for spec in sweep.runs],
+                "runs": names,
             },
         )
+
+    def _listed(self) -> Any:
+        """The runs that the folder says it is a sweep of."""
+        try:
+            return read_json(self.path / SWEEP)["runs"]
+        except (NeedReplayError, KeyError, TypeError):
+            return None
 
     def _command(self, spec: RunSpec, argv: Sequence[str]) -> str:
         own = kind_named(spec.kind).command(dict(spec.config), self.of(spec.name))
