@@ -126,8 +126,8 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
                 "All tasks together",
                 inlined(draw_aggregates(numbers.aggregates["final"], shared.agents)),
                 f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
-                "stratified bootstrap 95% intervals; a mark without a bar has fewer than three runs "
-                "of some task. For the optimality gap less is better.",
+                "stratified bootstrap 95% intervals; a mark without a bar has fewer than three "
+                "runs of some task. For the optimality gap less is better.",
             )
         )
         pictures.append(
