@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -17,8 +18,9 @@ import pytest
 from needreplay.errors import NeedReplayError
 from needreplay.runs.engines.local import LocalEngine
 from needreplay.runs.sweep import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
+from needreplay.runs.sweep.folder import SweepFolder
 from needreplay.runs.sweep.loop import State
-from needreplay.runs.sweep.table import LiveTable
+from needreplay.runs.sweep.table import LiveTable, table
 
 
 @pytest.fixture(autouse=True)
@@ -136,15 +138,15 @@ def test_the_table_shows_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixt
     from fake_runs import counting
 
     specs = [counting(0, seconds=1.5), counting(1, how="raise"), counting(2, world="[red]x")]
-    with LiveTable(visible=True) as table:
-        run(tmp_path / "seen", specs, watch=table)
+    with LiveTable(visible=True) as live:
+        run(tmp_path / "seen", specs, watch=live)
     out, err = capfd.readouterr()
     assert out == ""
     assert "2 of 3 done, 0 running, 0 waiting, 1 failed" in err
     assert f"failed: {specs[1].name} counting counter seed 1" in err
     assert "steps/s" in err
-    with LiveTable() as table:
-        run(tmp_path / "unseen", specs[:1], watch=table)
+    with LiveTable() as live:
+        run(tmp_path / "unseen", specs[:1], watch=live)
     assert capfd.readouterr() == ("", "")
 
 
@@ -297,3 +299,20 @@ def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
     assert starts(log) == {"0": 1, "1": 1}
     assert set(totals) == {2}
     assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 2
+
+
+def test_the_table_tells_handed_out_from_running(tmp_path: Path) -> None:
+    """A cluster is handed every run at once, and works on as many as it has room for."""
+    from fake_runs import counting
+    from rich.console import Console
+
+    specs = [counting(seed) for seed in range(20)]
+    state = State(SweepFolder(tmp_path), 20, running={spec.name: spec for spec in specs})
+    progress = dict.fromkeys(state.running, 0) | {specs[18].name: 2}
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(table(state, progress, 0.0))
+    said = shown.getvalue()
+    assert "0 of 20 done, 20 handed out (1 with progress), 0 waiting, 0 failed" in said
+    assert specs[18].name in said, "those with progress are shown first"
+    Console(width=200, file=shown).print(table(state, dict.fromkeys(progress, 1), 0.0))
+    assert "0 of 20 done, 20 running, 0 waiting, 0 failed" in shown.getvalue()
