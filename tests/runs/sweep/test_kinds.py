@@ -251,7 +251,7 @@ def test_a_probe_does_not_measure_compilation(
 
     kind = Kind(run=run, probe=lambda config: config)
     monkeypatch.setattr(speed_module, "kind_named", lambda _: kind)
-    monkeypatch.setattr(speed_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("needreplay.runs.sweep.speed.time.monotonic", lambda: now)
     assert probe(RunSpec("slow", {"trials": 1000})) == pytest.approx(1 / trial)
     assert now < 140.0, "it has seen enough after a few seconds"
 
