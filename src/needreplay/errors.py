@@ -1,4 +1,4 @@
-"""The one exception that the command line turns into a sentence and exit code 2."""
+"""The one exception that the command line turns into a sentence and exit code 2; and its words."""
 
 from __future__ import annotations
 
@@ -12,3 +12,12 @@ class NeedReplayError(ValueError):
 def unknown(kind: str, name: object, known: Iterable[str]) -> NeedReplayError:
     """The error for a name that is not in a list: "There is no preset 'x'; choose from ..."."""
     return NeedReplayError(f"There is no {kind} {name!r}; choose from: {', '.join(known)}.")
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "run"), counted(1200, "run")
+    ('1 run', '1,200 runs')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -5,11 +5,13 @@ Run as a script it starts two of them, which leave a file each in a folder and t
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from needreplay.errors import NeedReplayError
@@ -33,6 +35,25 @@ def die(job: int) -> None:
 
 def new_lock(job: int) -> object:
     return threading.Lock()
+
+
+def answer_and_stay(path: str) -> str:
+    """A thread of it is busy for a while, and then says so: Python waits for it before it exits."""
+
+    def busy() -> None:
+        time.sleep(20)
+        Path(path).touch()
+
+    threading.Thread(target=busy).start()
+    return "answered"
+
+
+def hang_up_and_stay(path: str) -> None:
+    """Closes its end of the pipe without an answer, and is busy for a while."""
+    for pipe in [found for found in gc.get_objects() if isinstance(found, Connection)]:
+        pipe.close()
+    time.sleep(20)
+    Path(path).touch()
 
 
 def is_deaf(job: int) -> bool:

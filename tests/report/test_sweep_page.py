@@ -15,7 +15,7 @@ import pytest
 from needreplay.errors import NeedReplayError
 from needreplay.records import read_table
 from needreplay.report.comparison import agent_labels, cells_of, normalised
-from needreplay.report.series import EPISODE_STEPS, RETURN, Series
+from needreplay.report.series import EPISODE_STEPS, RETURN, Series, Trial
 from needreplay.report.sweep_page import write_sweep_page
 from needreplay.report.sweep_read import read_results
 
@@ -53,22 +53,22 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_best_final_and_area_by_hand() -> None:
     y = np.array([[0.0, 2.0, 4.0, 4.0, 2.0]])
-    up = Series("a", RETURN, (0,), np.array([0.0, 1, 2, 3, 4]), y)
+    up = Series("a", RETURN, (Trial(0),), np.array([0.0, 1, 2, 3, 4]), y)
     assert up.best() == [4.0]
     assert up.final() == [2.0]
     # Trapezoids 1 + 3 + 4 + 3 over a width of 4.
     assert up.area() == [11 / 4]
-    twenty = Series("a", EPISODE_STEPS, (0,), np.arange(20.0), np.arange(20.0)[np.newaxis])
+    twenty = Series("a", EPISODE_STEPS, (Trial(0),), np.arange(20.0), np.arange(20.0)[np.newaxis])
     assert twenty.final() == [18.5], "the mean of the last tenth"
     assert twenty.best() == [0.0], "fewer steps are better"
 
 
 def test_runs_are_put_together_by_agent_and_task(sweep: Path) -> None:
     runs = read_results(sweep).runs
-    cells = cells_of(runs, agent_labels(runs))
+    cells, _ = cells_of(runs, agent_labels(runs))
     assert len(cells) == 4
     breakout = next(c for c in cells if c.task == "minatar/breakout" and c.agent == "per-sr")
-    assert breakout.seeds == (0, 1, 2)
+    assert breakout.trials == (Trial(0), Trial(1), Trial(2))
     assert breakout.scores["best"].tolist() == [18.0, 19.0, 20.0]
     shared = normalised(cells)
     assert shared.tasks == ("minatar/asterix", "minatar/breakout")
@@ -86,7 +86,7 @@ def test_atari_is_normalised_by_human_scores(tmp_path: Path) -> None:
     for game, score in (("Pong", 14.6), ("Pooyan", 100.0)):
         write_run(tmp_path, game, curve(score), world=f"atari/{game}", agent="per", seed=0)
     runs = read_results(tmp_path).runs
-    shared = normalised(cells_of(runs, agent_labels(runs)))
+    shared = normalised(cells_of(runs, agent_labels(runs))[0])
     assert shared.how == "human-normalised"
     assert shared.scores["final"]["per"][0] == pytest.approx([1.0])
     assert shared.left_out == ("atari/Pooyan",)
@@ -173,7 +173,7 @@ def test_a_corrupted_metrics_file_is_named(tmp_path: Path, metrics: str, said: s
 
 
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:
-    assert "What could not be read" not in write_sweep_page(sweep).read_text()
+    assert "What is damaged or left out" not in write_sweep_page(sweep).read_text()
     before = (sweep / "report" / "scores.csv").read_bytes()
     write_run(sweep, "broken", "steps,eval_return\n1,x\n", world="minatar/asterix", agent="per")
     page = write_sweep_page(sweep).read_text()
@@ -234,3 +234,36 @@ def test_a_real_browser_shows_the_page(sweep: Path, tmp_path: Path) -> None:
     assert shot.shape[:2] == (1400, 1000)
     colours = np.unique(shot[:, :, :3].reshape(-1, 3).round(2), axis=0)
     assert len(colours) > 50, "the figures are drawn"
+
+
+def test_numbers_beyond_measure_are_left_out_by_name(sweep: Path) -> None:
+    slow = write_run(sweep, "slow", curve(1.0), world="minatar/asterix", agent="per", seed=7)
+    (slow / "progress.json").write_text(f'{{"seconds": {"9" * 400}}}')
+    write_run(sweep, "huge", curve(1.0), world="minatar/asterix", agent="per", seed=10**40)
+    write_run(sweep, "word", curve(1.0), world="minatar/asterix", agent="per", seed="x")
+    page = write_sweep_page(sweep).read_text()
+    assert "huge: config.json has a seed that is no whole number" in page
+    assert "word: config.json has a seed that is no whole number" in page
+    scores = read_table(sweep / "report" / "scores.csv")
+    assert set(scores["seed"].tolist()) == {0, 1, 2, 7}
+
+
+def test_text_that_is_no_text_is_replaced(sweep: Path) -> None:
+    folder = write_run(sweep, "lone", curve(1.0), world="x", agent="per", seed=7)
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(config.replace('"x"', '"\\ud800"'))
+    write_sweep_page(sweep)
+    assert "?" in read_table(sweep / "report" / "scores.csv")["task"].tolist()
+    folder.rename(folder.parent / os.fsdecode(b"no\xfftext"))
+    write_sweep_page(sweep)
+    assert r"no\udcfftext" in read_table(sweep / "report" / "runs.csv")["run"].tolist()
+
+
+def test_a_report_that_leads_elsewhere_is_refused(sweep: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (sweep / "report").symlink_to(elsewhere)
+    with pytest.raises(NeedReplayError, match="is a link to another place; remove it"):
+        write_sweep_page(sweep)
+    assert not list(elsewhere.iterdir())
+    assert not (sweep / "report.html").exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from needreplay.cli.reproduce import usable_cores
-from needreplay.errors import NeedReplayError
+from needreplay.errors import NeedReplayError, counted
 
 if TYPE_CHECKING:
     from needreplay.runs.engines.base import Engine
@@ -67,12 +67,13 @@ class Sweep:
         from needreplay.runs.sweep import load_sweep
 
         self._refuse()
-        sweep = self._chosen(load_sweep(self.sweep))
+        sweep = load_sweep(self.sweep)
+        chosen = self._chosen(sweep)
         out = self.out or Path("sweeps") / sweep.name.replace(":", "-")
         if self.dry_run:
-            _dry_run(sweep, out, self.workers or usable_cores())
+            _dry_run(chosen, out, self.workers or usable_cores(), self.engine)
             return 0
-        return self._run(sweep, out, argv)
+        return self._run(sweep, chosen, out, argv)
 
     def _refuse(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -95,13 +96,14 @@ class Sweep:
             raise NeedReplayError(f"{sweep.name} has no run {self.only[0]!r}; see --dry-run.")
         return replace(sweep, runs=runs)
 
-    def _run(self, sweep: SweepOfRuns, out: Path, argv: Sequence[str]) -> int:
+    def _run(self, sweep: SweepOfRuns, chosen: SweepOfRuns, out: Path, argv: Sequence[str]) -> int:
         from needreplay.runs.sweep import run_sweep
         from needreplay.runs.sweep.table import LiveTable
 
-        words = list(argv) if self.out else [*argv, "--out", str(out)]
+        words = _without_only(argv) + ([] if self.out else ["--out", str(out)])
+        only = {spec.name for spec in chosen.runs} if self.only else ()
         with LiveTable() as table:
-            result = run_sweep(sweep, out, self._engine, argv=words, watch=table)
+            result = run_sweep(sweep, out, self._engine, argv=words, only=only, watch=table)
         _say(result, sweep, out)
         return FAILED if result.failures else 0
 
@@ -122,6 +124,18 @@ class Sweep:
         )
 
 
+def _without_only(argv: Sequence[str]) -> list[str]:
+    """The command of the whole sweep."""
+    words = iter(argv)
+    kept = []
+    for word in words:
+        if word == "--only":
+            next(words, None)
+        elif not word.startswith("--only="):
+            kept.append(word)
+    return kept
+
+
 def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
     """Failures on standard error with their last lines; the sum on standard output."""
     for failure in result.failures:
@@ -132,13 +146,13 @@ def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
     for name in sorted(set(result.retried)):
         print(f"lost with its process and started again: {name}", file=sys.stderr)
     print(
-        f"{sweep.name}: {len(result.done)} runs done, {len(result.kept)} kept from before, "
-        f"{len(result.failures)} failed -> {out}\n"
+        f"{sweep.name}: {counted(len(result.done), 'run')} done, "
+        f"{len(result.kept)} kept from before, {len(result.failures)} failed -> {out}\n"
         f"The page: needreplay report {out}"
     )
 
 
-def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
+def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needreplay.runs.clock import duration
     from needreplay.runs.sweep.folder import SweepFolder
     from needreplay.runs.sweep.kinds import kind_named
@@ -157,12 +171,16 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int) -> None:
 
     found = estimate(sweep.runs, folder, on_probe=measuring)
     complete = sum(folder.is_done(spec.name) for spec in sweep.runs)
-    print(f"{len(sweep.runs)} runs, {complete} of them done.")
+    print(f"{counted(len(sweep.runs), 'run')}, {complete} of them done.")
     if found.seconds:
         source = "short runs made now" if found.probed else f"the runs in {out}"
         print(
-            f"About {duration(found.wall(workers))} with {workers} at once, as fast as this "
-            f"machine is now (from {source})."
+            f"About {duration(found.wall(workers))} on this machine with {workers} at once, as "
+            f"fast as it is now (from {source})."
         )
+        if engine == "ray":
+            print(
+                "How fast the nodes of a Ray cluster are, and how many runs it takes, is not known."
+            )
     if found.unknown:
-        print(f"The speed of {len(found.unknown)} runs is not known.")
+        print(f"The speed of {counted(len(found.unknown), 'run')} is not known.")

@@ -5,52 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from needreplay.errors import counted
 from needreplay.report.human import has_human_score, human_normalised
-from needreplay.report.series import Measure, Series
+from needreplay.report.series import Measure, Series, Trial
 from needreplay.report.sweep_read import ReadRun
 from needreplay.types import FloatArray
 
 SCORES = ("final", "best", "area")
-_NOT_AGENT = {"kind", "world", "seed", "first_trial", "trials", "sizes", "agent", "overrides"}
+_NOT_AGENT = {
+    "kind", "world", "seed", "first_trial", "trials", "sizes", "agent", "overrides", "of", "parts",
+}  # fmt: skip
+
+
+_Key: TypeAlias = tuple[str, str, str, Measure]
+"""task, agent, preset, measure"""
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One agent on one task: a row for each seed, on x values that all share."""
+    """One agent on one task: a row for each trial, on x values that all share."""
 
     task: str
     agent: str
     preset: str
     measure: Measure
-    seeds: tuple[int, ...]
+    trials: tuple[Trial, ...]
+    """no two are equal"""
     x: FloatArray
     y: FloatArray
     scores: dict[str, FloatArray]
-    """final, best, area: one number for each seed, in the task's own units"""
+    """final, best, area: one number for each trial, in the task's own units"""
 
 
 def agent_labels(runs: Sequence[ReadRun]) -> dict[str, str]:
     """A label for each run: its agent, and whatever of its config differs within the sweep.
+
+    A chunk has those of its parts, and each part its own.
 
     >>> a = ReadRun("1", {"agent": "per", "preset": "printed"}, "done")
     >>> b = ReadRun("2", {"agent": "per", "preset": "printed", "overrides": {"x": 1}}, "done")
     >>> agent_labels([a, b])
     {'1': 'per', '2': 'per x=1'}
     """
-    flat = {run.name: _flat(run.config) for run in runs}
+    pieces = [piece for run in runs for piece in run.pieces]
+    flat = {piece.name: _flat(piece.config) for piece in pieces}
     names = dict.fromkeys(name for config in flat.values() for name in config)
     varied = [n for n in names if len({repr(config.get(n)) for config in flat.values()}) > 1]
-    return {
-        run.name: " ".join(
-            [str(run.config.get("agent", run.config.get("kind", "run")))]
-            + [_said(name, flat[run.name][name]) for name in varied if name in flat[run.name]]
+    labels = {
+        piece.name: " ".join(
+            [str(piece.config.get("agent", piece.config.get("kind", "run")))]
+            + [_said(name, flat[piece.name][name]) for name in varied if name in flat[piece.name]]
         )
-        for run in runs
+        for piece in pieces
     }
+    of_runs = {r.name: ", ".join(dict.fromkeys(labels[p.name] for p in r.pieces)) for r in runs}
+    return labels | of_runs
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
@@ -63,24 +76,42 @@ def _said(name: str, value: Any) -> str:
     return str(value) if name == "preset" else f"{name}={value}"
 
 
-def cells_of(runs: Sequence[ReadRun], labels: dict[str, str]) -> list[Cell]:
-    """Series of the same agent and task put together, in the order in which they come."""
-    parts: dict[tuple[str, str, str, Measure], list[Series]] = {}
-    for run in runs:
-        for series in run.series:
-            key = (series.task, labels[run.name], str(run.config.get("preset", "")), series.measure)
-            parts.setdefault(key, []).append(series)
-    return [_cell(*key, found) for key, found in parts.items()]
+def cells_of(runs: Sequence[ReadRun], labels: dict[str, str]) -> tuple[list[Cell], list[str]]:
+    """Series of the same agent and task put together, in the order in which they come.
+
+    A trial that came before is left out: runs of a sweep that was changed in its folder (more
+    trials, other chunks) may overlap. What is left out is said in a sentence for each run.
+    """
+    parts: dict[_Key, list[Series]] = {}
+    holders: dict[_Key, dict[Trial, str]] = {}
+    repeats: list[str] = []
+    for piece in (piece for run in runs for piece in run.pieces):
+        for series in piece.series:
+            preset = str(piece.config.get("preset", ""))
+            key = (series.task, labels[piece.name], preset, series.measure)
+            held = holders.setdefault(key, {})
+            new = [row for row, trial in enumerate(series.trials) if trial not in held]
+            if len(new) < len(series.trials):
+                others = dict.fromkeys(held[t] for t in series.trials if t in held)
+                repeats.append(
+                    f"{piece.name}: {len(series.trials) - len(new)} of its "
+                    f"{counted(len(series.trials), 'trial')} of {labels[piece.name]} on "
+                    f"{series.task} are in {' and '.join(others)} too, and count once."
+                )
+            held.update((series.trials[row], piece.name) for row in new)
+            if new:
+                parts.setdefault(key, []).append(series.only(new))
+    return [_cell(*key, found) for key, found in parts.items()], repeats
 
 
 def _cell(task: str, agent: str, preset: str, measure: Measure, parts: list[Series]) -> Cell:
-    seeds = [seed for part in parts for seed in part.seeds]
-    order = np.argsort(seeds, kind="stable")
+    trials = [trial for part in parts for trial in part.trials]
+    order = sorted(range(len(trials)), key=trials.__getitem__)
     x = _shared_x(parts)
     curves = [np.interp(x, part.x, row) for part in parts for row in part.y]
     each = [part.scores() for part in parts]
     scores = {name: np.concatenate([one[name] for one in each])[order] for name in SCORES}
-    ordered = tuple(int(seeds[i]) for i in order)
+    ordered = tuple(trials[i] for i in order)
     return Cell(task, agent, preset, measure, ordered, x, np.stack(curves)[order], scores)
 
 
@@ -153,12 +184,12 @@ def _larger_is_better(cell: Cell, name: str) -> FloatArray:
     return values if cell.measure.larger_is_better else -values
 
 
-def seed_pairs(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell, list[int], list[int]]]:
-    """Agents of one preset on one task that shared their luck, with the places of shared seeds."""
+def trial_pairs(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell, list[int], list[int]]]:
+    """Agents of one preset on one task that shared their luck, with the places of shared trials."""
     for one, other in combinations(cells, 2):
-        if one.task != other.task or one.preset != other.preset or not one.measure.paired:
+        if (one.task, one.preset, one.measure) != (other.task, other.preset, other.measure):
             continue
-        places = {seed: place for place, seed in enumerate(other.seeds)}
-        mine = [place for place, seed in enumerate(one.seeds) if seed in places]
-        if mine:
-            yield one, other, mine, [places[one.seeds[place]] for place in mine]
+        places = {trial: place for place, trial in enumerate(other.trials)}
+        mine = [place for place, trial in enumerate(one.trials) if trial in places]
+        if mine and one.measure.paired:
+            yield one, other, mine, [places[one.trials[place]] for place in mine]

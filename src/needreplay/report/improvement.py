@@ -59,7 +59,7 @@ def _above(x: FloatArray, y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Paired:
-    """What came of comparing two agents seed by seed."""
+    """What came of comparing two agents trial by trial."""
 
     difference: Interval
     """mean of first − second"""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from needreplay.checks import is_whole
 from needreplay.errors import NeedReplayError
 from needreplay.records import Table
 from needreplay.types import AnyArray, FloatArray
 
 FINAL_SHARE = 0.1
 """``final`` is the mean over this last part of a curve."""
+_LARGEST = 10**15
+"""of seeds and trials: every whole number up to here is one as a float too"""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Measure:
     larger_is_better: bool
     logarithmic: bool = False
     paired: bool = False
-    """whether equal seeds share their luck, so that agents are compared seed by seed"""
+    """whether equal trials share their luck, so that agents are compared trial by trial"""
 
 
 RETURN = Measure("steps", "return", larger_is_better=True)
@@ -33,16 +36,24 @@ EPISODE_STEPS = Measure("episode", "steps per episode", larger_is_better=False, 
 UPDATES = Measure("", "updates until right", larger_is_better=False, logarithmic=True, paired=True)
 
 
+class Trial(NamedTuple):
+    """Whose luck a curve had: a deep run is the one trial, number 0, of its seed."""
+
+    seed: int
+    number: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Curves of one run on one task, a row for each seed."""
+    """Curves of one run on one task, a row for each trial."""
 
     task: str
     measure: Measure
-    seeds: tuple[int, ...]
+    trials: tuple[Trial, ...]
+    """no two are equal"""
     x: FloatArray
     y: FloatArray
-    """[seed, x]"""
+    """[trial, x]"""
 
     def best(self) -> FloatArray:
         """The best point of each curve."""
@@ -69,51 +80,86 @@ class Series:
         """All three, so that nobody picks after the fact."""
         return {"best": self.best(), "final": self.final(), "area": self.area()}
 
+    def only(self, rows: list[int]) -> Series:
+        """The curves in these rows."""
+        trials = tuple(self.trials[row] for row in rows)
+        return replace(self, trials=trials, y=self.y[rows])
+
 
 def series_of(config: Mapping[str, Any], table: Table) -> list[Series]:
     """The curves of a run's metrics; columns of no known meaning are refused."""
     if len(table) == 0:
         raise NeedReplayError("metrics.csv has no rows.")
-    names, world = set(table.names), str(config.get("world", "world"))
+    names, world, seed = set(table.names), str(config.get("world", "world")), _seed(config)
     if {"trial", "episode", "steps"} <= names:
-        return [_episodes(world, table)]
+        return [_episodes(world, seed, table)]
     if {"states", "trial", "updates"} <= names:
-        states = _numbers(table["states"])
-        return [_sizes(world, table, size) for size in np.unique(states)]
+        states = _finite(_numbers(table["states"]))
+        return [_sizes(world, seed, table, size) for size in np.unique(states)]
     for column in ("eval_return", "train_return"):
         if {"steps", column} <= names and not np.isnan(_numbers(table[column])).all():
-            return [_returns(world, config, table, column)]
+            return [_returns(world, seed, table, column)]
     raise NeedReplayError(f"metrics.csv has columns of no known meaning: {', '.join(table.names)}.")
 
 
-def _returns(world: str, config: Mapping[str, Any], table: Table, column: str) -> Series:
+def series_of_parts(parts: Sequence[Mapping[str, Any]], table: Table) -> list[list[Series]]:
+    """The curves of each part of a chunk: its rows say in ``part`` whose they are."""
+    if "part" not in table.names:
+        raise NeedReplayError("metrics.csv of a chunk has no column part.")
+    numbers = _whole(table["part"])
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(parts)):
+        raise NeedReplayError("metrics.csv has rows of a part that config.json does not have.")
+    found = []
+    for number, config in enumerate(parts):
+        rows = numbers == number
+        if not rows.any():
+            raise NeedReplayError(f"metrics.csv has no rows of part {number}.")
+        own = {name: table[name][rows] for name in table.names if name != "part"}
+        found.append(series_of(config, Table(own)) if own else [])
+    return found
+
+
+def _returns(world: str, seed: int, table: Table, column: str) -> Series:
     x, y = _numbers(table["steps"]), _numbers(table[column])
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     if len(x) == 0 or (np.diff(x) <= 0).any():
         raise NeedReplayError("metrics.csv has steps that do not grow.")
-    return Series(world, RETURN, (_seed(config),), x, y[np.newaxis])
+    return Series(world, RETURN, (Trial(seed),), x, y[np.newaxis])
 
 
-def _episodes(world: str, table: Table) -> Series:
-    trials, rows = np.unique(_whole(table["trial"]), return_counts=True)
-    if len(set(rows.tolist())) != 1:
+def _episodes(world: str, seed: int, table: Table) -> Series:
+    column = _whole(table["trial"])
+    begins = np.flatnonzero(np.diff(column, prepend=column[0] - 1))
+    numbers = column[begins].tolist()
+    if len(set(numbers)) < len(numbers):
+        raise NeedReplayError("metrics.csv has rows of one trial that are not together.")
+    lengths = set(np.diff(begins, append=len(column)).tolist())
+    if len(lengths) != 1:
         raise NeedReplayError("metrics.csv has trials of unequal length.")
-    steps = _finite(_numbers(table["steps"])).reshape(len(trials), -1)
-    episodes = np.arange(1, steps.shape[1] + 1, dtype=np.float64)
-    return Series(world, EPISODE_STEPS, tuple(trials.tolist()), episodes, steps)
+    episodes = _whole(table["episode"]).reshape(len(numbers), -1)
+    if (episodes != episodes[0]).any() or (np.diff(episodes[0]) != 1).any():
+        raise NeedReplayError("metrics.csv has trials whose episodes are not numbered alike.")
+    steps = _finite(_numbers(table["steps"])).reshape(episodes.shape)
+    x = np.arange(1, steps.shape[1] + 1, dtype=np.float64)
+    return Series(world, EPISODE_STEPS, tuple(Trial(seed, n) for n in numbers), x, steps)
 
 
-def _sizes(world: str, table: Table, size: float) -> Series:
+def _sizes(world: str, seed: int, table: Table, size: float) -> Series:
     chosen = _numbers(table["states"]) == size
     updates = _finite(_numbers(table["updates"])[chosen])[:, np.newaxis]
-    seeds = tuple(_whole(table["trial"])[chosen].tolist())
-    return Series(f"{world}, {size:g} states", UPDATES, seeds, np.zeros(1), updates)
+    numbers = _whole(table["trial"])[chosen].tolist()
+    if len(set(numbers)) < len(numbers):
+        raise NeedReplayError("metrics.csv has a trial twice.")
+    trials = tuple(Trial(seed, number) for number in numbers)
+    return Series(f"{world}, {size:g} states", UPDATES, trials, np.zeros(1), updates)
 
 
 def _seed(config: Mapping[str, Any]) -> int:
     seed = config.get("seed", 0)
-    return seed if isinstance(seed, int) else 0
+    if not is_whole(seed) or abs(seed) > _LARGEST:
+        raise NeedReplayError("config.json has a seed that is no whole number of up to 15 digits.")
+    return int(seed)
 
 
 def _numbers(column: AnyArray) -> FloatArray:
@@ -133,4 +179,7 @@ def _finite(numbers: FloatArray) -> FloatArray:
 
 
 def _whole(column: AnyArray) -> AnyArray:
-    return _finite(_numbers(column)).astype(np.int64)
+    numbers = _finite(_numbers(column))
+    if (numbers != np.rint(numbers)).any() or (np.abs(numbers) > _LARGEST).any():
+        raise NeedReplayError("metrics.csv has a number of a trial that is no whole number.")
+    return numbers.astype(np.int64)

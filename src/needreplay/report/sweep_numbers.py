@@ -11,7 +11,7 @@ import numpy as np
 
 from needreplay.records import Table
 from needreplay.report.aggregate import AGGREGATES, aggregate_interval
-from needreplay.report.comparison import SCORES, Cell, Normalised, normalised, seed_pairs
+from needreplay.report.comparison import SCORES, Cell, Normalised, normalised, trial_pairs
 from needreplay.report.improvement import holm, improvement_probability, paired_test
 from needreplay.report.profiles import performance_profile
 from needreplay.report.statistics import Band, Interval, mean_band, mean_interval
@@ -106,7 +106,7 @@ def _aggregates(shared: Normalised, seed: int) -> dict[str, dict[str, dict[str, 
 
 def _paired(cells: Sequence[Cell], seed: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for one, other, mine, its in seed_pairs(cells):
+    for one, other, mine, its in trial_pairs(cells):
         for score in SCORES:
             if score != "final" and len(one.x) == 1:
                 continue
@@ -136,17 +136,17 @@ def tables_of(cells: Sequence[Cell], numbers: Numbers) -> dict[str, Table]:
     rows: dict[str, list[Mapping[str, Any]]] = {
         "scores": [
             {
-                "task": c.task, "agent": c.agent, "seed": seed,
+                "task": c.task, "agent": c.agent, "seed": trial.seed, "trial": trial.number,
                 **{name: float(c.scores[name][i]) for name in SCORES},
             }
             for c in cells
-            for i, seed in enumerate(c.seeds)
+            for i, trial in enumerate(c.trials)
         ],
         "curves": [
             {
                 "task": task, "agent": agent, "x": float(by_key[task, agent].x[i]),
                 "mean": band[i].estimate, "low": band[i].low, "high": band[i].high,
-                "runs": len(by_key[task, agent].seeds),
+                "runs": len(by_key[task, agent].trials),
             }
             for (task, agent), band in numbers.curves.items()
             for i in range(len(band))

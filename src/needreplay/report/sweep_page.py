@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from needreplay.errors import NeedReplayError, counted
 from needreplay.records import Table, prepare_folder, write_table, write_text
 from needreplay.report.comparison import Cell, agent_labels, cells_of
 from needreplay.report.sweep_figures import (
@@ -39,11 +40,16 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     folder = Path(folder)
     results = read_results(folder)
     labels = agent_labels(results.runs)
-    cells = cells_of([run for run in results.runs if run.state == "done"], labels)
+    complete = [run for run in results.runs if run.state == "done"]
+    cells, repeats = cells_of(complete, labels)
+    results.problems += repeats
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
-    place = prepare_folder(folder / "report")
+    place = folder / "report"
+    if place.is_symlink():
+        raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
+    prepare_folder(place)
     for stem, table in tables.items():
         write_table(place / f"{stem}.csv", table)
     page = render(results, labels, cells, numbers, sorted(tables))
@@ -68,6 +74,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["counted"] = counted
     return environment.get_template("sweep.html").render(
         results=results,
         labels=labels,
@@ -118,9 +125,9 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
             Picture(
                 "All tasks together",
                 inlined(draw_aggregates(numbers.aggregates["final"], shared.agents)),
-                f"Final scores, {shared.how}, over {len(shared.tasks)} tasks: stratified bootstrap "
-                "95% intervals; a mark without a bar has fewer than three runs of some task. "
-                "For the optimality gap less is better.",
+                f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
+                "stratified bootstrap 95% intervals; a mark without a bar has fewer than three "
+                "runs of some task. For the optimality gap less is better.",
             )
         )
         pictures.append(
@@ -142,7 +149,7 @@ def _finals(cells: list[Cell], numbers: Numbers) -> list[dict[str, Any]]:
             "task": cell.task,
             "agent": cell.agent,
             "measure": cell.measure.y,
-            "runs": len(cell.seeds),
+            "runs": len(cell.trials),
             "final": numbers.finals[cell.task, cell.agent],
             "best": float(cell.scores["best"].mean()),
             "area": float(cell.scores["area"].mean()),

@@ -6,14 +6,15 @@ and left out. Nothing in it is ever run; files that are not plain files are not 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from needreplay.errors import NeedReplayError
-from needreplay.records import read_json, read_table
-from needreplay.report.series import Series, series_of
+from needreplay.records import Table, read_json, read_table
+from needreplay.report.series import Series, series_of, series_of_parts
 
 State = Literal["done", "failed", "under way", "not begun", "damaged"]
 
@@ -31,6 +32,13 @@ class ReadRun:
     """of its failure, or what is damaged"""
     series: list[Series] = field(default_factory=list)
     """what it measured; only of a complete run"""
+    parts: list[ReadRun] = field(default_factory=list)
+    """of a chunk: each part as a run of its own config"""
+
+    @property
+    def pieces(self) -> list[ReadRun]:
+        """The parts of a chunk; any other run is one piece."""
+        return self.parts or [self]
 
 
 @dataclass
@@ -82,16 +90,22 @@ def _order(said: Any) -> Callable[[Path], tuple[int, str]]:
 
 def _read_run(path: Path) -> ReadRun:
     problems: list[str] = []
+    # A file's name may be bytes that are no text.
+    name = path.name.encode(errors="backslashreplace").decode()
     config = _record(path / "config.json", problems)
     if problems:
-        return ReadRun(path.name, {}, "damaged", lines=problems)
-    run = ReadRun(path.name, config, "not begun", command=_text(path / "command.txt"))
-    seconds = _quietly(path / "progress.json").get("seconds")
-    run.seconds = float(seconds) if isinstance(seconds, int | float) else None
+        return ReadRun(name, {}, "damaged", lines=problems)
+    run = ReadRun(name, config, "not begun", command=_text(path / "command.txt"))
+    try:
+        run.parts = _parts(run)
+    except NeedReplayError as error:
+        run.state, run.lines = "damaged", [f"{error} It is left out."]
+        return run
+    run.seconds = _seconds(_quietly(path / "progress.json").get("seconds"))
     if _is_plain(path / "done.json"):
         run.state = "done"
         try:
-            run.series = series_of(config, _table(path / "metrics.csv"))
+            _measured(run, _table(path / "metrics.csv"))
         except NeedReplayError as error:
             run.state, run.lines = "damaged", [f"{_short(error, path)} It is left out."]
     elif _is_plain(path / "failed.json"):
@@ -103,7 +117,37 @@ def _read_run(path: Path) -> ReadRun:
     return run
 
 
-def _table(path: Path) -> Any:
+def _parts(run: ReadRun) -> list[ReadRun]:
+    """The parts of a chunk, each as a run; what is no chunk has none."""
+    if run.config.get("kind") != "chunk":
+        return []
+    said = run.config.get("parts")
+    if not isinstance(said, list) or not said or not all(isinstance(one, dict) for one in said):
+        raise NeedReplayError("config.json of a chunk has no list of parts.")
+    of = run.config.get("of")
+    return [
+        ReadRun(f"{run.name}, part {number}", {"kind": of, **one}, run.state)
+        for number, one in enumerate(said)
+    ]
+
+
+def _measured(run: ReadRun, table: Table) -> None:
+    if not run.parts:
+        run.series = series_of(run.config, table)
+        return
+    found = series_of_parts([part.config for part in run.parts], table)
+    for part, series in zip(run.parts, found, strict=True):
+        part.series = series
+
+
+def _seconds(said: Any) -> float | None:
+    try:
+        return float(said) if isinstance(said, int | float) else None
+    except OverflowError:
+        return None
+
+
+def _table(path: Path) -> Table:
     if not _is_plain(path):
         raise NeedReplayError(f"{path.name} is missing.")
     return read_table(path)
@@ -113,13 +157,21 @@ def _record(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         if not _is_plain(path):
             raise NeedReplayError(f"{path.name} is missing.")
-        found = read_json(path)
+        found = _writable(read_json(path))
         if isinstance(found, dict):
             return found
         problems.append(f"{path.name} is not a record.")
     except NeedReplayError as error:
         problems.append(_short(error, path.parent))
     return {}
+
+
+def _writable(found: Any) -> Any:
+    """With a question mark for half a character, which JSON can spell and no file can hold."""
+    try:
+        return json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise NeedReplayError(f"A record cannot be read: {error}.") from error
 
 
 def _quietly(path: Path) -> dict[str, Any]:

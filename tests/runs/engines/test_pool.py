@@ -41,7 +41,6 @@ def test_values_errors_and_deaths(pool: Pool) -> None:
 
     assert pool.wait() == []
     assert done(pool, process_id, 0).value != os.getpid()
-    assert pool.free == 1
     failed = done(pool, fail_at_three, 3)
     assert isinstance(failed.error, NeedReplayError)
     assert done(pool, os.getenv, "FAKE_VARIABLE").value == "seen"
@@ -59,7 +58,6 @@ def test_a_fresh_process_for_every_piece() -> None:
     pool = Pool(2)
     for key in range(2):
         pool.start(key, process_id, key)
-    assert pool.free == 0
     found = [*pool.wait(60)]
     while len(found) < 2:
         found += pool.wait(60)
@@ -68,6 +66,19 @@ def test_a_fresh_process_for_every_piece() -> None:
     assert pool.wait(0) == []
     with pytest.raises(NeedReplayError, match="workers must be at least 1, not 0"):
         Pool(0)
+
+
+def test_a_process_that_does_not_exit_is_ended(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python waits for a run's threads; the sweep waits a little, and not for ever."""
+    from fake_tasks import answer_and_stay, hang_up_and_stay
+
+    monkeypatch.setattr("needreplay.runs.engines.pool._SECONDS_TO_EXIT", 0.2)
+    assert done(pool, answer_and_stay, str(tmp_path / "a")).value == "answered"
+    assert done(pool, hang_up_and_stay, str(tmp_path / "b")).exit_code == -signal.SIGKILL
+    assert multiprocessing.active_children() == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_close_ends_its_own_processes_only() -> None:
@@ -82,7 +93,7 @@ def test_close_ends_its_own_processes_only() -> None:
         pool.close()
         assert multiprocessing.active_children() == [other]
         assert other.is_alive()
-        assert pool.free == 2
+        assert pool.wait() == []
     finally:
         other.terminate()
         other.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,13 +98,28 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs]]\nkind = 'maze'\nagents = []", "agents must be a list"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nworld = 'moon'", "There is no world"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials = 0", "trials is 0"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 0\ntrials = 1", "chunk and trials"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 0\ntrials = 1", "chunk is 0"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 5", "chunk cuts trials"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nsteps = 1", "There is no entry of a maze run"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = { x = 1 }", "no setting 'x'"),
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'ps'", "There is no agent of kind cliffwalk"),
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = [1]", "must be a whole number, 2"),
         ("[[runs]]\nkind = 'nothing:here'", "'nothing:here' cannot be imported"),
         ("[[runs]]\nkind = 'json:here'", "has no 'here'"),
+        ("runs = [1]", "each of its runs must be a table, [[runs]]"),
+        ("[[runs]]\nkind = 1", "kind is 1; it must be text"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = [1]", "overrides must be a table"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = []", "overrides must be a table"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = true\ntrials = 1", "chunk is True"),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 1\ntrials = 1\nfirst_trial = 'x'",
+            "first_trial is 'x'; it must be a whole number, 0 or more",
+        ),
+        ("[[runs]]\nkind = 'maze'\nagent = 'dyna-q'\npreset = 'x'", "There is no preset 'x'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'q-learning'\npreset = []", "There is no preset []"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = 'a'", "reward_std is 'a'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = -1.0", "reward_std is -1.0"),
+        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = 3", "sizes must be a list"),
     ],
 )
 def test_what_is_refused_names_the_file(text: str, said: str) -> None:
@@ -125,3 +141,12 @@ def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fakes_folder: 
     assert len(load_sweep("fake_runs:specs").runs) == 2
     with pytest.raises(NeedReplayError, match="must return RunSpecs"):
         load_sweep("json:JSONDecoder")
+
+
+def test_a_kind_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kind_of_here.py").write_text("def run(config, folder, on_units): ...\n")
+    (tmp_path / "mine.toml").write_text('[[runs]]\nkind = "kind_of_here:run"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    (spec,) = load_sweep("mine.toml").runs
+    assert spec.kind == "kind_of_here:run"

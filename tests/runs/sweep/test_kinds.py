@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from needreplay.errors import NeedReplayError
 from needreplay.records import read_table
 from needreplay.runs.sweep import RunSpec, chunk, trials
+from needreplay.runs.sweep import speed as speed_module
 from needreplay.runs.sweep.execute import Pace, execute
 from needreplay.runs.sweep.file import parsed
 from needreplay.runs.sweep.folder import SweepFolder
+from needreplay.runs.sweep.kinds import Kind, kind_named
 from needreplay.runs.sweep.speed import Estimate, _speed, estimate, like, probe
 
 MAZE = '[[runs]]\nkind = "maze"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
@@ -69,6 +72,8 @@ def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
     spec = RunSpec("chunk", config)
     assert chunk.units(config) == 5
     assert spec.label == "maze, 2 parts"
+    single = chunk.complete({"of": "maze", "parts": parts[:1]})
+    assert RunSpec("chunk", single).label == "maze, 1 part"
     execute(spec, tmp_path / "chunk")
     together = read_table(tmp_path / "chunk" / "metrics.csv")
     for number, part in enumerate(config["parts"]):
@@ -199,6 +204,17 @@ def test_the_time_is_told_from_measured_speed(tmp_path: Path) -> None:
     assert estimate([one(CLIFF)], folder, measure=False).unknown == (one(CLIFF).name,)
 
 
+@pytest.mark.parametrize(
+    "said", ['{"units": 1, "seconds": 1' + "0" * 400 + "}", '{"units": 1e999, "seconds": 1}', "[]",
+             '{"units": 1, "seconds": Infinity}', '{"units": 1, "seconds": NaN}', "{", ""],
+)  # fmt: skip
+def test_nonsense_is_no_progress(tmp_path: Path, said: str) -> None:
+    folder = SweepFolder(tmp_path)
+    folder.of("a").mkdir(parents=True)
+    (folder.of("a") / "progress.json").write_text(said)
+    assert folder.progress("a") == (0, 0.0)
+
+
 def test_speed_leaves_out_the_first_second() -> None:
     assert _speed([(0.0, 0), (2.0, 100), (4.0, 500)]) == 200.0
     assert _speed([(0.0, 0), (0.5, 100)]) == 200.0
@@ -206,6 +222,43 @@ def test_speed_leaves_out_the_first_second() -> None:
     assert _speed([]) is None
 
 
-def test_a_probe_measures(tmp_path: Path) -> None:
+def test_speed_leaves_out_what_came_before_the_first_unit() -> None:
+    """Compiled for eight seconds, then ten a second; the start is where a stopped run went on."""
+    marks = [(0.0, 7), (0.5, 7), (8.0, 8), (8.1, 9), (8.2, 10)]
+    assert _speed(marks) == pytest.approx(10.0)
+    # A second more of warming up is left out where enough came after it.
+    assert _speed([*marks, (9.5, 11), (11.5, 71)]) == pytest.approx(30.0)
+
+
+def test_a_probe_measures() -> None:
     speed: Any = probe(one(MAZE))
     assert speed > 0
+
+
+@pytest.mark.parametrize("trial", [0.1, 6.0])
+def test_a_probe_does_not_measure_compilation(
+    monkeypatch: pytest.MonkeyPatch, trial: float
+) -> None:
+    now = 100.0
+
+    def run(config: dict[str, Any], folder: Path, on_units: Callable[[int], None]) -> None:
+        nonlocal now
+        on_units(0)
+        now += 8.0
+        for number in range(1, config["trials"] + 1):
+            now += trial
+            on_units(number)
+
+    kind = Kind(run=run, probe=lambda config: config)
+    monkeypatch.setattr(speed_module, "kind_named", lambda _: kind)
+    monkeypatch.setattr("needreplay.runs.sweep.speed.time.monotonic", lambda: now)
+    assert probe(RunSpec("slow", {"trials": 1000})) == pytest.approx(1 / trial)
+    assert now < 140.0, "it has seen enough after a few seconds"
+
+
+def test_a_probe_has_a_trial_to_compile_in() -> None:
+    for text in (MAZE, CLIFF):
+        spec = one(text.replace("trials = 4", "trials = 1").replace("trials = 3", "trials = 1"))
+        shorter = kind_named(spec.kind).probe
+        assert shorter is not None
+        assert shorter(dict(spec.config))["trials"] == 2

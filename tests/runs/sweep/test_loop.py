@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -16,9 +17,10 @@ import pytest
 
 from needreplay.errors import NeedReplayError
 from needreplay.runs.engines.local import LocalEngine
-from needreplay.runs.sweep import RunSpec, Sweep, SweepResult, run_sweep
+from needreplay.runs.sweep import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
+from needreplay.runs.sweep.folder import SweepFolder
 from needreplay.runs.sweep.loop import State
-from needreplay.runs.sweep.table import LiveTable
+from needreplay.runs.sweep.table import LiveTable, table
 
 
 @pytest.fixture(autouse=True)
@@ -136,15 +138,15 @@ def test_the_table_shows_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixt
     from fake_runs import counting
 
     specs = [counting(0, seconds=1.5), counting(1, how="raise"), counting(2, world="[red]x")]
-    with LiveTable(visible=True) as table:
-        run(tmp_path / "seen", specs, watch=table)
+    with LiveTable(visible=True) as live:
+        run(tmp_path / "seen", specs, watch=live)
     out, err = capfd.readouterr()
     assert out == ""
     assert "2 of 3 done, 0 running, 0 waiting, 1 failed" in err
     assert f"failed: {specs[1].name} counting counter seed 1" in err
     assert "steps/s" in err
-    with LiveTable() as table:
-        run(tmp_path / "unseen", specs[:1], watch=table)
+    with LiveTable() as live:
+        run(tmp_path / "unseen", specs[:1], watch=live)
     assert capfd.readouterr() == ("", "")
 
 
@@ -220,7 +222,7 @@ def test_the_command_line(
     out = str(tmp_path / "out")
     assert main(["sweep", str(path), "--out", out]) == 1
     said = capfd.readouterr()
-    assert "mine: 1 runs done, 0 kept from before, 1 failed" in said.out
+    assert "mine: 1 run done, 0 kept from before, 1 failed" in said.out
     assert "RuntimeError: seed 1 has <no> luck" in said.err
     assert main(["report", out]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
@@ -231,7 +233,8 @@ def test_the_command_line(
     said = capfd.readouterr()
     assert "(done)" in said.out
     assert "2 runs, 1 of them done." in said.out
-    assert "The speed of 1 runs is not known." in said.out
+    assert "on this machine" not in said.out, "nothing is known of it"
+    assert "The speed of 1 run is not known." in said.out
     for words, refusal in (
         (["--workers", "0"], "--workers must be at least 1"),
         (["--only", "zzz"], "has no run 'zzz'"),
@@ -241,3 +244,75 @@ def test_the_command_line(
         assert main(["sweep", str(path), "--out", out, *words]) == 2
         assert refusal in capfd.readouterr().err
     assert main(["report", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_dry_run_speaks_of_this_machine(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from needreplay.cli import main
+
+    path = tmp_path / "mine.toml"
+    path.write_text('[[runs]]\nkind = "maze"\nagent = "dyna-q"\ntrials = 2\nepisodes = 2\n')
+    words = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "3", "--dry-run"]
+    assert main(words) == 0
+    said = capfd.readouterr().out
+    assert "on this machine with 3 at once" in said
+    assert "Ray" not in said
+    assert main([*words, "--engine", "ray"]) == 0
+    said = capfd.readouterr().out
+    assert "on this machine with 3 at once" in said
+    assert "How fast the nodes of a Ray cluster are" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_keeps_what_the_sweep_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from needreplay.cli import main
+
+    path, out = tmp_path / "mine.toml", tmp_path / "out"
+    path.write_text('[[runs]]\nkind = "fake_runs:count"\nworld = "w"\nsteps = 5\nseeds = 3\n')
+    names = [spec.name for spec in load_sweep(path).runs]
+    own = ["sweep", str(path), "--out", str(out)]
+    whole = {"command": ["needreplay", *own], "runs": names}
+    for words in ([*own, "--only", names[1]], [*own[:2], f"--only={names[2][:8]}", *own[2:]]):
+        assert main(words) == 0
+        said = json.loads((out / "sweep.json").read_text())
+        assert {key: said[key] for key in whole} == whole
+    assert sorted(results(out)) == sorted(names[1:])
+    assert (out / "runs" / names[1] / "command.txt").read_text().count("--only") == 1
+    assert "1 run done" in capfd.readouterr().out
+    assert main([*own, "--workers", "2"]) == 0
+    assert main([*own, "--only", names[0], "--workers", "1"]) == 0
+    said = json.loads((out / "sweep.json").read_text())
+    assert said["command"] == ["needreplay", *own, "--workers", "2"], "the sweep's own stays"
+    assert said["runs"] == names
+
+
+def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
+    from fake_runs import counting
+
+    log = tmp_path / "log"
+    log.mkdir()
+    totals: list[int] = []
+    specs = [counting(0, log=str(log)), counting(1, log=str(log)), counting(0, log=str(log))]
+    found = run(tmp_path / "out", specs, watch=lambda state: totals.append(state.total))
+    assert sorted(found.done) == sorted({spec.name for spec in specs})
+    assert starts(log) == {"0": 1, "1": 1}
+    assert set(totals) == {2}
+    assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 2
+
+
+def test_the_table_tells_handed_out_from_running(tmp_path: Path) -> None:
+    """A cluster is handed every run at once, and works on as many as it has room for."""
+    from fake_runs import counting
+    from rich.console import Console
+
+    specs = [counting(seed) for seed in range(20)]
+    state = State(SweepFolder(tmp_path), 20, running={spec.name: spec for spec in specs})
+    progress = dict.fromkeys(state.running, 0) | {specs[18].name: 2}
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(table(state, progress, 0.0))
+    said = shown.getvalue()
+    assert "0 of 20 done, 20 handed out (1 with progress), 0 waiting, 0 failed" in said
+    assert specs[18].name in said, "those with progress are shown first"
+    Console(width=200, file=shown).print(table(state, dict.fromkeys(progress, 1), 0.0))
+    assert "0 of 20 done, 20 running, 0 waiting, 0 failed" in shown.getvalue()

@@ -7,6 +7,7 @@ Where it does not, the task brings the finished run's folder back as bytes.
 from __future__ import annotations
 
 import io
+import math
 import os
 import secrets
 import shutil
@@ -94,7 +95,7 @@ class RayEngine:
 
     @property
     def slots(self) -> int:
-        """How many runs are handed to the cluster at once."""
+        """How many runs are handed to the cluster at once; it begins those that it has room for."""
         return self._slots
 
     def start(self, spec: RunSpec, folder: Path) -> None:
@@ -152,7 +153,7 @@ def _imported() -> Any:
 
 
 def _cpus(workers: int | None, each: float) -> int | None:
-    return None if workers is None else max(1, int(workers * each))
+    return None if workers is None else max(1, math.ceil(workers * each))
 
 
 def _task(spec: RunSpec, sweep: str, relative: str, token: str, version: str) -> Returned:

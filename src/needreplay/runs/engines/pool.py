@@ -17,6 +17,9 @@ from typing import Any
 from needreplay.errors import NeedReplayError
 from needreplay.runs.processes import deaf_children, watch_parent
 
+_SECONDS_TO_EXIT = 5.0
+"""that a process has after its answer; a run may have left a thread that never ends"""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -50,11 +53,6 @@ class Pool:
         self.workers = workers
         self._environment = dict(environment or {})
         self._busy: list[_Worker] = []
-
-    @property
-    def free(self) -> int:
-        """How many more pieces of work can be started now."""
-        return self.workers - len(self._busy)
 
     def start(self, key: Hashable, task: Callable[[Any], Any], argument: Any) -> None:
         """Begin ``task(argument)``; processes find the task by name."""
@@ -95,18 +93,21 @@ class Pool:
         try:
             value, error = worker.pipe.recv()
         except (EOFError, OSError):
-            worker.process.join()
-            code = worker.process.exitcode
-            _end(worker)
-            return Outcome(worker.key, exit_code=code)
+            return Outcome(worker.key, exit_code=_end(worker))
         _end(worker)
         return Outcome(worker.key, value, error)
 
 
-def _end(worker: _Worker) -> None:
+def _end(worker: _Worker) -> int | None:
+    """Let it exit, or make it; its exit code."""
     worker.pipe.close()
-    worker.process.join()
+    worker.process.join(_SECONDS_TO_EXIT)
+    if worker.process.is_alive():
+        worker.process.kill()
+        worker.process.join()
+    code = worker.process.exitcode
     worker.process.close()
+    return code
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from needreplay.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.runs.sweep.kinds import REQUIRED, Config, filled, require_whole
+from needreplay.runs.sweep.kinds import REQUIRED, Config, filled
 from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, cliffwalk_preset
 from needreplay.types import FloatArray
@@ -43,14 +45,16 @@ def complete(config: Config) -> Config:
         raise unknown("world of kind cliffwalk", found["world"], ["cliffwalk"])
     if found["agent"] not in METHODS:
         raise unknown("agent of kind cliffwalk", found["agent"], METHODS)
-    for name, low in (("seed", 0), ("first_trial", 0), ("trials", 1)):
-        require_whole(name, found[name], low)
+    for name, bounds in (("seed", COUNT), ("first_trial", COUNT), ("trials", AT_LEAST_ONE)):
+        check_number(name, found[name], int, bounds)
+    if not isinstance(found["sizes"], list | tuple):
+        raise NeedReplayError(f"sizes must be a list, not {found['sizes']!r}.")
     settings = settings_of(found)
     if "sizes" in found["overrides"]:
         raise NeedReplayError("Say sizes beside the overrides of a cliffwalk run, not in them.")
     sizes = list(found["sizes"]) or list(settings.sizes)
     for size in sizes:
-        require_whole("a size of the cliffwalk", size, 2)
+        check_number("a size of the cliffwalk", size, int, (2, math.inf))
     return {**found, "sizes": sizes}
 
 
@@ -94,8 +98,8 @@ def need_row(trial: Trial) -> FloatArray:
 
 
 def probe(config: Config) -> Config:
-    """Few trials at every size."""
-    return {**config, "trials": min(config["trials"], 3)}
+    """Few trials at every size, and two at least: the first may compile."""
+    return {**config, "trials": max(2, min(config["trials"], 3))}
 
 
 KIND = trial_kind(trials_of, complete, units=lambda config: len(_cases(config)), probe=probe)

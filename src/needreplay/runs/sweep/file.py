@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from needreplay.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay.errors import NeedReplayError, unknown
 from needreplay.runs.sweep.kinds import imported, kind_named
 from needreplay.runs.sweep.spec import RunSpec
@@ -21,11 +22,18 @@ _TOP = ("name", "about", "runs")
 
 @dataclass(frozen=True)
 class Sweep:
-    """Runs that belong together, each once."""
+    """Runs that belong together; of equal ones the first alone."""
 
     name: str
     about: str
     runs: tuple[RunSpec, ...]
+
+    def __post_init__(self) -> None:
+        """Keep of equal runs the first: they have one folder, so they are one run."""
+        once: dict[str, RunSpec] = {}
+        for spec in self.runs:
+            once.setdefault(spec.name, spec)
+        object.__setattr__(self, "runs", tuple(once.values()))
 
 
 def shipped_sweeps() -> tuple[str, ...]:
@@ -47,14 +55,18 @@ def load_sweep(source: str | Path) -> Sweep:
         except (OSError, UnicodeDecodeError) as error:
             raise NeedReplayError(f"The sweep {text!r} cannot be read: {error}.") from error
     if ":" in text:
-        # As python -m has it; worker processes are told the same path.
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
+        _import_from_here()
         return Sweep(text, "", _complete(_checked(imported(text)(), text), text))
     if text not in shipped_sweeps():
         raise unknown("sweep", text, [*shipped_sweeps(), "a file FILE.toml", "module:function"])
     shipped = files("needreplay") / "sweeps" / f"{text}.toml"
     return parsed(shipped.read_text(encoding="utf-8"), text, text)
+
+
+def _import_from_here() -> None:
+    """Find modules of the present folder, as python -m does; workers are told the same path."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def parsed(text: str, source: str, name: str = "sweep") -> Sweep:
@@ -69,7 +81,12 @@ def parsed(text: str, source: str, name: str = "sweep") -> Sweep:
     blocks = said.get("runs")
     if not isinstance(blocks, list) or not blocks:
         raise NeedReplayError(f"{source} names no runs: it needs at least one [[runs]].")
-    specs = [spec for block in blocks for spec in _expanded(block, source)]
+    if not all(isinstance(block, dict) for block in blocks):
+        raise NeedReplayError(f"{source}: each of its runs must be a table, [[runs]].")
+    try:
+        specs = [spec for block in blocks for spec in _expanded(block)]
+    except NeedReplayError as error:
+        raise NeedReplayError(f"{source}: {error}") from error
     return Sweep(
         str(said.get("name", name)), str(said.get("about", "")).strip(), _complete(specs, source)
     )
@@ -83,35 +100,42 @@ def _checked(found: Any, source: str) -> list[RunSpec]:
 
 
 def _complete(specs: Iterable[RunSpec], source: str) -> tuple[RunSpec, ...]:
-    """Every value filled in, and of equal runs the first alone."""
-    runs: dict[str, RunSpec] = {}
+    """Every value filled in."""
+    runs = []
     for spec in specs:
         try:
+            if ":" in spec.kind:
+                _import_from_here()
             whole = RunSpec(spec.kind, kind_named(spec.kind).complete(dict(spec.config)))
-            runs.setdefault(whole.name, whole)
+            _ = whole.name  # refuses what JSON cannot hold
+            runs.append(whole)
         except (NeedReplayError, TypeError) as error:
             raise NeedReplayError(f"{source}: {error}") from error
-    return tuple(runs.values())
+    return tuple(runs)
 
 
-def _expanded(block: Mapping[str, Any], source: str) -> Iterator[RunSpec]:
+def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
     """Every combination of what a [[runs]] block lists: seeds last, so that they vary first."""
     rest = dict(block)
     kind = rest.pop("kind", "deep")
+    if not isinstance(kind, str):
+        raise NeedReplayError(f"kind is {kind!r}; it must be text.")
     variants = rest.pop("overrides", {})
     variants = variants if isinstance(variants, list) else [variants]
+    if not variants or not all(isinstance(variant, dict) for variant in variants):
+        raise NeedReplayError("overrides must be a table, or a list of tables.")
     chunk = rest.pop("chunk", None)
     axes: dict[str, list[Any]] = {}
     for plural, single in _PLURALS.items():
         if plural not in rest:
             continue
         if single in rest:
-            raise NeedReplayError(f"{source}: a [[runs]] says both {single} and {plural}.")
+            raise NeedReplayError(f"a [[runs]] says both {single} and {plural}.")
         listed = rest.pop(plural)
-        if plural == "seeds" and isinstance(listed, int) and not isinstance(listed, bool):
+        if plural == "seeds" and is_whole(listed):
             listed = list(range(listed))
         if not isinstance(listed, list) or not listed:
-            raise NeedReplayError(f"{source}: {plural} must be a list with something in it.")
+            raise NeedReplayError(f"{plural} must be a list with something in it.")
         axes[single] = listed
     names = [name for name in axes if name != "seed"]
     for values in product(*(axes[name] for name in names)):
@@ -122,18 +146,21 @@ def _expanded(block: Mapping[str, Any], source: str) -> Iterator[RunSpec]:
                     config["overrides"] = overrides
                 if seed is not None:
                     config["seed"] = seed
-                for piece in _chunks(config, chunk, source):
+                for piece in _chunks(config, chunk):
                     yield RunSpec(kind, piece)
 
 
-def _chunks(config: dict[str, Any], chunk: Any, source: str) -> Iterator[dict[str, Any]]:
+def _chunks(config: dict[str, Any], chunk: Any) -> Iterator[dict[str, Any]]:
     """Trials in pieces of ``chunk``; without it, all in one run."""
     if chunk is None:
         yield config
         return
-    trials, first = config.get("trials"), config.get("first_trial", 0)
-    if not isinstance(chunk, int) or not isinstance(trials, int) or chunk < 1 or trials < 1:
-        raise NeedReplayError(f"{source}: chunk and trials must be whole numbers, 1 or more.")
+    if "trials" not in config:
+        raise NeedReplayError("chunk cuts trials: say trials as well.")
+    trials, first = config["trials"], config.get("first_trial", 0)
+    check_number("chunk", chunk, int, AT_LEAST_ONE)
+    check_number("trials", trials, int, AT_LEAST_ONE)
+    check_number("first_trial", first, int, COUNT)
     for begin in range(first, first + trials, chunk):
         size = min(chunk, first + trials - begin)
         yield {**config, "first_trial": begin, "trials": size}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from needreplay.runs.sweep.file import Sweep
 from needreplay.runs.sweep.kinds import kind_named
 from needreplay.runs.sweep.spec import RunSpec
 
+SWEEP = "sweep.json"
 CONFIG, DONE, FAILED, PROGRESS = "config.json", "done.json", "failed.json", "progress.json"
 
 
@@ -39,21 +41,32 @@ class SweepFolder:
         """Held while a sweep works here."""
         return self.path / ".lock"
 
-    def prepare(self, sweep: Sweep, argv: Sequence[str]) -> None:
-        """Write down what the sweep is, and every run's config and command."""
+    def prepare(self, sweep: Sweep, argv: Sequence[str], chosen: Sequence[RunSpec]) -> None:
+        """Write down what the sweep is, and the config and command of the chosen runs."""
         prepare_folder(self.path / "runs")
-        for spec in sweep.runs:
+        for spec in chosen:
             begin(self.of(spec.name), spec, self._command(spec, argv))
+        names = [spec.name for spec in sweep.runs]
+        if len(chosen) < len(names) and self._listed() == names:
+            # Who does some runs again, with other options, does not change what the sweep is.
+            return
         write_json(
-            self.path / "sweep.json",
+            self.path / SWEEP,
             {
                 "name": sweep.name,
                 "about": sweep.about,
                 "command": list(argv),
                 "needreplay": __version__,
-                "runs": [spec.name for spec in sweep.runs],
+                "runs": names,
             },
         )
+
+    def _listed(self) -> Any:
+        """The runs that the folder says it is a sweep of."""
+        try:
+            return read_json(self.path / SWEEP)["runs"]
+        except (NeedReplayError, KeyError, TypeError):
+            return None
 
     def _command(self, spec: RunSpec, argv: Sequence[str]) -> str:
         own = kind_named(spec.kind).command(dict(spec.config), self.of(spec.name))
@@ -67,9 +80,10 @@ class SweepFolder:
         """How far a run says it is, and how long it has worked; zeros where it does not say."""
         try:
             said = json.loads((self.of(name) / PROGRESS).read_text(encoding="utf-8"))
-            return int(said["units"]), float(said["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
+            units, seconds = int(said["units"]), float(said["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return 0, 0.0
+        return (units, seconds) if math.isfinite(seconds) else (0, 0.0)
 
     def write_failure(self, name: str, lines: Sequence[str], attempts: int) -> None:
         """Leave word of a failure for the report; a full disk must not stop the other runs."""

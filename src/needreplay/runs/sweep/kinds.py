@@ -106,9 +106,3 @@ def filled(config: Config, defaults: Config, kind: str) -> Config:
 
 
 REQUIRED: Any = object()
-
-
-def require_whole(name: str, value: object, low: int) -> None:
-    """Refuse what is not a whole number of at least ``low``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, {low} or more.")

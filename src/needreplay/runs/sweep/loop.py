@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from needreplay.errors import NeedReplayError
 from needreplay.records import prepare_folder
 from needreplay.runs.engines.base import Ended, Engine
 from needreplay.runs.sweep.file import Sweep
@@ -62,6 +60,7 @@ def run_sweep(
     engine: Callable[[Path], Engine],
     *,
     argv: Sequence[str] = ("needreplay", "sweep"),
+    only: Collection[str] = (),
     watch: Callable[[State], None] | None = None,
 ) -> SweepResult:
     """Run what is not complete in ``out``; a second sweep there at the same time is refused.
@@ -73,7 +72,9 @@ def run_sweep(
         sweep: what to run.
         out: the sweep's folder.
         engine: makes the engine, given the folder.
-        argv: the command line, for the record; none: no command runs one of these runs alone.
+        argv: the command line of the whole sweep, for the record; none: no command runs one of
+            these runs alone.
+        only: names of the runs to do; none: all.
         watch: told the state a few times a second; what it raises ends the sweep.
     """
     folder = SweepFolder(prepare_folder(out))
@@ -81,9 +82,10 @@ def run_sweep(
         f"Another sweep works in {str(out)!r} ({{holder}}); wait for it, or choose another --out."
     )
     with locked(folder.lock, busy):
-        folder.prepare(sweep, argv)
-        state = State(folder, len(sweep.runs))
-        for spec in sweep.runs:
+        chosen = [spec for spec in sweep.runs if not only or spec.name in only]
+        folder.prepare(sweep, argv, chosen)
+        state = State(folder, len(chosen))
+        for spec in chosen:
             (state.kept if folder.is_done(spec.name) else state.waiting).append(spec)
         if state.waiting:
             _run_all(state, engine(folder.path), watch or _unwatched)
@@ -115,8 +117,7 @@ def _run_all(state: State, engine: Engine, watch: Callable[[State], None]) -> No
             f"{state.folder.path}. The same command goes on."
         ) from stop
     finally:
-        with suppress(NeedReplayError):
-            engine.close()
+        engine.close()
 
 
 def _settle(state: State, ended: Ended, attempts: int) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from needreplay.checks import ANY, AT_LEAST_ONE, COUNT, check_number
 from needreplay.errors import unknown
 from needreplay.rng import stream
-from needreplay.runs.sweep.kinds import REQUIRED, Config, filled, require_whole
+from needreplay.runs.sweep.kinds import REQUIRED, Config, filled
 from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, preset, without_need
 
@@ -24,6 +25,7 @@ _DEFAULTS: Config = {
     "reward_std": 0.1,
     "overrides": {},
 }
+_WHOLE = {"seed": COUNT, "first_trial": COUNT, "trials": AT_LEAST_ONE, "episodes": AT_LEAST_ONE}
 _DYNA = {"q-learning": 0, "dyna-q": 5}
 AGENTS = ("ps", "ps-sr", *_DYNA)
 
@@ -46,8 +48,12 @@ def complete(config: Config) -> Config:
         raise unknown("world of kind maze", found["world"], ["dyna-maze"])
     if found["agent"] not in AGENTS:
         raise unknown("agent of kind maze", found["agent"], AGENTS)
-    for name, low in (("seed", 0), ("first_trial", 0), ("trials", 1), ("episodes", 1)):
-        require_whole(name, found[name], low)
+    for name, bounds in _WHOLE.items():
+        check_number(name, found[name], int, bounds)
+    check_number("reward_std", found["reward_std"], float, ANY)
+    # Of every agent, though the settings of some do not depend on it: a wrong name is a mistake.
+    if found["preset"] not in list(PS_SR):
+        raise unknown("preset", found["preset"], PS_SR)
     settings_of(found)
     return found
 
@@ -70,8 +76,8 @@ def _rows(table: Any, settings: LearningSettings, config: Config, trial: int) ->
 
 
 def probe(config: Config) -> Config:
-    """Few trials."""
-    return {**config, "trials": min(config["trials"], 200)}
+    """Few trials, and two at least: the first may compile."""
+    return {**config, "trials": max(2, min(config["trials"], 200))}
 
 
 KIND = trial_kind(trials_of, complete, probe=probe)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from needreplay.errors import NeedReplayError
+from needreplay.errors import NeedReplayError, counted
 
 _DIGITS = 16
 
@@ -52,7 +52,7 @@ class RunSpec:
         """A few words for a person."""
         config = self.config
         if self.kind == "chunk":
-            return f"{config['of']}, {len(config['parts'])} parts"
+            return f"{config['of']}, {counted(len(config['parts']), 'part')}"
         words = [str(config[key]) for key in ("world", "agent", "preset") if key in config]
         for name, value in dict(config.get("overrides") or {}).items():
             words.append(f"{name}={value}")

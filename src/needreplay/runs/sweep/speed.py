@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from needreplay.runs.sweep.folder import SweepFolder
 from needreplay.runs.sweep.kinds import kind_named
@@ -20,6 +21,8 @@ STARTING = 4.0
 _PROBE_SECONDS = 4.0
 _WARM_SECONDS = 1.0
 _LEAST_SECONDS = 5.0
+Mark: TypeAlias = tuple[float, int]
+"""when, and how many units were done then"""
 _NOT_SPEED = ("seed", "steps", "first_trial", "trials")
 
 
@@ -105,11 +108,19 @@ def probe(spec: RunSpec) -> float | None:
     kind = kind_named(spec.kind)
     if kind.probe is None:
         return None
-    marks: list[tuple[float, int]] = []
+    marks: list[Mark] = []
+
+    warm = began = math.inf
 
     def moved(units: int) -> None:
-        marks.append((time.monotonic(), units))
-        if marks[-1][0] - marks[0][0] >= _WARM_SECONDS + _PROBE_SECONDS:
+        nonlocal warm, began
+        now = time.monotonic()
+        marks.append((now, units))
+        if units > marks[0][1]:
+            warm = min(warm, now + _WARM_SECONDS)
+        if now >= warm:
+            began = min(began, now)
+        if now - began >= _PROBE_SECONDS:
             raise _Enough
 
     config: dict[str, Any] = kind.probe(dict(spec.config))
@@ -118,15 +129,26 @@ def probe(spec: RunSpec) -> float | None:
     return _speed(marks)
 
 
-def _speed(marks: Sequence[tuple[float, int]]) -> float | None:
-    """Without the first second, in which kernels are compiled and caches filled, if there is more.
+def _warm(marks: Sequence[Mark]) -> Sequence[Mark]:
+    """Those after which kernels are compiled: a second and more after the first unit was done.
 
-    >>> _speed([(0.0, 0), (2.0, 100), (4.0, 500)])
-    200.0
+    However long that unit took: with an empty kernel cache it is compilation, not work.
     """
-    if len(marks) < 2:
-        return None
-    warm = [mark for mark in marks if mark[0] - marks[0][0] >= _WARM_SECONDS]
-    first = warm[0] if len(warm) > 1 else marks[0]
-    (began, low), (ended, high) = first, marks[-1]
-    return None if ended <= began or high <= low else (high - low) / (ended - began)
+    moved = (mark for mark in marks if mark[1] > marks[0][1])
+    began = next(moved, (math.inf, 0))[0] + _WARM_SECONDS
+    first = next((place for place, mark in enumerate(marks) if mark[0] >= began), len(marks))
+    return marks[first:]
+
+
+def _speed(marks: Sequence[Mark]) -> float | None:
+    """Between warm marks where there are two; else after the first unit; else with it.
+
+    >>> _speed([(0.0, 0), (8.0, 1), (10.0, 3), (12.0, 7)])
+    2.0
+    """
+    moved = [mark for mark in marks if mark[1] > marks[0][1]]
+    for measured in (_warm(marks), moved, marks):
+        if len(measured) > 1:
+            (began, low), (ended, high) = measured[0], measured[-1]
+            return None if ended <= began or high <= low else (high - low) / (ended - began)
+    return None

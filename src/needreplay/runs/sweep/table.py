@@ -66,7 +66,7 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
     left = sum(units_of(spec) for spec in state.waiting)
     left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
     counts = (
-        f"{len(state.kept) + len(state.done)} of {state.total} done, {len(state.running)} running, "
+        f"{len(state.kept) + len(state.done)} of {state.total} done, {_under_way(progress)}, "
         f"{len(state.waiting)} waiting, {len(state.failures)} failed"
     )
     if state.lost:
@@ -76,7 +76,8 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
         unit = units.pop() if len(units) == 1 else "steps"
         counts += f"; {speed:,.0f} {unit}/s, {duration(left / speed)} to finish"
     rows = Table("run", "what", "done", box=None, pad_edge=False)
-    for name, spec in list(state.running.items())[:SHOWN]:
+    moved_first = sorted(state.running.items(), key=lambda item: progress[item[0]] == 0)
+    for name, spec in moved_first[:SHOWN]:
         share = progress[name] / max(1, units_of(spec))
         rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
     more = len(state.running) - SHOWN
@@ -85,3 +86,11 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
         parts.append(Text(f"and {more} more"))
     parts += [Text(f"failed: {one.spec.name} {one.spec.label}") for one in state.failures[-SHOWN:]]
     return Group(*parts)
+
+
+def _under_way(progress: dict[str, int]) -> str:
+    """A run that is handed to a cluster may wait there; only its progress tells that it runs."""
+    moved = sum(units > 0 for units in progress.values())
+    if moved == len(progress):
+        return f"{moved} running"
+    return f"{len(progress)} handed out ({moved} with progress)"
