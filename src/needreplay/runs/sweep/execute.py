@@ -88,7 +88,7 @@ def _seconds(path: Path) -> float:
     """How long earlier attempts have worked."""
     try:
         return float(json.loads(path.read_text())["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return 0.0
 
 
