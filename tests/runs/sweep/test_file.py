@@ -33,7 +33,7 @@ def test_a_block_is_every_combination() -> None:
 
 
 def test_overrides_are_variants_and_chunks_cut_trials() -> None:
-    text = '[[runs]]\nkind = "maze"\nagent = "ps"\nseeds = [4]\ntrials = 25\nchunk = 10\n'
+    text = '[[runs]]\nkind = "maze"\nagent = "ps"\nseeds = [4]\ntrials = 25\ntrials_per_run = 10\n'
     runs = parsed(text + "overrides = [{ sweeps = 1 }, { sweeps = 2 }]", "a.toml").runs
     assert [run.config["overrides"]["sweeps"] for run in runs] == [1, 1, 1, 2, 2, 2]
     pieces = [(run.config["first_trial"], run.config["trials"]) for run in runs[:3]]
@@ -98,8 +98,11 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs]]\nkind = 'maze'\nagents = []", "agents must be a list"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nworld = 'moon'", "There is no world"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials = 0", "trials is 0"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 0\ntrials = 1", "chunk is 0"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 5", "chunk cuts trials"),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 0\ntrials = 1",
+            "trials_per_run is 0",
+        ),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 5", "trials_per_run cuts trials"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nsteps = 1", "There is no entry of a maze run"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = { x = 1 }", "no setting 'x'"),
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'ps'", "There is no agent of kind cliffwalk"),
@@ -110,9 +113,13 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs]]\nkind = 1", "kind is 1; it must be text"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = [1]", "overrides must be a table"),
         ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = []", "overrides must be a table"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = true\ntrials = 1", "chunk is True"),
         (
-            "[[runs]]\nkind = 'maze'\nagent = 'ps'\nchunk = 1\ntrials = 1\nfirst_trial = 'x'",
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = true\ntrials = 1",
+            "trials_per_run is True",
+        ),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 1\ntrials = 1\n"
+            "first_trial = 'x'",
             "first_trial is 'x'; it must be a whole number, 0 or more",
         ),
         ("[[runs]]\nkind = 'maze'\nagent = 'dyna-q'\npreset = 'x'", "There is no preset 'x'"),

@@ -102,10 +102,11 @@ def test_what_a_chunk_cannot_be(tmp_path: Path) -> None:
 def test_chunks_are_the_whole(tmp_path: Path) -> None:
     """Results do not depend on how trials are cut into runs."""
     execute(one(MAZE), tmp_path / "whole")
-    for spec in parsed(MAZE + "chunk = 3\n", "a.toml").runs:
+    for spec in parsed(MAZE + "trials_per_run = 3\n", "a.toml").runs:
         execute(spec, tmp_path / spec.name)
     parts = [
-        read_table(tmp_path / s.name / "metrics.csv") for s in parsed(MAZE + "chunk = 3\n", "").runs
+        read_table(tmp_path / s.name / "metrics.csv")
+        for s in parsed(MAZE + "trials_per_run = 3\n", "").runs
     ]
     whole = read_table(tmp_path / "whole" / "metrics.csv")
     for column in whole.names:

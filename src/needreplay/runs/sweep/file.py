@@ -124,7 +124,7 @@ def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
     variants = variants if isinstance(variants, list) else [variants]
     if not variants or not all(isinstance(variant, dict) for variant in variants):
         raise NeedReplayError("overrides must be a table, or a list of tables.")
-    chunk = rest.pop("chunk", None)
+    per_run = rest.pop("trials_per_run", None)
     axes: dict[str, list[Any]] = {}
     for plural, single in _PLURALS.items():
         if plural not in rest:
@@ -146,21 +146,21 @@ def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
                     config["overrides"] = overrides
                 if seed is not None:
                     config["seed"] = seed
-                for piece in _chunks(config, chunk):
+                for piece in _cut(config, per_run):
                     yield RunSpec(kind, piece)
 
 
-def _chunks(config: dict[str, Any], chunk: Any) -> Iterator[dict[str, Any]]:
-    """Trials in pieces of ``chunk``; without it, all in one run."""
-    if chunk is None:
+def _cut(config: dict[str, Any], per_run: Any) -> Iterator[dict[str, Any]]:
+    """Trials in runs of ``per_run``; without it, all in one run."""
+    if per_run is None:
         yield config
         return
     if "trials" not in config:
-        raise NeedReplayError("chunk cuts trials: say trials as well.")
+        raise NeedReplayError("trials_per_run cuts trials: say trials as well.")
     trials, first = config["trials"], config.get("first_trial", 0)
-    check_number("chunk", chunk, int, AT_LEAST_ONE)
+    check_number("trials_per_run", per_run, int, AT_LEAST_ONE)
     check_number("trials", trials, int, AT_LEAST_ONE)
     check_number("first_trial", first, int, COUNT)
-    for begin in range(first, first + trials, chunk):
-        size = min(chunk, first + trials - begin)
+    for begin in range(first, first + trials, per_run):
+        size = min(per_run, first + trials - begin)
         yield {**config, "first_trial": begin, "trials": size}
