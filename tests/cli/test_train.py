@@ -135,7 +135,9 @@ def test_a_run_without_or_with_a_damaged_checkpoint_cannot_be_played(
 def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -> None:
     """kill -9 at moments of the clock, then Ctrl-C, then the same command to its end."""
     random = np.random.default_rng(0)
-    line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", 700, tmp_path / "run")]
+    # So long that a fast machine is not at its end before it is stopped.
+    steps = 2_000
+    line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", steps, tmp_path / "run")]
 
     def begun(checkpoints: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -160,7 +162,7 @@ def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -
     assert process.returncode == 130
     assert "the same command goes on from the last checkpoint." in err
     for folder in ("run", "unbroken"):
-        assert main(words("CartPole-v1", 700, tmp_path / folder)) == 0
+        assert main(words("CartPole-v1", steps, tmp_path / folder)) == 0
     for name in ("metrics.csv", "done.json"):
         there = [(tmp_path / run / name).read_bytes() for run in ("run", "unbroken")]
         assert there[0] == there[1], name
