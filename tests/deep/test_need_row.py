@@ -1,0 +1,87 @@
+"""Which state and action need is asked from, and what the memory is told of both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from needreplay.deep.successor_learner import SuccessorLearner
+from needreplay.deep.tensors import observed
+
+from .walks import N_ACTIONS, small_agent, taught, walk
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+def test_need_is_asked_from_the_present_state_and_its_greedy_action(encoder: str) -> None:
+    agent = small_agent(encoder=encoder)
+    taught(agent)
+    assert agent.successor is not None
+    chosen = set()
+    for step in walk("vector", 40, seed=5):
+        obs = observed(step.obs[None], CPU)
+        with torch.no_grad():
+            now = agent.successor.present(obs)
+            greedy = agent.q.online(obs).argmax(1)
+            of_each = [
+                agent.successor.online.successor(now.features, torch.tensor([action]))
+                for action in range(N_ACTIONS)
+            ]
+            assert torch.equal(now.features, agent.successor.features(obs))
+        assert torch.equal(now.successor, of_each[int(greedy)])
+        assert not torch.equal(of_each[0], of_each[1])
+        chosen.add(int(greedy))
+    assert len(chosen) > 1, "the walk must tell actions apart"
+
+
+def told(direction: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any], list[Any]]:
+    """An agent that sampled by need, what the memory was asked, and what it was told."""
+    agent = small_agent(draw="per-sr-sampling", direction=direction)
+    steps = list(walk("vector", 12))
+    for step in steps[:-1]:
+        agent.observe(*step[:5], truncated=False)
+    asked: list[Any] = []
+    features: list[Any] = []
+    sample, tell = agent.replay.sample, agent.replay.set_features
+
+    def sampled(size: int, **options: Any) -> Any:
+        asked.append(options["need"].copy())
+        return sample(size, **options)
+
+    def set_features(ids: Any, rows: Any) -> None:
+        features.append((list(ids), rows.copy()))
+        tell(ids, rows)
+
+    monkeypatch.setattr(agent.replay, "sample", sampled)
+    monkeypatch.setattr(agent.replay, "set_features", set_features)
+    assert isinstance(agent.successor, SuccessorLearner)
+    with torch.no_grad():
+        now = agent.successor.present(observed(steps[-1].obs[None], CPU))
+        obs = observed(np.stack([step.obs for step in steps[:-1]]), CPU)
+        phi = agent.successor.features(obs)
+        actions = torch.tensor([step.action for step in steps[:-1]])
+        m = agent.successor.online.successor(phi, actions)
+    agent._query(now)
+    agent.replay.sample(4, need=agent._present_query, beta=1.0)
+    return (now, phi.numpy(), m.numpy()), asked, features
+
+
+def test_forward_need_asks_with_m_and_tells_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    (now, phi, _), asked, features = told("forward", monkeypatch)
+    assert np.array_equal(asked[0], now.successor[0].numpy())
+    ((ids, rows),) = features
+    assert ids == list(range(11))
+    assert np.allclose(rows, phi, atol=1e-6)
+
+
+def test_backward_need_asks_with_features_and_tells_m(monkeypatch: pytest.MonkeyPatch) -> None:
+    (now, phi, m), asked, features = told("backward", monkeypatch)
+    assert np.array_equal(asked[0], now.features[0].numpy())
+    ((ids, rows),) = features
+    assert ids == list(range(11))
+    assert np.allclose(rows, m, atol=1e-6)
+    assert not np.allclose(m, phi, atol=1e-2)
