@@ -1,4 +1,4 @@
-"""Which state and action need is asked from, and what the memory is told of both directions."""
+"""What need and the successor loss are computed from: which state, action, network and features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from needreplay.deep.successor_learner import SuccessorLearner
-from needreplay.deep.tensors import observed
+from needreplay.deep.tensors import observed, transitions
 
 from .walks import N_ACTIONS, small_agent, taught, walk
 
@@ -85,3 +85,43 @@ def test_backward_need_asks_with_features_and_tells_m(monkeypatch: pytest.Monkey
     assert ids == list(range(11))
     assert np.allclose(rows, m, atol=1e-6)
     assert not np.allclose(m, phi, atol=1e-2)
+
+
+def test_the_successor_loss_takes_m_of_the_next_state_from_the_target_network() -> None:
+    agent = small_agent(decoder="none", successor_terminal="masked")
+    taught(agent)
+    made = agent.successor
+    assert made is not None
+    with torch.no_grad():
+        for p in made.target.parameters():
+            p.add_(0.5)
+    batch = transitions(agent.replay.sample(4), CPU)
+    next_action = torch.tensor([0, 1, 2, 0])
+    with torch.no_grad():
+        phi = made.features(batch.obs)
+        m = made.online.successor(phi, batch.action)
+        next_m = made.target.successor(made.target.features(batch.next_obs), next_action)
+        error = phi + batch.discount[:, None] * next_m - m
+    loss = made.loss(batch, made.features(batch.obs), next_action)
+    assert loss.item() == pytest.approx(error.square().sum().item() / 4, rel=1e-5)
+
+
+def test_a_shared_encoder_hands_on_what_the_q_network_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = small_agent(encoder="shared")
+    taught(agent)
+    seen: list[tuple[Any, ...]] = []
+    loss = SuccessorLearner.loss
+
+    def noted(self: SuccessorLearner, batch: Any, features: Any, *more: Any) -> Any:
+        with torch.no_grad():
+            expected = self.q.hidden(batch.obs), self.q.hidden(batch.next_obs)
+        seen.append((features, more[1], *expected))
+        return loss(self, batch, features, *more)
+
+    monkeypatch.setattr(SuccessorLearner, "loss", noted)
+    taught(agent, 3)
+    assert len(seen) == 3
+    for features, next_features, now, then in seen:
+        assert torch.allclose(features, now, atol=1e-6)
+        assert torch.allclose(next_features, then, atol=1e-6)
+        assert not torch.allclose(now, then, atol=1e-3)
