@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from needreplay.deep.losses import q_loss
 from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.tensors import observed, transitions
 
@@ -125,3 +126,48 @@ def test_a_shared_encoder_hands_on_what_the_q_network_saw(monkeypatch: pytest.Mo
         assert torch.allclose(features, now, atol=1e-6)
         assert torch.allclose(next_features, then, atol=1e-6)
         assert not torch.allclose(now, then, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("negative", "expected"),
+    [
+        ("offset", [0.0, 1.0, 3.0, 4.0]),
+        ("fallback", [1.0, 1.0, 1.0, 1.0]),
+        ("clip", [0.0, 0.0, 2.0, 3.0]),
+    ],
+)
+def test_the_q_loss_gets_need_with_negatives_dealt_with(
+    negative: str, expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = small_agent(feature_sign="any", negative=negative, scale="raw")
+    raw = torch.tensor([-1.0, 0.0, 2.0, 3.0])
+    monkeypatch.setattr(SuccessorLearner, "need", lambda *_: raw)
+    given: list[Any] = []
+
+    def noted(error: Any, weight: Any, need: Any) -> Any:
+        given.append(need.tolist())
+        return q_loss(error, weight, need)
+
+    monkeypatch.setattr("needreplay.deep.agent.q_loss", noted)
+    taught(agent, 10)
+    assert given
+    assert all(need == expected for need in given)
+
+
+def test_a_stored_next_action_is_the_one_the_successor_loss_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = small_agent(successor_action="stored")
+    seen: list[tuple[list[int], list[int]]] = []
+    loss = SuccessorLearner.loss
+
+    def noted(self: SuccessorLearner, batch: Any, features: Any, action: Any, *more: Any) -> Any:
+        seen.append((action.tolist(), batch.next_action.tolist()))
+        return loss(self, batch, features, action, *more)
+
+    monkeypatch.setattr(SuccessorLearner, "loss", noted)
+    for number, step in enumerate(walk("vector", 20)):
+        agent.observe(*step[:5], truncated=False, next_action=number % N_ACTIONS)
+        agent.learn(step.next_obs)
+    assert all(taken == stored for taken, stored in seen)
+    assert len({action for taken, _ in seen for action in taken}) == N_ACTIONS
