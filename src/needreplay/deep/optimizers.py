@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -25,16 +25,13 @@ class LeanAdam(torch.optim.Adam):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step for every parameter that has a gradient."""
         assert closure is None, "this optimiser evaluates nothing"
-        for group in self.param_groups:
-            moved = [p for p in group["params"] if p.grad is not None]
-            if not moved:
-                continue
+        for group, moved, grads in _moved(self):
             kept = [self._kept(p) for p in moved]
             counts = [one["step"] for one in kept]
             torch._foreach_add_(counts, 1)
             torch._fused_adam_(
                 moved,
-                [p.grad for p in moved],
+                grads,
                 [one["exp_avg"] for one in kept],
                 [one["exp_avg_sq"] for one in kept],
                 [],
@@ -74,11 +71,7 @@ class CenteredRMSProp(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step for every parameter that has a gradient."""
         assert closure is None, "this optimiser evaluates nothing"
-        for group in self.param_groups:
-            moved = [p for p in group["params"] if p.grad is not None]
-            if not moved:
-                continue
-            grads = [p.grad for p in moved]
+        for group, moved, grads in _moved(self):
             means = [self._average(p, "mean", 0.0) for p in moved]
             squares = [self._average(p, "square", 1.0) for p in moved]
             rest = 1.0 - group["decay"]
@@ -96,6 +89,17 @@ class CenteredRMSProp(torch.optim.Optimizer):
             state[name] = torch.full_like(p, start)
         average: Tensor = state[name]
         return average
+
+
+Moved = tuple[dict[str, Any], list[Tensor], list[Tensor]]
+
+
+def _moved(optimizer: torch.optim.Optimizer) -> Iterator[Moved]:
+    """Every group that has parameters with a gradient: these, and their gradients."""
+    for group in optimizer.param_groups:
+        pairs = [(p, p.grad) for p in group["params"] if p.grad is not None]
+        if pairs:
+            yield group, [p for p, _ in pairs], [grad for _, grad in pairs]
 
 
 def make_optimizer(

@@ -22,7 +22,7 @@ from needreplay.runs.source import source_digest
 from needreplay.runs.sweep import RunSpec, Sweep, run_sweep
 from needreplay.runs.sweep import chunk as chunks
 from needreplay.runs.sweep.folder import SweepFolder
-from needreplay.runs.sweep.loop import ATTEMPTS, State
+from needreplay.runs.sweep.loop import State
 from needreplay.runs.sweep.table import units_of
 from needreplay.studies.base import Request
 
@@ -163,10 +163,8 @@ def run_specs(
         nonlocal moved
         if state.failures:
             failed = state.failures[0]
-            # Of a process that was lost, the first line says how; of a traceback, the last.
-            said = failed.lines[0 if failed.attempts == ATTEMPTS else -1]
             raise NeedReplayError(
-                f"the run {failed.spec.name} ({failed.spec.label}) failed: {said}"
+                f"the run {failed.spec.name} ({failed.spec.label}) failed: {failed.cause}"
             )
         done = sum(units_of(spec) for spec in [*state.kept, *state.done])
         done += sum(state.folder.progress(name)[0] for name in state.running)

@@ -26,6 +26,13 @@ class Failure:
     spec: RunSpec
     lines: tuple[str, ...]
     attempts: int
+    lost: bool
+    """whether its process or machine was lost; otherwise it raised"""
+
+    @property
+    def cause(self) -> str:
+        """The line that says why: the first of a lost process's, the last of a traceback."""
+        return self.lines[0 if self.lost else -1]
 
 
 @dataclass
@@ -130,7 +137,7 @@ def _settle(state: State, ended: Ended, attempts: int) -> None:
         state.waiting.appendleft(spec)
     else:
         lines = ended.lines or ("It ended without a mark of completion.",)
-        state.failures.append(Failure(spec, lines, attempts))
+        state.failures.append(Failure(spec, lines, attempts, ended.how == "lost"))
         state.folder.write_failure(spec.name, lines, attempts)
 
 
