@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from torch import Tensor
 
 from needreplay.deep import DeepAgent
-from needreplay.deep.losses import q_loss
+from needreplay.deep.losses import Losses, q_loss
 from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.tensors import transitions
 from needreplay.errors import NeedReplayError
@@ -61,9 +61,8 @@ def test_the_q_loss_moves_the_successor_network_in_released_alone(
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
     assert agent.successor is not None
-    monkeypatch.setattr(
-        SuccessorLearner, "loss", lambda *_a, **_k: torch.zeros((), requires_grad=True)
-    )
+    nothing = Losses(torch.zeros((), requires_grad=True))
+    monkeypatch.setattr(SuccessorLearner, "losses", lambda *_a, **_k: nothing)
     before = values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     assert agent.learn(np.zeros(5, np.float32)) is not None
@@ -90,8 +89,8 @@ def test_weights_of_0_give_no_gradient(draw: str) -> None:
     agent = small_agent(draw=draw)
     taught(agent, 12)
     agent.optimizer.zero_grad()
-    now = agent._query(agent._present(np.zeros(5, np.float32)))
-    batch = transitions(agent.replay.sample(4, need=now), agent.device)
+    need = agent.query(np.zeros(5, np.float32))
+    batch = transitions(agent.replay.sample(4, need=need), agent.device)
     loss = q_loss(agent.q.errors(batch).delta, torch.zeros(4), None)
     loss.backward()  # type: ignore[no-untyped-call]
     grads = [p.grad for p in agent.q.online.parameters()]

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from needreplay.deep.dqn import QLearner
 from needreplay.deep.settings import Base
-from needreplay.deep.tensors import Transitions
+from needreplay.deep.tensors import Transitions, transitions
+
+from .walks import small_agent, taught
 
 
 class QTable(nn.Module):
@@ -86,3 +88,19 @@ def test_a_copied_target_has_the_online_values() -> None:
     assert made.greedy(torch.eye(2)).tolist() == [1, 0]
     made.copy_to_target()
     assert made.errors(batch()).delta[0].item() == pytest.approx(0.5 + 0.9 * 5.0 - 2.0)
+
+
+@pytest.mark.parametrize("base", ["dqn", "double-dqn"])
+def test_observations_beside_the_batch_are_seen_as_if_alone(base: Any) -> None:
+    agent = small_agent(draw="per", base=base)
+    taught(agent)
+    batch = transitions(agent.replay.sample(4), agent.device)
+    beside = torch.rand(2, 5)
+    alone, together = agent.q.errors(batch), agent.q.errors(batch, beside=beside)
+    assert together.beside is not None
+    seen = agent.q.seen(beside)
+    assert torch.allclose(together.beside.hidden, seen.hidden, atol=1e-6)
+    assert torch.equal(together.beside.action, agent.q.online(beside).argmax(1))
+    assert alone.beside is None
+    for name in ("delta", "next_action", "hidden", "next_hidden"):
+        assert torch.allclose(getattr(alone, name), getattr(together, name), atol=1e-6)

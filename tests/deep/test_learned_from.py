@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from needreplay.deep.agent import AskedFrom
 from needreplay.deep.losses import q_loss
 from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.tensors import observed, transitions
@@ -26,7 +27,7 @@ def test_need_is_asked_from_the_present_state_and_its_greedy_action(encoder: str
     for step in walk("vector", 40, seed=5):
         obs = observed(step.obs[None], CPU)
         with torch.no_grad():
-            now = agent.successor.present(obs)
+            now = agent._present(AskedFrom(obs, None))
             greedy = agent.q.online(obs).argmax(1)
             of_each = [
                 agent.successor.online.successor(now.features, torch.tensor([action]))
@@ -61,7 +62,7 @@ def told(direction: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any
     monkeypatch.setattr(agent.replay, "set_features", set_features)
     assert isinstance(agent.successor, SuccessorLearner)
     with torch.no_grad():
-        now = agent.successor.present(observed(steps[-1].obs[None], CPU))
+        now = agent._present(AskedFrom(observed(steps[-1].obs[None], CPU), None))
         obs = observed(np.stack([step.obs for step in steps[:-1]]), CPU)
         phi = agent.successor.features(obs)
         actions = torch.tensor([step.action for step in steps[:-1]])
@@ -100,26 +101,29 @@ def test_the_successor_loss_takes_m_of_the_next_state_from_the_target_network() 
     next_action = torch.tensor([0, 1, 2, 0])
     with torch.no_grad():
         phi = made.features(batch.obs)
-        m = made.online.successor(phi, batch.action)
         next_m = made.target.successor(made.target.features(batch.next_obs), next_action)
-        error = phi + batch.discount[:, None] * next_m - m
-    loss = made.loss(batch, made.features(batch.obs), next_action)
-    assert loss.item() == pytest.approx(error.square().sum().item() / 4, rel=1e-5)
+    numbers = made.online.branches.numbers
+    error = phi + batch.discount[:, None] * next_m - made.online.successor(phi, batch.action)
+    (expected,) = torch.autograd.grad(error.square().sum() / 4, [numbers])
+    made.losses(batch, made.features(batch.obs), next_action).backward()
+    assert numbers.grad is not None
+    assert torch.allclose(numbers.grad, expected, atol=1e-6)
+    assert expected.abs().max() > 0.1
 
 
 def test_a_shared_encoder_hands_on_what_the_q_network_saw(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = small_agent(encoder="shared")
     taught(agent)
     seen: list[tuple[Any, ...]] = []
-    loss = SuccessorLearner.loss
+    losses = SuccessorLearner.losses
 
     def noted(self: SuccessorLearner, batch: Any, features: Any, *more: Any) -> Any:
         with torch.no_grad():
             expected = self.q.hidden(batch.obs), self.q.hidden(batch.next_obs)
         seen.append((features, more[1], *expected))
-        return loss(self, batch, features, *more)
+        return losses(self, batch, features, *more)
 
-    monkeypatch.setattr(SuccessorLearner, "loss", noted)
+    monkeypatch.setattr(SuccessorLearner, "losses", noted)
     taught(agent, 3)
     assert len(seen) == 3
     for features, next_features, now, then in seen:
@@ -159,13 +163,13 @@ def test_a_stored_next_action_is_the_one_the_successor_loss_takes(
 ) -> None:
     agent = small_agent(successor_action="stored")
     seen: list[tuple[list[int], list[int]]] = []
-    loss = SuccessorLearner.loss
+    losses = SuccessorLearner.losses
 
     def noted(self: SuccessorLearner, batch: Any, features: Any, action: Any, *more: Any) -> Any:
         seen.append((action.tolist(), batch.next_action.tolist()))
-        return loss(self, batch, features, action, *more)
+        return losses(self, batch, features, action, *more)
 
-    monkeypatch.setattr(SuccessorLearner, "loss", noted)
+    monkeypatch.setattr(SuccessorLearner, "losses", noted)
     for number, step in enumerate(walk("vector", 20)):
         agent.observe(*step[:5], truncated=False, next_action=number % N_ACTIONS)
         agent.learn(step.next_obs)

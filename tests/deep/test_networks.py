@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from needreplay.deep.branches import Branches
 from needreplay.deep.networks import QNetwork, SameConv, SameDeconv
 from needreplay.deep.presets import deep_preset
-from needreplay.deep.successor import Branches, SuccessorNetwork, decoder
+from needreplay.deep.successor import SuccessorNetwork, decoder
 
 N_ACTIONS = 6
 
@@ -97,7 +98,7 @@ def test_each_action_has_a_branch_of_its_own() -> None:
     together = branches(features, action)
     for row, branch in enumerate(action.tolist()):
         x = features[row]
-        for layer, (weight, bias) in enumerate(zip(branches.weights, branches.biases, strict=True)):
+        for layer, (weight, bias) in enumerate(branches.layers()):
             x = x @ weight[branch] + bias[branch, 0]
             x = torch.relu(x) if layer < 2 else x
         assert torch.allclose(together[row], x, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from needreplay.deep import DeepAgent
-from needreplay.deep.losses import decoder_loss, q_loss
+from needreplay.deep.losses import Losses, decoder_loss, q_loss
 from needreplay.deep.need import rescaled, without_negatives
 from needreplay.deep.networks import scaled
 from needreplay.deep.successor_learner import SuccessorLearner
@@ -22,10 +22,10 @@ APART = {"q": "q", "l_u": "u", "l_g": "fg"}
 """As printed (completed from DSR) and corrected: l_u moves u alone, the Q-loss Q alone."""
 
 
-def moved(agent: DeepAgent, loss: torch.Tensor) -> str:
+def moved(agent: DeepAgent, made: Losses) -> str:
     """Which parts of the networks get a gradient that is not 0."""
     agent.optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    made.backward()
     assert agent.successor is not None
     network = agent.successor.online
     modules = dict(
@@ -41,12 +41,11 @@ def moved(agent: DeepAgent, loss: torch.Tensor) -> str:
     )
 
 
-def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, torch.Tensor]]:
+def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, Losses]]:
     taught(agent, 12)
     successor, settings = agent.successor, agent.settings
     assert successor is not None
-    now = agent._present(np.full(5, 0.3, np.float32))
-    assert now is not None
+    now = agent._present(agent._asked_from(np.full(5, 0.3, np.float32)))
     batch = transitions(agent.replay.sample(8), agent.device)
     features = successor.features(batch.obs)
     with torch.set_grad_enabled(settings.need_moves_features):
@@ -55,11 +54,13 @@ def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, t
     assert successor.online.decoder is not None
     pixels = scaled(batch.obs, successor.online.input_scale)
     made = {
-        "q": q_loss(agent.q.errors(batch).delta, batch.weight, need),
-        "l_g": decoder_loss(successor.online.decoder(features), pixels, settings.pixel_loss),
+        "q": Losses(q_loss(agent.q.errors(batch).delta, batch.weight, need)),
+        "l_g": Losses(
+            decoder_loss(successor.online.decoder(features), pixels, settings.pixel_loss)
+        ),
     }
     kept, successor.online.decoder = successor.online.decoder, None
-    made["l_u"] = successor.loss(batch, successor.features(batch.obs), batch.action)
+    made["l_u"] = successor.losses(batch, successor.features(batch.obs), batch.action)
     successor.online.decoder = kept
     return successor, batch, made
 
@@ -81,4 +82,4 @@ def test_in_released_the_successor_of_the_next_state_is_moved_too() -> None:
         fixed = successor.features(batch.obs)
     successor.online.decoder = None
     batch = batch._replace(obs=torch.zeros_like(batch.obs))
-    assert "f" in moved(agent, successor.loss(batch, fixed.clone(), batch.action))
+    assert "f" in moved(agent, successor.losses(batch, fixed.clone(), batch.action))

@@ -41,8 +41,8 @@ def learn(
 ) -> None:
     for update in range(updates):
         optimizer.zero_grad()
-        loss = made.loss(chain.batch, made.features(chain.batch.obs), chain.batch.action)
-        loss.backward()  # type: ignore[no-untyped-call]
+        features = made.features(chain.batch.obs)
+        made.losses(chain.batch, features, chain.batch.action).backward()
         optimizer.step()
         if made.has_target and update % 20 == 0:
             made.copy_to_target()
@@ -55,7 +55,11 @@ def need_matrix(made: SuccessorLearner, chain: Chain) -> FloatArray:
     with torch.no_grad():
         features = made.features(chain.obs)
         rows = [
-            made.need(made.present(chain.obs[[i]], actions[[i]]), features, actions)
+            made.need(
+                made.present(chain.obs[[i]], actions[[i]], made.q.hidden(chain.obs[[i]])),
+                features,
+                actions,
+            )
             for i in range(len(chain.obs))
         ]
     return torch.stack(rows).double().numpy()

@@ -18,8 +18,9 @@ from needreplay.types import AnyArray
 
 def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
     """An update without its backward pass: the memory is asked and told."""
-    need = agent._query(agent._present(present))
-    drawn = agent.replay.sample(agent.settings.batch_size, need=need, beta=agent.beta)
+    drawn = agent.replay.sample(
+        agent.settings.batch_size, need=agent.query(present), beta=agent.beta
+    )
     agent.replay.update(drawn.ids, np.ones(len(drawn.ids)))
     return Learned(0.0, 0.0, 1.0, None)
 

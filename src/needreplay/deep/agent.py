@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.deep.dqn import Errors, QLearner
+from needreplay.deep.dqn import Errors, QLearner, Seen
 from needreplay.deep.draws import make_draw
-from needreplay.deep.losses import gain_of, q_loss
+from needreplay.deep.losses import Losses, gain_of, q_loss
 from needreplay.deep.need import NeedFacts, facts_of, rescaled, without_negatives
 from needreplay.deep.networks import QNetwork
 from needreplay.deep.optimizers import clear_gradients, make_optimizer
@@ -37,6 +37,14 @@ class Learned(NamedTuple):
     entropy: float
     """of the draw, as estimated from this batch, over that of a uniform one; NaN where unknown"""
     need: NeedFacts | None
+
+
+class AskedFrom(NamedTuple):
+    """The pair that need is asked from, one row each."""
+
+    obs: Tensor
+    action: Tensor | None
+    """None: the greedy one"""
 
 
 class DeepAgent:
@@ -177,16 +185,23 @@ class DeepAgent:
 
     def _update(self, present: AnyArray) -> Learned:
         """Algorithm 3's inner loop, over a batch at once."""
-        settings = self.settings
-        now = self._present(present)
-        drawn = self.replay.sample(settings.batch_size, need=self._query(now), beta=self.beta)
+        settings, successor = self.settings, self.successor
+        asked_from = None if successor is None else self._asked_from(present)
+        # Where need is part of the probability it is asked for before the draw; where it scales
+        # the update, afterwards, in the pass that the batch takes through the Q network.
+        now = self._present(asked_from) if asked_from and self._tells_features else None
+        drawn = self.replay.sample(
+            settings.batch_size, need=None if now is None else self._query(now), beta=self.beta
+        )
         batch = transitions(drawn, self.device)
-        errors = self.q.errors(batch, with_next_action=self.successor is not None)
-        if self.successor is None or now is None:
+        if successor is None or asked_from is None:
+            errors = self.q.errors(batch, with_next_action=False)
             loss, facts = q_loss(errors.delta, batch.weight, None), None
-            self._step(loss)
+            self._step(Losses(loss))
         else:
-            loss, facts, features = self._learn_with_need(self.successor, now, batch, errors)
+            errors = self.q.errors(batch, beside=asked_from.obs if now is None else None)
+            now = now or self._present(asked_from, errors.beside)
+            loss, facts, features = self._learn_with_need(successor, now, batch, errors)
             if self._tells_features:
                 self._tell(drawn.ids, features, batch.action)
                 self._refresh()
@@ -214,13 +229,13 @@ class DeepAgent:
             need = rescaled(without_negatives(raw, settings.negative), settings.scale)
         loss = q_loss(errors.delta, batch.weight, need)
         if settings.successor_batch == "same" and not settings.need_moves_features:
-            # Two losses on parameters that have nothing in common: one pass back serves both.
+            # Losses on parameters that have nothing in common: one pass back serves both.
             next_action = batch.next_action if self.stores_next_action else errors.next_action
             assert next_action is not None
             next_shared = errors.next_hidden if shared else None
-            self._step(loss + successor.loss(batch, features, next_action, next_shared))
+            self._step(successor.losses(batch, features, next_action, next_shared).plus(loss))
         else:
-            self._step(loss)
+            self._step(Losses(loss))
             self._learn_successor_apart(successor, batch)
         return loss, facts, features.detach()
 
@@ -234,27 +249,38 @@ class DeepAgent:
             batch.next_action if self.stores_next_action else self.q.greedy(batch.next_obs)
         )
         assert next_action is not None
-        self._step(successor.loss(batch, successor.features(batch.obs), next_action))
+        self._step(successor.losses(batch, successor.features(batch.obs), next_action))
 
-    def _step(self, loss: Tensor) -> None:
+    def _step(self, losses: Losses) -> None:
         clear_gradients(self.optimizer)
-        loss.backward()  # type: ignore[no-untyped-call]
+        losses.backward()
         self.optimizer.step()
 
-    def _present(self, obs: AnyArray) -> Present | None:
+    def _asked_from(self, present: AnyArray) -> AskedFrom:
         """Where need is asked from: the present state and its greedy action, or the pair before."""
-        if self.successor is None:
-            return None
-        with torch.set_grad_enabled(self.settings.need_moves_features):
-            if self.settings.need_row == "previous" and self._previous is not None:
-                action = torch.tensor([self._previous[1]], device=self.device)
-                return self.successor.present(self._one(self._previous[0]), action)
-            return self.successor.present(self._one(obs))
+        if self.settings.need_row == "previous" and self._previous is not None:
+            obs, action = self._previous
+            return AskedFrom(self._one(obs), torch.tensor([action], device=self.device))
+        return AskedFrom(self._one(present), None)
 
-    def _query(self, now: Present | None) -> AnyArray | None:
-        """What the memory is told of the present: m, or φ for backward need."""
-        if not self._tells_features or now is None:
+    def _present(self, asked_from: AskedFrom, seen: Seen | None = None) -> Present:
+        """φ and m there; ``seen`` is what the Q network makes of it, if that is known."""
+        assert self.successor is not None
+        obs, action = asked_from
+        seen = self.q.seen(obs) if seen is None else seen
+        with torch.set_grad_enabled(self.settings.need_moves_features):
+            return self.successor.present(
+                obs, seen.action if action is None else action, seen.hidden
+            )
+
+    def query(self, present: AnyArray) -> AnyArray | None:
+        """What the memory has to be told of the present before a draw; None if it takes no need."""
+        if not self._tells_features:
             return None
+        return self._query(self._present(self._asked_from(present)))
+
+    def _query(self, now: Present) -> AnyArray:
+        """m, or φ for backward need."""
         self.tell_untold()
         row = now.successor if self.settings.direction == "forward" else now.features
         self._present_query = row[0].detach().cpu().numpy()
@@ -314,7 +340,7 @@ class DeepAgent:
         """The raw need of many observations, asked from ``present`` and its greedy action."""
         assert self.successor is not None
         with torch.no_grad():
-            now = self.successor.present(self._one(present))
+            now = self._present(AskedFrom(self._one(present), None))
             features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()

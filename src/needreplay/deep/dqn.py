@@ -14,6 +14,15 @@ from needreplay.deep.settings import Base
 from needreplay.deep.tensors import Transitions
 
 
+class Seen(NamedTuple):
+    """What the online network makes of observations."""
+
+    hidden: Tensor
+    """its last hidden layer, without gradient"""
+    action: Tensor
+    """argmax_a Q(s, a)"""
+
+
 class Errors(NamedTuple):
     """TD-errors of a batch, and what else came out of the passes that made them."""
 
@@ -25,6 +34,8 @@ class Errors(NamedTuple):
     """the last hidden layer at s, without gradient"""
     next_hidden: Tensor | None
     """the same at s', where the next action is known"""
+    beside: Seen | None
+    """of the observations that were given beside the batch"""
 
 
 class QLearner:
@@ -41,16 +52,30 @@ class QLearner:
             best: Tensor = self.online(obs).argmax(1)
             return best
 
-    def errors(self, batch: Transitions, *, with_next_action: bool = True) -> Errors:
+    def seen(self, obs: Tensor) -> Seen:
+        """One pass of the online network, without gradient."""
+        with torch.no_grad():
+            hidden = self.online.hidden(obs)
+            return Seen(hidden, self.online.head(hidden).argmax(1))
+
+    def errors(
+        self, batch: Transitions, *, with_next_action: bool = True, beside: Tensor | None = None
+    ) -> Errors:
         """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a), and in plain DQN max_a Q'(s', a).
 
         Plain DQN without ``with_next_action`` saves the pass of s' through the online network.
+        Observations ``beside`` the batch go through that pass too, which saves one for them alone.
         """
-        next_hidden = next_action = None
+        next_hidden = next_action = seen_beside = None
+        if with_next_action or beside is not None or self.base == "double-dqn":
+            size = len(batch.next_obs)
+            seen = self.seen(
+                batch.next_obs if beside is None else torch.cat((batch.next_obs, beside))
+            )
+            next_hidden, next_action = seen.hidden[:size], seen.action[:size]
+            if beside is not None:
+                seen_beside = Seen(seen.hidden[size:], seen.action[size:])
         with torch.no_grad():
-            if with_next_action or self.base == "double-dqn":
-                next_hidden = self.online.hidden(batch.next_obs)
-                next_action = self.online.head(next_hidden).argmax(1)
             next_values = self.target(batch.next_obs)
             if self.base == "double-dqn":
                 assert next_action is not None
@@ -60,7 +85,7 @@ class QLearner:
         hidden = self.online.hidden(batch.obs)
         value = chosen(self.online.head(hidden), batch.action)
         delta = td_errors(batch.reward, batch.discount, next_value, value)
-        return Errors(delta, next_action, hidden.detach(), next_hidden)
+        return Errors(delta, next_action, hidden.detach(), next_hidden, seen_beside)
 
     def copy_to_target(self) -> None:
         """The target has the online network's values from now on."""

@@ -5,11 +5,37 @@ Yuan & Mattar, equations 10 (l_g), 11 (l_u) and Algorithm 3; each a few lines on
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+Reduction = Literal["sum", "mean"]
+
+Gradients = Sequence[tuple[Tensor, Tensor]]
+"""Parameters, each with its gradient."""
+
+
+class Losses(NamedTuple):
+    """What one step of the optimiser goes down."""
+
+    loss: Tensor | None
+    """what torch has to go back through, if anything"""
+    gradients: Gradients = ()
+    """what is known without that; of other parameters than the loss has"""
+
+    def plus(self, loss: Tensor) -> Losses:
+        """These and one more loss, so that one way back serves both."""
+        return self._replace(loss=loss if self.loss is None else loss + self.loss)
+
+    def backward(self) -> None:
+        """Every parameter that the losses move has its gradient from now on."""
+        if self.loss is not None:
+            self.loss.backward()  # type: ignore[no-untyped-call]
+        for parameter, gradient in self.gradients:
+            parameter.grad = gradient
 
 
 def chosen(values: Tensor, action: Tensor) -> Tensor:
@@ -69,7 +95,13 @@ def successor_target(
     return features + carried
 
 
-def successor_loss(predicted: Tensor, target: Tensor, reduction: Literal["sum", "mean"]) -> Tensor:
+def successor_loss(predicted: Tensor, target: Tensor, reduction: Reduction) -> Tensor:
     """l_u = |φ + γ m' − m|², summed over features (as printed) or their mean (as released)."""
     squares = (target - predicted).square()
     return squares.mean() if reduction == "mean" else squares.sum() / len(predicted)
+
+
+def successor_error(predicted: Tensor, target: Tensor, reduction: Reduction) -> Tensor:
+    """∂ l_u / ∂ m = 2 (m − φ − γ m') over the number of rows, or of numbers."""
+    count = predicted.numel() if reduction == "mean" else len(predicted)
+    return (predicted - target) * (2.0 / count)

@@ -7,6 +7,7 @@ negative need, and backward relevance). Every function works on a batch.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,14 +15,27 @@ import torch
 from torch import Tensor
 
 from needreplay.compiled import compiled
-from needreplay.types import FloatArray
+from needreplay.types import AnyArray, FloatArray
 
 
 def projected(successor: Tensor, features: Tensor) -> Tensor:
     """Need(s, s') = m · φ(s') / |φ(s')|², and 0 where φ(s') = 0; rows are broadcast."""
-    squared = features.square().sum(-1)
+    squared = torch.linalg.vecdot(features, features)
     safe = torch.where(squared > 0.0, squared, 1.0)
-    return (successor * features).sum(-1) / safe
+    need: Tensor = torch.linalg.vecdot(successor, features) / safe
+    return need
+
+
+@partial(compiled, reassociate=True)
+def projections(successor: AnyArray, features: AnyArray, need: AnyArray) -> None:
+    """The same in one kernel, where no gradient is wanted; either may be a single row."""
+    for i in range(len(need)):
+        m, phi = successor[i % len(successor)], features[i % len(features)]
+        product = squared = need.dtype.type(0.0)
+        for k in range(len(phi)):
+            product += m[k] * phi[k]
+            squared += phi[k] * phi[k]
+        need[i] = product / squared if squared > 0.0 else 0.0
 
 
 def without_negatives(

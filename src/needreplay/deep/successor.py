@@ -7,50 +7,18 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from needreplay.deep.branches import Branches
+from needreplay.deep.losses import Gradients
 from needreplay.deep.networks import INPUT_SCALE, SameConv, SameDeconv, Shape, check_shape, scaled
 from needreplay.deep.settings import DeepSettings, Network
 
-
-class Branches(nn.Module):
-    """u: a small network of its own for each action, all computed in three products.
-
-    Per action dense h, h / 2 (ReLU), d (linear, or softplus where nothing may be negative), from d
-    features with h hidden units.
-    """
-
-    def __init__(
-        self, n_branches: int, n_features: int, n_hidden: int, *, nonnegative: bool
-    ) -> None:
-        super().__init__()
-        sizes = [n_features, n_hidden, max(1, n_hidden // 2), n_features]
-        self.weights = nn.ParameterList()
-        self.biases = nn.ParameterList()
-        for n_in, n_out in pairwise(sizes):
-            bound = n_in**-0.5
-            weight = torch.empty(n_branches, n_in, n_out).uniform_(-bound, bound)
-            bias = torch.empty(n_branches, 1, n_out).uniform_(-bound, bound)
-            self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(bias))
-        self.n_branches = n_branches
-        self.nonnegative = nonnegative
-
-    def forward(self, features: Tensor, branch: Tensor) -> Tensor:
-        """m of each row of ``features``, by the branch that ``branch`` names for it."""
-        single = self.n_branches == 1
-        x = features if single else features.expand(self.n_branches, *features.shape)
-        last = len(self.weights) - 1
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.addmm(bias[0], x, weight[0]) if single else torch.baddbmm(bias, x, weight)
-            x = functional.relu(x) if layer < last else x
-        if not single:
-            x = x.gather(0, branch.view(1, -1, 1).expand(1, *x.shape[1:])).squeeze(0)
-        return functional.softplus(x) if self.nonnegative else x
+Back = Callable[[Tensor], Gradients]
 
 
 class SuccessorNetwork(nn.Module):
@@ -87,9 +55,16 @@ class SuccessorNetwork(nn.Module):
 
     def successor(self, features: Tensor, action: Tensor) -> Tensor:
         """m(s, a) of features φ(s); the action does not matter where m is of the state alone."""
-        branch = action if self.per_action else torch.zeros_like(action)
-        m: Tensor = self.branches(features, branch)
+        m: Tensor = self.branches(features, self._branch(action))
         return m
+
+    def successor_and_back(self, features: Tensor, action: Tensor) -> tuple[Tensor, Back]:
+        """m(s, a) by kernels, and the way from a loss's gradient by m to that of u's parameters."""
+        passed = self.branches.passed(features, self._branch(action))
+        return self.branches.signed(passed.linear), partial(self.branches.gradients, passed)
+
+    def _branch(self, action: Tensor) -> Tensor:
+        return action if self.per_action else torch.zeros_like(action)
 
 
 def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) -> nn.Module:

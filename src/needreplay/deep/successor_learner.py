@@ -8,8 +8,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from needreplay.deep.losses import decoder_loss, successor_loss, successor_target
-from needreplay.deep.need import projected
+from needreplay.deep.losses import (
+    Gradients,
+    Losses,
+    Reduction,
+    decoder_loss,
+    successor_error,
+    successor_loss,
+    successor_target,
+)
+from needreplay.deep.need import projected, projections
 from needreplay.deep.networks import QNetwork, scaled
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
@@ -42,42 +50,37 @@ class SuccessorLearner:
         with torch.no_grad():
             return self.q.hidden(obs)
 
-    def present(self, obs: Tensor, action: Tensor | None = None) -> Present:
-        """φ and m of the state that need is asked from, with its greedy action unless one is given.
-
-        Of a shared encoder one pass serves both.
-        """
-        hidden = None
-        if action is None:
-            with torch.no_grad():
-                hidden = self.q.hidden(obs)
-                action = self.q.head(hidden).argmax(1)
-        shared = self.online.encoder is None and hidden is not None
-        features = hidden if shared else self.features(obs)
-        assert features is not None
+    def present(self, obs: Tensor, action: Tensor, hidden: Tensor) -> Present:
+        """φ and m of the pair that need is asked from; ``hidden`` is the Q network's layer at s."""
+        features = hidden if self.online.encoder is None else self.online.features(obs)
         return Present(features, self.online.successor(features, action))
 
     def need(self, present: Present, features: Tensor, action: Tensor) -> Tensor:
         """How much the present leads to each transition's state, or that to the present."""
         if self.settings.direction == "forward":
-            return projected(present.successor, features)
-        return projected(self.online.successor(features, action), present.features)
+            successor, onto = present.successor, features
+        else:
+            successor, onto = self.online.successor(features, action), present.features
+        if torch.is_grad_enabled() or not features.is_cpu:
+            return projected(successor, onto)
+        need = features.new_empty(len(features))
+        projections(successor.numpy(), onto.detach().numpy(), need.numpy())
+        return need
 
-    def loss(
+    def losses(
         self,
         batch: Transitions,
         features: Tensor,
         next_action: Tensor,
         next_shared: Tensor | None = None,
-    ) -> Tensor:
-        """l_u + l_g of the batch, whose features (with their gradient) are given.
+    ) -> Losses:
+        """l_u and l_g of the batch, whose features (with their gradient) are given.
 
         ``next_shared`` are the features of s' where the encoder is shared, if they are known.
         Without ``successor_moves_features`` l_u moves u alone, and only l_g moves f.
         """
         settings = self.settings
         fixed = features if settings.successor_moves_features else features.detach()
-        predicted = self.online.successor(fixed, batch.action)
         with torch.set_grad_enabled(settings.successor_moves_features and not self.has_target):
             next_features = self._next_features(batch.next_obs, next_shared)
             next_successor = self.target.successor(next_features, next_action)
@@ -89,14 +92,26 @@ class SuccessorLearner:
             settings.discount,
             settings.successor_terminal,
         )
-        loss = successor_loss(
-            predicted, target, "mean" if settings.pixel_loss == "huber" else "sum"
-        )
+        reduction: Reduction = "mean" if settings.pixel_loss == "huber" else "sum"
+        loss: Tensor | None = None
+        gradients: Gradients = ()
+        if self._by_kernels:
+            predicted, gradients_by = self.online.successor_and_back(fixed, batch.action)
+            gradients = gradients_by(successor_error(predicted, target, reduction))
+        else:
+            predicted = self.online.successor(fixed, batch.action)
+            loss = successor_loss(predicted, target, reduction)
         if self.online.decoder is not None and self.updates % settings.decoder_period == 0:
             pixels = scaled(batch.obs, self.online.input_scale)
-            loss = loss + decoder_loss(self.online.decoder(features), pixels, settings.pixel_loss)
+            l_g = decoder_loss(self.online.decoder(features), pixels, settings.pixel_loss)
+            loss = l_g if loss is None else loss + l_g
         self.updates += 1
-        return loss
+        return Losses(loss, gradients)
+
+    @property
+    def _by_kernels(self) -> bool:
+        """Whether l_u moves u alone, and kernels can say how."""
+        return self.online.branches.has_kernels and not self.settings.successor_moves_features
 
     def _next_features(self, obs: Tensor, shared: Tensor | None) -> Tensor:
         if self.target.encoder is not None:
