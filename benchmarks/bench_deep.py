@@ -20,7 +20,7 @@ import timing
 from needreplay.deep import DeepAgent, deep_preset
 from needreplay.worlds.named import WorldSettings, make_world
 
-STEPS = 200
+STEPS = 80
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per": ("per", {}),
     "per-sr, own encoder and decoder": ("per-sr", {}),

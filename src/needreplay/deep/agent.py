@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,10 @@ from needreplay.deep.optimizers import clear_gradients, make_optimizer
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
 from needreplay.deep.successor_learner import Present, SuccessorLearner
+from needreplay.deep.telling import AskedFrom, Telling
 from needreplay.deep.tensors import Transitions, observed, to_device, transitions
 from needreplay.memory import Replay
+from needreplay.memory.batch import Batch
 from needreplay.rng import stream
 from needreplay.rules.priority import annealed
 from needreplay.types import AnyArray
@@ -37,14 +38,6 @@ class Learned(NamedTuple):
     entropy: float
     """of the draw, as estimated from this batch, over that of a uniform one; NaN where unknown"""
     need: NeedFacts | None
-
-
-class AskedFrom(NamedTuple):
-    """The pair that need is asked from, one row each."""
-
-    obs: Tensor
-    action: Tensor | None
-    """None: the greedy one"""
 
 
 class DeepAgent:
@@ -103,11 +96,12 @@ class DeepAgent:
             seed=seed,
         )
         self._choices = stream(seed, "actions")
-        self._tells_features = settings.draw == "per-sr-sampling"
-        self._unstored: deque[tuple[AnyArray, int]] = deque()
-        self._untold: list[tuple[int, AnyArray, int]] = []
+        self._telling = (
+            Telling(settings, self.replay, self.successor, self.device)
+            if self.successor is not None and settings.draw == "per-sr-sampling"
+            else None
+        )
         self._previous: tuple[AnyArray, int] | None = None
-        self._present_query: AnyArray | None = None
 
     @property
     def epsilon(self) -> float:
@@ -163,9 +157,8 @@ class DeepAgent:
         )
         self._previous = obs, action
         self.steps += 1
-        if self._tells_features:
-            self._unstored.append((obs, action))
-            self._untold += [(stored, *self._unstored.popleft()) for stored in ids]
+        if self._telling is not None:
+            self._telling.note(obs, action, ids)
 
     def learn(self, present: AnyArray) -> Learned | None:
         """One update if one is due after this step; ``present`` is what the agent sees now."""
@@ -189,10 +182,8 @@ class DeepAgent:
         asked_from = None if successor is None else self._asked_from(present)
         # Where need is part of the probability it is asked for before the draw; where it scales
         # the update, afterwards, in the pass that the batch takes through the Q network.
-        now = self._present(asked_from) if asked_from and self._tells_features else None
-        drawn = self.replay.sample(
-            settings.batch_size, need=None if now is None else self._query(now), beta=self.beta
-        )
+        now = self._telling.present(asked_from) if asked_from and self._telling else None
+        drawn = self._drawn()
         batch = transitions(drawn, self.device)
         if successor is None or asked_from is None:
             errors = self.q.errors(batch, with_next_action=False)
@@ -200,11 +191,13 @@ class DeepAgent:
             self._step(Losses(loss))
         else:
             errors = self.q.errors(batch, beside=asked_from.obs if now is None else None)
-            now = now or self._present(asked_from, errors.beside)
+            if errors.beside is not None:
+                now = self._present(asked_from, errors.beside)
+            assert now is not None
             loss, facts, features = self._learn_with_need(successor, now, batch, errors)
-            if self._tells_features:
-                self._tell(drawn.ids, features, batch.action)
-                self._refresh()
+            if self._telling is not None:
+                self._telling.tell(drawn.ids, features, batch.action)
+                self._telling.refresh()
         gain = gain_of(errors.delta.detach(), settings.gain, settings.gain_floor).cpu().numpy()
         self.replay.update(drawn.ids, gain)
         entropy = (
@@ -242,14 +235,17 @@ class DeepAgent:
     def _learn_successor_apart(self, successor: SuccessorLearner, batch: Transitions) -> None:
         """A step of the successor network alone, after the Q network's."""
         if self.settings.successor_batch == "another":
-            now = self._present_query
-            drawn = self.replay.sample(self.settings.batch_size, need=now, beta=self.beta)
-            batch = transitions(drawn, self.device)
+            batch = transitions(self._drawn(), self.device)
         next_action = (
             batch.next_action if self.stores_next_action else self.q.greedy(batch.next_obs)
         )
         assert next_action is not None
         self._step(successor.losses(batch, successor.features(batch.obs), next_action))
+
+    def _drawn(self) -> Batch:
+        """A batch, by the need that was last asked for where the draw takes it."""
+        query = None if self._telling is None else self._telling.query
+        return self.replay.sample(self.settings.batch_size, need=query, beta=self.beta)
 
     def _step(self, losses: Losses) -> None:
         clear_gradients(self.optimizer)
@@ -263,64 +259,27 @@ class DeepAgent:
             return AskedFrom(self._one(obs), torch.tensor([action], device=self.device))
         return AskedFrom(self._one(present), None)
 
-    def _present(self, asked_from: AskedFrom, seen: Seen | None = None) -> Present:
-        """φ and m there; ``seen`` is what the Q network makes of it, if that is known."""
+    def _present(self, asked_from: AskedFrom, seen: Seen) -> Present:
+        """φ and m there; ``seen`` is what the Q network makes of it."""
         assert self.successor is not None
-        obs, action = asked_from
-        seen = self.q.seen(obs) if seen is None else seen
+        action = seen.action if asked_from.action is None else asked_from.action
         with torch.set_grad_enabled(self.settings.need_moves_features):
-            return self.successor.present(
-                obs, seen.action if action is None else action, seen.hidden
-            )
+            return self.successor.present(asked_from.obs, action, seen.hidden)
 
     def query(self, present: AnyArray) -> AnyArray | None:
-        """What the memory has to be told of the present before a draw; None if it takes no need."""
-        if not self._tells_features:
-            return None
-        return self._query(self._present(self._asked_from(present)))
+        """What the memory is told of the present before a draw; None if it takes no need.
 
-    def _query(self, now: Present) -> AnyArray:
-        """m, or φ for backward need."""
-        self.tell_untold()
-        row = now.successor if self.settings.direction == "forward" else now.features
-        self._present_query = row[0].detach().cpu().numpy()
-        return self._present_query
+        It is told the features of everything stored since the last draw, too.
+        """
+        if self._telling is None:
+            return None
+        self._telling.present(self._asked_from(present))
+        return self._telling.query
 
     def tell_untold(self) -> None:
         """Tell the memory the features of everything stored since the last draw."""
-        if not self._untold or self.successor is None:
-            return
-        # More than the memory keeps can be waiting when learning begins late.
-        untold = self._untold[-self.settings.capacity :]
-        for first in range(0, len(untold), 1024):
-            part = untold[first : first + 1024]
-            obs = observed(np.stack([obs for _, obs, _ in part]), self.device)
-            action = torch.tensor([action for _, _, action in part], device=self.device)
-            with torch.no_grad():
-                features = self.successor.features(obs)
-            self._tell([stored for stored, _, _ in part], features, action)
-        self._untold = []
-
-    def _refresh(self) -> None:
-        """Tell anew the features of some old transitions, so that none is older than a round."""
-        if not self.settings.refresh or self.successor is None:
-            return
-        ids = self.replay.next_to_refresh(self.settings.refresh)
-        columns = self.replay.read(ids)
-        obs = observed(columns["obs"], self.device)
-        with torch.no_grad():
-            features = self.successor.features(obs)
-        self._tell(ids, features, to_device(columns["action"], self.device))
-
-    def _tell(self, ids: Any, features: Tensor, action: Tensor) -> None:
-        assert self.successor is not None
-        with torch.no_grad():
-            told = (
-                features
-                if self.settings.direction == "forward"
-                else self.successor.online.successor(features, action)
-            )
-        self.replay.set_features(ids, told.detach().cpu().numpy())
+        if self._telling is not None:
+            self._telling.tell_untold()
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, targets too."""
@@ -340,7 +299,8 @@ class DeepAgent:
         """The raw need of many observations, asked from ``present`` and its greedy action."""
         assert self.successor is not None
         with torch.no_grad():
-            now = self._present(AskedFrom(self._one(present), None))
+            obs_now = self._one(present)
+            now = self._present(AskedFrom(obs_now, None), self.q.seen(obs_now))
             features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()

@@ -50,6 +50,13 @@ class SuccessorLearner:
         with torch.no_grad():
             return self.q.hidden(obs)
 
+    def greedy(self, obs: Tensor, features: Tensor) -> Tensor:
+        """argmax_a Q(s, a); of a shared encoder ``features`` are all that it takes."""
+        if self.online.encoder is not None:
+            features = self.q.hidden(obs)
+        best: Tensor = self.q.head(features).argmax(1)
+        return best
+
     def present(self, obs: Tensor, action: Tensor, hidden: Tensor) -> Present:
         """φ and m of the pair that need is asked from; ``hidden`` is the Q network's layer at s."""
         features = hidden if self.online.encoder is None else self.online.features(obs)

@@ -148,17 +148,32 @@ def _as_gains(gain: ArrayLike) -> FloatArray:
         raise NeedReplayError(f"gain cannot be read as numbers: {error}") from error
 
 
+@compiled
+def _admit(
+    ids: IntArray, oldest_id: int, next_id: int, capacity: int, keep: IntArray, slots: IntArray
+) -> tuple[int, int, int]:
+    """Writes the places and slots of ids that count to the ends of the last two.
+
+    Answers where the first id is that was never given, or -1; where they begin; how many are gone.
+    """
+    bad = _first_bad_id(ids, next_id)
+    if bad >= 0:
+        return bad, 0, 0
+    first, gone = _keep(ids, oldest_id, keep)
+    for i in range(first, len(ids)):
+        slots[i] = ids[keep[i]] % capacity
+    return bad, first, gone
+
+
 def admitted(
     ids: IntArray, oldest_id: int, next_id: int, capacity: int
 ) -> tuple[int, IntArray, IntArray]:
     """How many ids are gone; the places and slots of those that count, of equal ids the last."""
-    bad = _first_bad_id(ids, next_id)
+    keep, slots = np.empty((2, len(ids)), dtype=np.int64)
+    bad, first, gone = _admit(ids, oldest_id, next_id, capacity, keep, slots)
     if bad >= 0:
         _refuse_id(ids, bad, next_id)
-    keep = np.empty(len(ids), dtype=np.int64)
-    first, gone = _keep(ids, oldest_id, keep)
-    keep = keep[first:]
-    return gone, keep, ids[keep] % capacity
+    return gone, keep[first:], slots[first:]
 
 
 def checked_ids(ids: ArrayLike) -> IntArray:

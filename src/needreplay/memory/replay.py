@@ -30,7 +30,7 @@ from needreplay.memory.draws.base import Draw
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
 from needreplay.memory.mintree import MinTree
-from needreplay.memory.ring import Ring, take_rows
+from needreplay.memory.ring import Ring, slots_of, take_rows
 from needreplay.memory.schema import ColumnSpec
 from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
@@ -214,8 +214,7 @@ class Replay:
             gains = np.full(len(slots), gain)
             self._new_gains = gain, gains
         if self._place is not None:
-            alive = previous >= ring.oldest_id
-            self._place(slots, np.where(alive, previous % ring.capacity, -1))
+            self._place(slots, slots_of(previous, ring.oldest_id, ring.capacity))
         self._set_gain(slots, gains)
 
     def _largest_present(self) -> float:
@@ -344,7 +343,7 @@ class Replay:
                     "Nothing was changed."
                 )
             gone, keep, slots = admitted(ids, ring.oldest_id, ring.next_id, ring.capacity)
-            tell(slots, rows[keep])
+            tell(slots, rows if len(keep) == len(rows) else rows[keep])
             self._dropped += gone
 
     def _draw_method(self, name: str) -> Any:

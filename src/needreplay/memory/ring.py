@@ -152,6 +152,15 @@ def write_rows(
         done = end
 
 
+@compiled
+def slots_of(ids: IntArray, oldest_id: int, capacity: int) -> IntArray:
+    """Where each of ``ids`` is, and -1 for those that are no longer kept."""
+    slots = np.empty(len(ids), dtype=np.int64)
+    for i in range(len(ids)):
+        slots[i] = ids[i] % capacity if ids[i] >= oldest_id else -1
+    return slots
+
+
 class Plan(NamedTuple):
     """Where the columns of a batch lie in one piece of memory, each contiguous."""
 

@@ -73,6 +73,8 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
     name: str
     _mass: FloatArray
     """gain^a of every slot."""
+    _takes_negative = True
+    """Whether features may be negative."""
     _spare = 0.0
     """How many standard deviations more candidates a round gets than it is likely to need: a round
     that stops when all is filled may well have some to spare."""
@@ -95,7 +97,12 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
 
     def allocate(self, capacity: int) -> None:
         """Make room for ``capacity`` slots, all empty."""
-        self.features = FeatureStore(capacity, self.n_features, backward=self.backward)
+        self.features = FeatureStore(
+            capacity,
+            self.n_features,
+            backward=self.backward,
+            takes_negative=self._takes_negative,
+        )
         self._occupied = np.zeros(capacity, dtype=np.bool_)
         self._drawn_by[:] = 0
         self._candidates[:] = 0

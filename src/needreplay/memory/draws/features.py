@@ -14,6 +14,9 @@ from needreplay.types import AnyArray, FloatArray, IntArray
 UNTOLD = -1
 LARGEST = float(np.finfo(np.float32).max)
 
+_READ_AS_THEY_ARE = np.dtype(np.float32), np.dtype(np.float64)
+_FINE, _TOO_LARGE, _NEGATIVE = 0, 1, 2
+
 _projector = compiled(projector, reassociate=True)
 
 
@@ -25,42 +28,61 @@ class FeatureStore:
     Backward need, how much slot j leads to the present: the store is told successor features m_j
     and keeps them; the query is φ / |φ|² of the present features φ.
     Either way the caller tells φ and m as they are. φ = 0 has need 0, and so has a slot that was
-    told nothing yet.
+    told nothing yet. With ``takes_negative=False`` what is told must not be negative.
     """
 
-    def __init__(self, capacity: int, n_features: int, *, backward: bool = False) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        n_features: int,
+        *,
+        backward: bool = False,
+        takes_negative: bool = True,
+    ) -> None:
         if n_features < 1:
             raise NeedReplayError(f"n_features is {n_features}; there has to be at least one.")
         self.n_features = n_features
         self.backward = backward
+        self.takes_negative = takes_negative
         self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
         self._told_at = np.full(capacity, UNTOLD, dtype=np.int64)
         self._clock_and_cursor = np.zeros(2, dtype=np.int64)
 
-    def checked(self, slots: IntArray, features: AnyArray) -> AnyArray:
-        """The vectors to keep for ``features``, or an error in prose."""
-        rows = np.ascontiguousarray(features, dtype=np.float64)
-        if rows.shape != (len(slots), self.n_features):
+    def tell(self, slots: IntArray, features: AnyArray) -> None:
+        """``slots`` have ``features`` from now on, one row each; all of them or none."""
+        if not (
+            type(features) is np.ndarray
+            and features.dtype in _READ_AS_THEY_ARE
+            and features.flags.c_contiguous
+        ):
+            features = np.ascontiguousarray(features, dtype=np.float64)
+        if features.shape != (len(slots), self.n_features):
             raise NeedReplayError(
-                f"features has the shape {rows.shape}, but {len(slots)} slots with "
+                f"features has the shape {features.shape}, but {len(slots)} slots with "
                 f"{self.n_features} features each were expected."
             )
-        vectors = np.empty(rows.shape, dtype=np.float32)
-        if not _to_keep(rows, self.backward, vectors):
+        found = _tell(
+            self.vectors,
+            self._told_at,
+            slots,
+            features,
+            self._clock_and_cursor[0],
+            self.backward,
+            self.takes_negative,
+        )
+        if found == _NEGATIVE:
+            raise NeedReplayError(
+                "features holds negative numbers, which the vector tree cannot take; nothing was "
+                "stored. NormTree, with the same arguments, draws by features of any sign."
+            )
+        if found == _TOO_LARGE:
             raise NeedReplayError(
                 "features holds NaN or infinity, or numbers beyond float32; nothing was stored."
             )
-        return vectors
-
-    def tell(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` have ``features`` from now on, one row each."""
-        vectors = self.checked(slots, features)
-        _store(self.vectors, self._told_at, slots, vectors, self._clock_and_cursor[0])
 
     def forget(self, slots: IntArray) -> None:
         """``slots`` have no features, and need 0, until told."""
-        self.vectors[slots] = 0.0
-        self._told_at[slots] = UNTOLD
+        _forget(self.vectors, self._told_at, slots)
 
     def query(self, need: AnyArray | None) -> FloatArray:
         """What to multiply the vectors with, given what ``sample`` was told."""
@@ -108,27 +130,47 @@ class FeatureStore:
 
 
 @compiled
-def _to_keep(rows: FloatArray, as_told: bool, vectors: AnyArray) -> bool:
-    """Writes what to keep for each row, and answers whether all of it is finite in float32."""
+def _to_keep(rows: AnyArray, as_told: bool, takes_negative: bool, vectors: AnyArray) -> int:
+    """Writes what to keep for each row; answers whether all of it can be kept."""
     for i in range(len(rows)):
-        if not np.isfinite(rows[i]).all():
-            return False
-        vector = rows[i] if as_told else _projector(rows[i])
+        row = rows[i].astype(np.float64)
+        if not np.isfinite(row).all():
+            return _TOO_LARGE
+        if not takes_negative and row.min() < 0.0:
+            return _NEGATIVE
+        vector = row if as_told else _projector(row)
         if np.abs(vector).max() > LARGEST:
-            return False
+            return _TOO_LARGE
         for k in range(len(vector)):
             vectors[i, k] = vector[k]
-    return True
+    return _FINE
 
 
 @compiled
-def _store(
-    vectors: AnyArray, told_at: IntArray, slots: IntArray, rows: AnyArray, clock: int
-) -> None:
-    """Slot i has the vector ``rows[i]`` since ``clock``."""
+def _forget(vectors: AnyArray, told_at: IntArray, slots: IntArray) -> None:
     for i in range(len(slots)):
-        vectors[slots[i]] = rows[i]
-        told_at[slots[i]] = clock
+        vectors[slots[i]] = 0.0
+        told_at[slots[i]] = UNTOLD
+
+
+@compiled
+def _tell(
+    vectors: AnyArray,
+    told_at: IntArray,
+    slots: IntArray,
+    rows: AnyArray,
+    clock: int,
+    as_told: bool,
+    takes_negative: bool,
+) -> int:
+    """Slot i has what is kept of ``rows[i]`` since ``clock``, unless any row cannot be kept."""
+    kept = np.empty(rows.shape, dtype=np.float32)
+    found = _to_keep(rows, as_told, takes_negative, kept)
+    if found == _FINE:
+        for i in range(len(slots)):
+            vectors[slots[i]] = kept[i]
+            told_at[slots[i]] = clock
+    return found
 
 
 @compiled

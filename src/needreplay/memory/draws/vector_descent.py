@@ -13,7 +13,7 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.memory.draws.dots import dot
-from needreplay.memory.draws.vector_nodes import BLOCK, FAN_OUT, VectorNodes
+from needreplay.memory.draws.vector_nodes import BLOCK, FAN_OUT, VectorNodes, recompute_changed
 from needreplay.rules import priority as rules
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -54,6 +54,19 @@ def split_query(need: FloatArray, scaled: FloatArray, bounding: FloatArray) -> b
         bounding[k] = max(0.0, scaled[k])
         negative |= need[k] < 0.0
     return negative
+
+
+@compiled
+def prepare(
+    tree: VectorNodes, need: FloatArray, scaled: FloatArray, bounding: FloatArray
+) -> tuple[float, bool]:
+    """Bring the tree up to date and split the query, in one kernel.
+
+    Answers with the root's Σ w y, and whether any entry of need is negative.
+    """
+    recompute_changed(tree)
+    negative = split_query(need, scaled, bounding)
+    return dot(tree.sums, 0, bounding), negative
 
 
 @compiled

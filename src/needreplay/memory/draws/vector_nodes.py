@@ -71,6 +71,15 @@ def note_changed(tree: VectorNodes, slots: IntArray) -> None:
 
 
 @compiled
+def set_masses(tree: VectorNodes, slots: IntArray, masses: FloatArray) -> None:
+    """``slots`` have ``masses`` from now on, and the sums above them are out of date."""
+    mass = tree.mass
+    for i in range(len(slots)):
+        mass[slots[i]] = masses[i]
+    note_changed(tree, slots)
+
+
+@compiled
 def recompute_changed(tree: VectorNodes) -> None:
     """Bring all sums up to date, each once, from the blocks to the root."""
     count = tree.n_changed[0]

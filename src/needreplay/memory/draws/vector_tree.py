@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.errors import NeedReplayError
-from needreplay.memory.draws.dots import dot
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
 from needreplay.memory.draws.feature_draw import FeatureDraw
-from needreplay.memory.draws.vector_descent import VectorProposal, draw_round, split_query
+from needreplay.memory.draws.vector_descent import VectorProposal, draw_round, prepare
 from needreplay.memory.draws.vector_nodes import (
     BLOCK,
     FAN_OUT,
     empty_nodes,
     note_changed,
     recompute_changed,
+    set_masses,
 )
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -34,6 +34,7 @@ class VectorTree(FeatureDraw[VectorProposal]):
     """
 
     name = "vector tree"
+    _takes_negative = False
 
     def allocate(self, capacity: int) -> None:
         """Make room for ``capacity`` slots, all empty."""
@@ -41,18 +42,8 @@ class VectorTree(FeatureDraw[VectorProposal]):
         self._tree = empty_nodes(np.zeros(capacity), self.features.vectors)
         self._mass = self._tree.mass
 
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` have ``features`` from now on, one row each (successor features: backward)."""
-        if len(slots) and np.min(features) < 0.0:
-            raise NeedReplayError(
-                "features holds negative numbers, which the vector tree cannot take; nothing was "
-                "stored. NormTree, with the same arguments, draws by features of any sign."
-            )
-        super().set_features(slots, features)
-
     def _set_mass(self, slots: IntArray, masses: FloatArray) -> None:
-        self._mass[slots] = masses
-        note_changed(self._tree, slots)
+        set_masses(self._tree, slots, masses)
 
     def _note_vectors(self, slots: IntArray) -> None:
         note_changed(self._tree, slots)
@@ -61,16 +52,18 @@ class VectorTree(FeatureDraw[VectorProposal]):
         return float(self._tree.masses[0])
 
     def _proposal(self, told: FloatArray | None) -> tuple[VectorProposal, int]:
-        recompute_changed(self._tree)
+        scaled, bounding = np.zeros((2, self.n_features))
+        if told is None:
+            recompute_changed(self._tree)
+            total, negative = 0.0, False
+        else:
+            total, negative = prepare(self._tree, told, scaled, bounding)
         root_mass = self._total_mass()
-        scaled, bounding = np.zeros(self.n_features), np.zeros(self.n_features)
         by_gain = VectorProposal(scaled, bounding, 0.0, 0.0, 1.0, 0.0, root_mass)
         if root_mass == 0.0:
             return by_gain, UNIFORM
         if told is None:
             return by_gain, BY_PRIORITY
-        negative = split_query(told, scaled, bounding)
-        total = dot(self._tree.sums, 0, bounding)
         mean = total / root_mass
         if not mean > 0.0:
             return by_gain, BY_GAIN
