@@ -12,8 +12,9 @@ from needreplay.deep.tensors import observed
 CPU = torch.device("cpu")
 
 
-def test_large_images_come_as_pixels_from_0_to_1_with_channels_last() -> None:
-    images = np.random.default_rng(0).integers(0, 256, (3, 4, 40, 36), dtype=np.uint8)
+@pytest.mark.parametrize("n_channels", [2, 3, 4, 5])
+def test_large_images_come_as_pixels_from_0_to_1_with_channels_last(n_channels: int) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, n_channels, 40, 36), dtype=np.uint8)
     seen = observed(images, CPU)
     assert torch.equal(seen, torch.from_numpy(images).float() / 255.0)
     assert seen.is_contiguous(memory_format=torch.channels_last)
