@@ -20,7 +20,7 @@ import numpy as np
 from needreplay.errors import NeedReplayError
 from needreplay.types import AnyArray
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"needreplay memory\n"
 _CHUNK = 1 << 22
 _DIGEST_SIZE = 32

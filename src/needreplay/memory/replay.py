@@ -25,18 +25,17 @@ from needreplay.memory.admit import (
 )
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
-from needreplay.memory.checkpoint import opened, write_checkpoint
 from needreplay.memory.draws.base import Draw
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
 from needreplay.memory.mintree import MinTree
 from needreplay.memory.ring import Ring, slots_of, take_rows
+from needreplay.memory.saving import load_memory, save_memory, settings_of_draw
 from needreplay.memory.schema import ColumnSpec
 from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 _WHOLE = (int, np.integer)
-_PLAIN = (bool, int, float, str)
 _COUNTERS = ("_batches", "_dropped", "_largest_seen")
 
 FIRST_GAIN = 1.0
@@ -366,15 +365,12 @@ class Replay:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole memory to one file, all at once: an older file stays until then."""
         with self._lock:
-            filled = self._filled()
-            facts = {
-                "settings": self._settings(),
+            state = {
                 "counters": {name: getattr(self, name) for name in _COUNTERS},
                 "ids": [self._ring.oldest_id, self._ring.next_id],
                 "random": self._rng.bit_generator.state,
-                "filled": filled,
             }
-            write_checkpoint(path, facts, _cut(self.arrays(), filled))
+            save_memory(path, self._settings(), state, self.arrays(), self._filled())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read back what ``save`` wrote, from a memory of the same settings.
@@ -383,22 +379,12 @@ class Replay:
         damaged, or of a memory with other settings, is refused before anything changes. If reading
         fails after that (a disk that breaks just then), the memory is left empty, never half-read.
         """
-        with self._lock, opened(path) as saved:
-            self._check_settings(saved.facts["settings"], path)
-            arrays = _cut(self.arrays(), saved.facts["filled"])
-            saved.check_arrays(arrays)
-            try:
-                saved.read_into(arrays)
-            except OSError as error:
-                self._empty()
-                raise NeedReplayError(
-                    f"{os.fspath(path)} was whole but could not be read a second time ({error}); "
-                    "this memory is empty now. Load again, or another file."
-                ) from error
-            for name, value in saved.facts["counters"].items():
+        with self._lock:
+            state = load_memory(path, self._settings(), self.arrays(), self._empty)
+            for name, value in state["counters"].items():
                 setattr(self, name, value)
-            self._ring.oldest_id, self._ring.next_id = saved.facts["ids"]
-            self._rng.bit_generator.state = saved.facts["random"]
+            self._ring.oldest_id, self._ring.next_id = state["ids"]
+            self._rng.bit_generator.state = state["random"]
 
     def _empty(self) -> None:
         """Forget every transition, as if none had ever been added; the random state stays."""
@@ -416,24 +402,13 @@ class Replay:
 
     def _settings(self) -> dict[str, Any]:
         """What has to be the same for a file to be read back."""
-        settings = {
+        return {
             "capacity": self._ring.capacity,
-            **_settings_of("draw", self._draw),
+            **settings_of_draw(self._draw),
             "weights_by": "batch" if self._smallest is None else "buffer",
             "new_gain": "seen" if self._present is None else "present",
             **self._intake.settings(),
         }
-        return {name: settings[name] for name in sorted(settings)}
-
-    def _check_settings(self, saved: dict[str, Any], path: str | os.PathLike[str]) -> None:
-        own = self._settings()
-        for name in sorted(own.keys() | saved.keys()):
-            if own.get(name) != saved.get(name):
-                raise NeedReplayError(
-                    f"{os.fspath(path)} was saved with {name} {saved.get(name)}, but this memory "
-                    f"has {own.get(name)}; make it with the settings of the file. Nothing was "
-                    "loaded."
-                )
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that is kept, live, under a name."""
@@ -445,19 +420,3 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
-
-
-def _settings_of(prefix: str, draw: Draw) -> dict[str, Any]:
-    """A draw's name and plain public attributes, and those of a draw that it is made of."""
-    settings: dict[str, Any] = {prefix: draw.name}
-    for name, value in vars(draw).items():
-        if name[0] != "_" and isinstance(value, _PLAIN):
-            settings[f"{prefix}.{name}"] = value
-        elif hasattr(value, "set_gain"):
-            settings |= _settings_of(f"{prefix}.{name}", value)
-    return settings
-
-
-def _cut(arrays: Mapping[str, AnyArray], filled: Mapping[str, int]) -> dict[str, AnyArray]:
-    """Of each array, the rows in use."""
-    return {name: array[: filled.get(name, len(array))] for name, array in arrays.items()}
