@@ -11,10 +11,10 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
+from needreplay.prefetch import LINE, prefetch
 from needreplay.types import FloatArray, IntArray
 
 FANOUT = 8
-_LINE = 64
 _MOST_LEVELS = 24
 
 
@@ -31,8 +31,8 @@ def tree_length(capacity: int) -> int:
 def empty_tree(capacity: int, fill: float = 0.0) -> FloatArray:
     """A tree whose every number is ``fill``, with its nodes on cache lines."""
     length = tree_length(capacity)
-    array = np.zeros(length + _LINE // 8)
-    start = (-array.ctypes.data % _LINE) // 8
+    array = np.zeros(length + LINE // 8)
+    start = (-array.ctypes.data % LINE) // 8
     tree = array[start : start + length]
     if fill != 0.0:
         tree[:] = fill
@@ -95,7 +95,8 @@ def find_leaves(tree: FloatArray, capacity: int, targets: FloatArray, slots: Int
 
     ``targets`` are used up. The sums of a node are compared all alike, without a branch to guess.
     Rounding can carry a target past the end of a node; it then falls to its last child with mass,
-    so that a leaf of mass 0 is never found while any other has mass.
+    so that a leaf of mass 0 is never found while any other has mass. The memory is asked for a node
+    of the next level as soon as it is known.
     """
     nodes = tree.reshape(-1, FANOUT)
     starts = np.empty(_MOST_LEVELS, dtype=np.int64)
@@ -123,6 +124,8 @@ def find_leaves(tree: FloatArray, capacity: int, targets: FloatArray, slots: Int
             while nodes[node, child] == 0.0 and child > 0:
                 child -= 1
             slots[i] = slots[i] * FANOUT + child
+            if level > 0:
+                prefetch(tree, (starts[level - 1] + slots[i]) * LINE)
 
 
 @compiled

@@ -18,6 +18,7 @@ from needreplay.memory.draws.dots import dot
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
 from needreplay.memory.draws.feature_draw import FeatureDraw
 from needreplay.memory.sumtree import SumTree, find_leaves, set_leaves
+from needreplay.prefetch import LINE, prefetch
 from needreplay.rules import priority as rules
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -118,6 +119,11 @@ def hold_against(
     most: FloatArray,
 ) -> None:
     """m · v of each of ``slots``, and |v|^b, which no (m · v)^b exceeds as |m| is 1."""
+    row_bytes = vectors.shape[1] * vectors.itemsize
+    for i in range(len(slots)):
+        prefetch(powers, slots[i] * powers.itemsize)
+        for at in range(0, row_bytes, LINE):
+            prefetch(vectors, slots[i] * row_bytes + at)
     for i in range(len(slots)):
         products[i] = dot(vectors, slots[i], need)
         most[i] = powers[slots[i]]
