@@ -15,7 +15,7 @@ from needreplay.prefetch import prefetch
 UNCOMPILED = bool(getattr(numba.config, "DISABLE_JIT", False))
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def hinted_sum(numbers: Any, offset: int) -> float:
     """Σ, with a hint for what ``offset`` says."""
     prefetch(numbers, offset)
