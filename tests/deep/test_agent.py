@@ -24,21 +24,19 @@ def values(agent: DeepAgent, name: str) -> Tensor:
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
-def ones(*_: Any, **__: Any) -> Tensor:
-    return torch.ones(4)
-
-
+@pytest.mark.parametrize("batch_size", [4, 32])
 @pytest.mark.parametrize("encoder", ["own", "shared"])
 @pytest.mark.parametrize("preset", ["printed", "released", "corrected"])
 def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
-    preset: str, encoder: str, monkeypatch: pytest.MonkeyPatch
+    preset: str, encoder: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apart: dict[str, Any] = {"successor_batch": "same"}  # another batch would be another draw
+    # Another batch for the successor network would be another draw.
+    apart: dict[str, Any] = {"successor_batch": "same", "batch_size": batch_size}
     if encoder == "shared":
         apart |= {"need_moves_features": False, "successor_moves_features": False}
-    per = small_agent(preset, draw="per")
+    per = small_agent(preset, draw="per", batch_size=batch_size)
     per_sr = small_agent(preset, draw="per-sr", encoder=encoder, **apart)
-    monkeypatch.setattr(SuccessorLearner, "need", ones)
+    monkeypatch.setattr(SuccessorLearner, "need", lambda *_: torch.ones(batch_size))
     before = values(per, "q").clone()
     taught(per)
     taught(per_sr)
@@ -76,7 +74,7 @@ def test_the_successor_losses_never_move_the_q_network(
 ) -> None:
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
-    monkeypatch.setattr("needreplay.deep.agent.q_loss", lambda delta, *_: delta.sum() * 0.0)
+    monkeypatch.setattr("needreplay.deep.algorithm.q_loss", lambda delta, *_: delta.sum() * 0.0)
     before_q, before_m = values(agent, "q").clone(), values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     agent.learn(np.zeros(5, np.float32))
@@ -141,19 +139,34 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def plain() -> Tensor:
+def plain() -> dict[str, Tensor]:
     agent = small_agent()
     taught(agent, 30)
-    return torch.cat([values(agent, "q"), values(agent, "successor")])
+    return {name: values(agent, name) for name in ("q", "successor")}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: "-".join(map(str, option.values())))
-def test_every_option_changes_what_is_learned(option: dict[str, Any], plain: Tensor) -> None:
+def test_every_option_changes_what_is_learned(
+    option: dict[str, Any], plain: dict[str, Tensor]
+) -> None:
     agent = small_agent(**option)
     taught(agent, 30)
-    learned = torch.cat([values(agent, "q"), values(agent, "successor")])
-    assert torch.isfinite(learned).all()
-    assert learned.shape != plain.shape or not torch.equal(learned, plain)
+    learned = {name: values(agent, name) for name in plain}
+    assert all(torch.isfinite(each).all() for each in learned.values())
+    # Where an option changes the successor network's size, Q has to show what it does.
+    alike = [name for name in plain if learned[name].shape == plain[name].shape]
+    assert any(not torch.equal(learned[name], plain[name]) for name in alike)
+
+
+def test_m_of_the_state_alone_does_not_depend_on_the_action() -> None:
+    for successor_of, depends in (("pair", True), ("state", False)):
+        agent = small_agent(successor_of=successor_of)
+        taught(agent, 12)
+        assert agent.successor is not None
+        with torch.no_grad():
+            features = agent.successor.features(torch.rand(1, 5)).expand(N_ACTIONS, -1)
+            m = agent.successor.online.successor(features, torch.arange(N_ACTIONS))
+        assert torch.equal(m[0], m[1]) != depends
 
 
 SAMPLING_OPTIONS: list[dict[str, Any]] = [
@@ -162,6 +175,7 @@ SAMPLING_OPTIONS: list[dict[str, Any]] = [
     {"direction": "backward"},
     {"feature_sign": "any", "negative": "clip"},
     {"encoder": "shared"},
+    {"need_row": "previous"},
 ]
 
 

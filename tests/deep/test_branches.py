@@ -11,6 +11,7 @@ import torch
 from needreplay.deep.branches import Branches
 from needreplay.deep.need import projected, projections
 from needreplay.deep.successor import SuccessorNetwork
+from needreplay.errors import NeedReplayError
 
 from .walks import small_agent, taught
 
@@ -44,6 +45,13 @@ def test_a_branch_that_no_row_takes_is_not_moved() -> None:
     ((_, gradient),) = made.gradients(passed, torch.ones(11, 6))
     assert not gradient[[0, 2]].any()
     assert gradient[1].any()
+
+
+@pytest.mark.parametrize("branch", [-1, 3, 500])
+def test_a_branch_that_there_is_not_is_refused(branch: int) -> None:
+    made = Branches(3, 8, 8, nonnegative=True)
+    with torch.no_grad(), pytest.raises(NeedReplayError, match=f"Action {branch} of row 1"):
+        made(torch.rand(2, 8), torch.tensor([0, branch]))
 
 
 def test_large_branches_are_left_to_torch() -> None:

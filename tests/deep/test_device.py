@@ -39,6 +39,10 @@ def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
         ("corrected", "per-sr", {"direction": "backward", "scale": "max"}),
         ("corrected", "per-sr-sampling", {}),
         ("corrected", "per-sr-sampling", {"direction": "backward"}),
+        ("corrected", "per-sr-sampling", {"refresh": 2, "encoder": "shared"}),
+        ("corrected", "per-sr-sampling", {"need_row": "previous", "successor_of": "state"}),
+        ("printed", "per-sr-sampling", {}),
+        ("released", "per-sr-sampling", {}),
         ("printed", "per-sr", {}),
         ("printed", "per-sr", {"negative": "fallback"}),
         ("printed", "per-sr", {"negative": "clip"}),
@@ -57,7 +61,19 @@ def test_an_update_stays_on_its_device(
         agent.observe(*step[:5], truncated=False)
         updates += agent.learn(step.next_obs) is not None
     assert updates == 5
+    if agent.successor is not None:
+        agent.need_of(step.obs, np.stack([step.obs] * 3), np.arange(3))
     assert {p.device.type for n in agent.networks().values() for p in n.parameters()} == {"meta"}
+
+
+@pytest.mark.usefixtures("_no_values")
+@pytest.mark.parametrize("draw", ["per", "per-sr", "per-sr-sampling"])
+def test_an_update_of_the_large_network_stays_on_its_device(draw: str) -> None:
+    agent = small_agent("corrected", "nature", draw, device="meta", features=16)
+    for step in walk("nature", 9):
+        agent.act(step.obs)
+        agent.observe(*step[:5], truncated=False)
+    assert agent.learn(step.next_obs) is not None
 
 
 def test_a_tensor_on_the_wrong_device_would_be_noticed() -> None:

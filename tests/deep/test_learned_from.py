@@ -27,7 +27,7 @@ def test_need_is_asked_from_the_present_state_and_its_greedy_action(encoder: str
     for step in walk("vector", 40, seed=5):
         obs = observed(step.obs[None], CPU)
         with torch.no_grad():
-            now = agent._present(AskedFrom(obs, None), agent.q.seen(obs))
+            now = agent.algorithm.present(agent.successor, AskedFrom(obs, None), agent.q.seen(obs))
             greedy = agent.q.online(obs).argmax(1)
             of_each = [
                 agent.successor.online.successor(now.features, torch.tensor([action]))
@@ -38,6 +38,58 @@ def test_need_is_asked_from_the_present_state_and_its_greedy_action(encoder: str
         assert not torch.equal(of_each[0], of_each[1])
         chosen.add(int(greedy))
     assert len(chosen) > 1, "the walk must tell actions apart"
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("draw", ["per-sr", "per-sr-sampling"])
+def test_need_of_the_previous_pair_is_asked_from_what_was_seen_and_done_there(
+    draw: str, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = small_agent(draw=draw, encoder=encoder, need_row="previous", feature_sign="nonnegative")
+    taught(agent)
+    asked: list[Any] = []
+    need = SuccessorLearner.need
+
+    def noted(self: SuccessorLearner, now: Any, *more: Any) -> Any:
+        asked.append(now)
+        return need(self, now, *more)
+
+    monkeypatch.setattr(SuccessorLearner, "need", noted)
+    others = 0
+    for step in walk("vector", 12, seed=5):
+        agent.observe(*step[:5], truncated=False)
+        obs = observed(step.obs[None], CPU)
+        assert agent.successor is not None
+        with torch.no_grad():
+            features = agent.successor.features(obs)
+            expected = agent.successor.online.successor(features, torch.tensor([step.action]))
+            others += step.action != int(agent.q.greedy(obs))
+        agent.learn(step.next_obs)
+        assert torch.allclose(asked[-1].features, features, atol=1e-5)
+        assert torch.allclose(asked[-1].successor, expected, atol=1e-5)
+    assert len(asked) == 12
+    assert others > 2, "the walk must do what is not greedy"
+
+
+@pytest.mark.parametrize("capacity", [1_000, 3_000])
+def test_all_that_waits_is_told_however_much_it_is(capacity: int) -> None:
+    """More than goes through the network at a time, and more than the memory keeps."""
+    agent = small_agent(draw="per-sr-sampling", capacity=capacity, min_history=10_000)
+    steps = list(walk("vector", 2_600))
+    for step in steps:
+        agent.observe(*step[:5], truncated=False)
+    query = agent.query(steps[-1].next_obs)
+    store = agent.replay.draw.features  # type: ignore[attr-defined]
+    kept = steps[-capacity:]
+    assert agent.successor is not None
+    with torch.no_grad():
+        phi = agent.successor.features(observed(np.stack([step.obs for step in kept]), CPU))
+    slots = np.arange(2_600 - len(kept), 2_600) % capacity
+    squares = phi.square().sum(1, keepdim=True)
+    expected = torch.where(squares > 0.0, phi / squares, torch.zeros(()))
+    assert np.allclose(store.vectors[slots], expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert query is not None
+    assert query.shape == (8,)
 
 
 def told(direction: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any], list[Any]]:
@@ -63,7 +115,7 @@ def told(direction: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any
     assert isinstance(agent.successor, SuccessorLearner)
     with torch.no_grad():
         last = observed(steps[-1].obs[None], CPU)
-        now = agent._present(AskedFrom(last, None), agent.q.seen(last))
+        now = agent.algorithm.present(agent.successor, AskedFrom(last, None), agent.q.seen(last))
         obs = observed(np.stack([step.obs for step in steps[:-1]]), CPU)
         phi = agent.successor.features(obs)
         actions = torch.tensor([step.action for step in steps[:-1]])
@@ -152,7 +204,7 @@ def test_the_q_loss_gets_need_with_negatives_dealt_with(
         given.append(need.tolist())
         return q_loss(error, weight, need)
 
-    monkeypatch.setattr("needreplay.deep.agent.q_loss", noted)
+    monkeypatch.setattr("needreplay.deep.algorithm.q_loss", noted)
     taught(agent, 10)
     assert given
     assert all(need == expected for need in given)

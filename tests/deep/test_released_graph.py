@@ -46,7 +46,7 @@ def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, L
     successor, settings = agent.successor, agent.settings
     assert successor is not None
     asked_from = agent._asked_from(np.full(5, 0.3, np.float32))
-    now = agent._present(asked_from, agent.q.seen(asked_from.obs))
+    now = agent.algorithm.present(successor, asked_from, agent.q.seen(asked_from.obs))
     batch = transitions(agent.replay.sample(8), agent.device)
     features = successor.features(batch.obs)
     with torch.set_grad_enabled(settings.need_moves_features):

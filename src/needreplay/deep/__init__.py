@@ -10,7 +10,8 @@ except ImportError as missing:
         "pip install 'needreplay[deep]'"
     ) from missing
 
-from needreplay.deep.agent import DeepAgent, Learned
+from needreplay.deep.agent import DeepAgent
+from needreplay.deep.algorithm import Learned
 from needreplay.deep.presets import AGENTS, deep_preset
 from needreplay.deep.settings import DeepSettings
 

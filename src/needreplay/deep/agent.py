@@ -1,43 +1,30 @@
-"""The deep agent: double DQN with prioritised replay and need, the paper's Algorithm 3.
+"""The deep agent: networks, memory and the updates of ``algorithm.py`` put together.
 
 ``act``, ``observe`` and ``learn`` are called by whoever walks the world; the draw is a part.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.deep.dqn import Errors, QLearner, Seen
+from needreplay.deep.algorithm import Algorithm, Learned
+from needreplay.deep.dqn import QLearner
 from needreplay.deep.draws import make_draw
-from needreplay.deep.losses import Losses, gain_of, q_loss
-from needreplay.deep.need import NeedFacts, facts_of, rescaled, without_negatives
 from needreplay.deep.networks import QNetwork
-from needreplay.deep.optimizers import clear_gradients, make_optimizer
+from needreplay.deep.optimizers import make_optimizer
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
-from needreplay.deep.successor_learner import Present, SuccessorLearner
+from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.telling import AskedFrom, Telling
-from needreplay.deep.tensors import Transitions, observed, to_device, transitions
+from needreplay.deep.tensors import observed, to_device
 from needreplay.memory import Replay
-from needreplay.memory.batch import Batch
 from needreplay.rng import stream
 from needreplay.rules.priority import annealed
 from needreplay.types import AnyArray
-
-
-class Learned(NamedTuple):
-    """What an update did."""
-
-    loss: float
-    error: float
-    """the mean gain told to the memory: absolute TD-errors, or what the preset makes of them"""
-    entropy: float
-    """of the draw, as estimated from this batch, over that of a uniform one; NaN where unknown"""
-    need: NeedFacts | None
 
 
 class DeepAgent:
@@ -96,10 +83,13 @@ class DeepAgent:
             seed=seed,
         )
         self._choices = stream(seed, "actions")
-        self._telling = (
+        telling = (
             Telling(settings, self.replay, self.successor, self.device)
             if self.successor is not None and settings.draw == "per-sr-sampling"
             else None
+        )
+        self.algorithm = Algorithm(
+            settings, self.replay, self.q, self.optimizer, self.successor, telling, self.device
         )
         self._previous: tuple[AnyArray, int] | None = None
 
@@ -157,8 +147,8 @@ class DeepAgent:
         )
         self._previous = obs, action
         self.steps += 1
-        if self._telling is not None:
-            self._telling.note(obs, action, ids)
+        if self.algorithm.telling is not None:
+            self.algorithm.telling.note(obs, action, ids)
 
     def learn(self, present: AnyArray) -> Learned | None:
         """One update if one is due after this step; ``present`` is what the agent sees now."""
@@ -177,80 +167,8 @@ class DeepAgent:
         return learned
 
     def _update(self, present: AnyArray) -> Learned:
-        """Algorithm 3's inner loop, over a batch at once."""
-        settings, successor = self.settings, self.successor
-        asked_from = None if successor is None else self._asked_from(present)
-        # Where need is part of the probability it is asked for before the draw; where it scales
-        # the update, afterwards, in the pass that the batch takes through the Q network.
-        now = self._telling.present(asked_from) if asked_from and self._telling else None
-        drawn = self._drawn()
-        batch = transitions(drawn, self.device)
-        if successor is None or asked_from is None:
-            errors = self.q.errors(batch, with_next_action=False)
-            loss, facts = q_loss(errors.delta, batch.weight, None), None
-            self._step(Losses(loss))
-        else:
-            errors = self.q.errors(batch, beside=asked_from.obs if now is None else None)
-            if errors.beside is not None:
-                now = self._present(asked_from, errors.beside)
-            assert now is not None
-            loss, facts, features = self._learn_with_need(successor, now, batch, errors)
-            if self._telling is not None:
-                self._telling.tell(drawn.ids, features, batch.action)
-                self._telling.refresh()
-        gain = gain_of(errors.delta.detach(), settings.gain, settings.gain_floor).cpu().numpy()
-        self.replay.update(drawn.ids, gain)
-        entropy = (
-            -np.log(drawn.probabilities).mean() / np.log(max(2, len(self.replay)))
-            if drawn.normalised
-            else np.nan
-        )
-        return Learned(float(loss.detach()), float(gain.mean()), float(entropy), facts)
-
-    def _learn_with_need(
-        self, successor: SuccessorLearner, now: Present, batch: Transitions, errors: Errors
-    ) -> tuple[Tensor, NeedFacts, Tensor]:
-        """A step of both networks; answers with the Q-loss, need's facts and the features."""
-        settings = self.settings
-        shared = settings.encoder == "shared"
-        features = errors.hidden if shared else successor.features(batch.obs)
-        with torch.set_grad_enabled(settings.need_moves_features):
-            raw = successor.need(now, features, batch.action)
-        facts = facts_of(raw.detach().cpu().numpy(), features.detach().cpu().numpy())
-        need = None
-        if settings.draw == "per-sr":
-            need = rescaled(without_negatives(raw, settings.negative), settings.scale)
-        loss = q_loss(errors.delta, batch.weight, need)
-        if settings.successor_batch == "same" and not settings.need_moves_features:
-            # Losses on parameters that have nothing in common: one pass back serves both.
-            next_action = batch.next_action if self.stores_next_action else errors.next_action
-            assert next_action is not None
-            next_shared = errors.next_hidden if shared else None
-            self._step(successor.losses(batch, features, next_action, next_shared).plus(loss))
-        else:
-            self._step(Losses(loss))
-            self._learn_successor_apart(successor, batch)
-        return loss, facts, features.detach()
-
-    def _learn_successor_apart(self, successor: SuccessorLearner, batch: Transitions) -> None:
-        """A step of the successor network alone, after the Q network's."""
-        if self.settings.successor_batch == "another":
-            batch = transitions(self._drawn(), self.device)
-        next_action = (
-            batch.next_action if self.stores_next_action else self.q.greedy(batch.next_obs)
-        )
-        assert next_action is not None
-        self._step(successor.losses(batch, successor.features(batch.obs), next_action))
-
-    def _drawn(self) -> Batch:
-        """A batch, by the need that was last asked for where the draw takes it."""
-        query = None if self._telling is None else self._telling.query
-        return self.replay.sample(self.settings.batch_size, need=query, beta=self.beta)
-
-    def _step(self, losses: Losses) -> None:
-        clear_gradients(self.optimizer)
-        losses.backward()
-        self.optimizer.step()
+        asked_from = None if self.successor is None else self._asked_from(present)
+        return self.algorithm.update(asked_from, self.beta)
 
     def _asked_from(self, present: AnyArray) -> AskedFrom:
         """Where need is asked from: the present state and its greedy action, or the pair before."""
@@ -259,27 +177,21 @@ class DeepAgent:
             return AskedFrom(self._one(obs), torch.tensor([action], device=self.device))
         return AskedFrom(self._one(present), None)
 
-    def _present(self, asked_from: AskedFrom, seen: Seen) -> Present:
-        """φ and m there; ``seen`` is what the Q network makes of it."""
-        assert self.successor is not None
-        action = seen.action if asked_from.action is None else asked_from.action
-        with torch.set_grad_enabled(self.settings.need_moves_features):
-            return self.successor.present(asked_from.obs, action, seen.hidden)
-
     def query(self, present: AnyArray) -> AnyArray | None:
         """What the memory is told of the present before a draw; None if it takes no need.
 
         It is told the features of everything stored since the last draw, too.
         """
-        if self._telling is None:
+        telling = self.algorithm.telling
+        if telling is None:
             return None
-        self._telling.present(self._asked_from(present))
-        return self._telling.query
+        telling.present(self._asked_from(present))
+        return telling.query
 
     def tell_untold(self) -> None:
         """Tell the memory the features of everything stored since the last draw."""
-        if self._telling is not None:
-            self._telling.tell_untold()
+        if self.algorithm.telling is not None:
+            self.algorithm.telling.tell_untold()
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, targets too."""
@@ -299,8 +211,8 @@ class DeepAgent:
         """The raw need of many observations, asked from ``present`` and its greedy action."""
         assert self.successor is not None
         with torch.no_grad():
-            obs_now = self._one(present)
-            now = self._present(AskedFrom(obs_now, None), self.q.seen(obs_now))
+            seen = self.q.seen(self._one(present))
+            now = self.successor.present(self._one(present), seen.action, seen.hidden)
             features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from needreplay.compiled import compiled
 from needreplay.deep.losses import Gradients
+from needreplay.errors import NeedReplayError
 from needreplay.types import FloatArray, IntArray
 
 _reassociating = partial(compiled, reassociate=True)
@@ -90,10 +91,15 @@ def pass_forward(
     first: FloatArray,
     second: FloatArray,
     out: FloatArray,
-) -> None:
-    """Each row through its own branch; writes m, or what becomes m, and both hidden layers."""
+) -> int:
+    """Each row through its own branch; writes m, or what becomes m, and both hidden layers.
+
+    Answers where the first row is whose branch there is not, or -1.
+    """
     d, h, half = features.shape[1], first.shape[1], second.shape[1]
     for i in range(len(features)):
+        if not 0 <= branch[i] < len(numbers):
+            return i
         own = numbers[branch[i]]
         _dense(features[i], _weight(own, 0, d, h), own[d * h :], first[i])
         _relu(first[i])
@@ -102,6 +108,7 @@ def pass_forward(
         _relu(second[i])
         at += (h + 1) * half
         _dense(second[i], _weight(own, at, half, d), own[at + half * d :], out[i])
+    return -1
 
 
 @compiled
@@ -199,7 +206,12 @@ class Branches(nn.Module):
         first, second = (np.empty((len(x), n_out), x.dtype) for _, n_out in self.shapes[:2])
         linear = torch.empty_like(features, requires_grad=False)
         numbers = self.numbers.detach().numpy()
-        pass_forward(x, chosen, numbers, first, second, linear.numpy())
+        bad = pass_forward(x, chosen, numbers, first, second, linear.numpy())
+        if bad >= 0:
+            raise NeedReplayError(
+                f"Action {chosen[bad]} of row {bad} is not one of the {self.n_branches} that the "
+                "agent was made for."
+            )
         return Passed(x, chosen, first, second, linear)
 
     def gradients(self, passed: Passed, error: Tensor) -> Gradients:

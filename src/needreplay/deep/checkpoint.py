@@ -13,6 +13,8 @@ from needreplay.errors import NeedReplayError
 from needreplay.records import read_json, write_json
 
 NETWORKS, MEMORY, COUNTERS = "networks.pt", "memory", "agent.json"
+FORMAT = 2
+"""Of the networks' parameters; 1 had a tensor for each layer of the successor branches."""
 
 
 def save_agent(agent: DeepAgent, folder: Path) -> None:
@@ -30,6 +32,7 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
         raise NeedReplayError(f"{str(folder / NETWORKS)!r} cannot be written: {error}.") from error
     agent.replay.save(folder / MEMORY)
     counters = {
+        "format": FORMAT,
         "steps": agent.steps,
         "updates": agent.updates,
         "successor_updates": 0 if agent.successor is None else agent.successor.updates,
@@ -40,6 +43,7 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
 
 def load_networks(agent: DeepAgent, folder: Path) -> None:
     """Read networks and optimiser back, which is enough to play."""
+    _check_format(folder)
     path = folder / NETWORKS
     try:
         state = torch.load(path, map_location=agent.device, weights_only=True)
@@ -48,8 +52,18 @@ def load_networks(agent: DeepAgent, folder: Path) -> None:
         agent.optimizer.load_state_dict(state["optimizer"])
     except Exception as error:
         raise NeedReplayError(
-            f"{str(path)!r} is damaged, or of an agent with other settings: {error}"
+            f"{str(path)!r} is damaged, or of an agent with other settings: "
+            f"{str(error).splitlines()[0]}"
         ) from error
+
+
+def _check_format(folder: Path) -> None:
+    written = read_json(folder / COUNTERS).get("format", 1)
+    if written != FORMAT:
+        raise NeedReplayError(
+            f"{str(folder)!r} was written by another version of needreplay (format {written}, this "
+            f"one reads {FORMAT}); go on with that version, or begin a run in another folder."
+        )
 
 
 def load_agent(agent: DeepAgent, folder: Path) -> None:

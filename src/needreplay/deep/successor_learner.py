@@ -71,7 +71,7 @@ class SuccessorLearner:
         if torch.is_grad_enabled() or not features.is_cpu:
             return projected(successor, onto)
         need = features.new_empty(len(features))
-        projections(successor.numpy(), onto.detach().numpy(), need.numpy())
+        projections(successor.detach().numpy(), onto.detach().numpy(), need.numpy())
         return need
 
     def losses(

@@ -31,7 +31,7 @@ class Telling:
     """Tells features (successor features: backward need) of new, replayed and old transitions.
 
     Args:
-        settings: ``direction`` and ``refresh`` matter.
+        settings: ``direction``, ``refresh`` and ``capacity`` matter.
         replay: whose draw takes features.
         successor: where features come from.
         device: where the networks are.
