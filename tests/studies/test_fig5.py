@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from needreplay.errors import NeedReplayError
+from needreplay.records import Table
 from needreplay.runs.progress import Bar, Progress
 from needreplay.runs.sweep import load_sweep
 from needreplay.studies import fig5
 from needreplay.studies.base import Request
 from needreplay.studies.fig5 import ours
-from needreplay.studies.fig5.claims import published_claims
+from needreplay.studies.fig5.claims import our_claims, published_claims
 from needreplay.studies.fig5.figure import rolling
 from needreplay.studies.fig5.published import (
     changes,
@@ -106,8 +107,29 @@ def test_a_study_of_our_own(small: Request) -> None:
     assert np.isnan(data["need_mean"][~with_need]).all()
     assert set(outcome.figures) == {"figure", "published_curves", "ours"}
     ours_said = [claim for claim in outcome.claims if claim.preset == "corrected"]
-    assert len(ours_said) == 2 + 4
+    assert len(ours_said) == 2 + 4 + 2
     assert outcome.tables["need"]["feature_similarity"][0] <= 1.0
+
+
+def test_late_collapse_is_asked_of_our_runs_too() -> None:
+    plan = ours.Plan(("w",), ("per", "per-sr mean"), 2, 300, {})
+    returns = {"per": [[0.0, 10.0, 4.0], [0.0, 10.0, 6.0]], "per-sr mean": [[0.0, 5.0, 4.0]] * 2}
+    rows = [
+        ("w", agent, seed, number, value)
+        for agent, runs in returns.items()
+        for seed, run in enumerate(runs)
+        for number, value in enumerate(run)
+    ]
+    names = ("world", "agent", "seed", "iteration", "eval_return")
+    data = Table(
+        {
+            name: np.array(column)
+            for name, column in zip(names, zip(*rows, strict=True), strict=True)
+        }
+    )
+    said = {claim.statement: claim for claim in our_claims(data, plan, {"w": np.zeros(3)})}
+    assert said["On w per collapses late"].measured.startswith("in 1 of 2 runs")
+    assert said["On w per-sr mean does not collapse"].measured.startswith("in 2 of 2 runs")
 
 
 def test_a_run_that_fails_is_named(tmp_path: Path) -> None:

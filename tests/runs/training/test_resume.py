@@ -20,6 +20,7 @@ import pytest
 from killed import CARTPOLE, CONFIGS, run_until
 
 from needreplay.errors import NeedReplayError
+from needreplay.records import read_json, write_json
 from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.folder import PART, newest_checkpoint
 from needreplay.runs.training.run import run_training
@@ -135,6 +136,19 @@ def test_a_damaged_checkpoint_is_refused_in_prose(file: str, killed: Any, tmp_pa
     whole = (checkpoint / file).read_bytes()
     (checkpoint / file).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(NeedReplayError, match=f"{file}.*remove .*{checkpoint.name}"):
+        run_training(CARTPOLE, tmp_path)
+
+
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
+    killed: Any, tmp_path: Path
+) -> None:
+    killed(CARTPOLE, tmp_path, "step", 150)
+    checkpoint = newest_checkpoint(tmp_path)
+    assert checkpoint is not None
+    facts = read_json(checkpoint / "agent.json")
+    del facts["format"]  # as version 1 had it
+    write_json(checkpoint / "agent.json", facts)
+    with pytest.raises(NeedReplayError, match="another version of needreplay"):
         run_training(CARTPOLE, tmp_path)
 
 

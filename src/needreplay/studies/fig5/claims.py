@@ -119,7 +119,30 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
         rivals = [agent for agent in plan.agents if agent.startswith("per-sr")]
         for agent in rivals if "per" in plan.agents else []:
             claims += _against_per(data, world, agent)
+        claims += [
+            _collapse(data, world, agent)
+            for agent in plan.agents
+            if agent == "per" or agent in rivals
+        ]
     return claims
+
+
+def _collapse(data: Table, world: str, agent: str) -> Claim:
+    """PER collapses late, PER-SR does not; which games stand out cannot be asked of one or two."""
+    runs = curves(data, world, agent, "eval_return")
+    last = max(1, runs.shape[1] // 20)
+    fallen = sum(collapsed(run, last) for run in runs)
+    count = fallen if agent == "per" else len(runs) - fallen
+    share = proportion_interval(count, len(runs))
+    return Claim(
+        f"On {world} {agent} {'collapses late' if agent == 'per' else 'does not collapse'}",
+        "paper, section 5",
+        f"in {count} of {len(runs)} runs; share {share.text(digits=2)}",
+        verdict_of(share, 0.5, "above"),
+        PRESET,
+        "Of what it had gained at its best, more than half is lost in the last twentieth of "
+        "iterations.",
+    )
 
 
 def _reached(lead: float) -> Verdict:

@@ -47,9 +47,9 @@ def published_games() -> list[Game]:
     return games
 
 
-def end_level(curve: FloatArray) -> float:
-    """The mean of the last ten iterations there are."""
-    return float(curve[-LAST:].mean())
+def end_level(curve: FloatArray, last: int = LAST) -> float:
+    """The mean of the last ten (``last``) iterations there are."""
+    return float(curve[-last:].mean())
 
 
 def relative_change(new: float, old: float) -> float:
@@ -63,10 +63,10 @@ def changes(game: Game) -> tuple[float, float]:
     return best, relative_change(end_level(game.per_sr), end_level(game.per))
 
 
-def collapsed(curve: FloatArray) -> bool:
+def collapsed(curve: FloatArray, last: int = LAST) -> bool:
     """Whether a run lost more than half of what it had gained over its own first iteration."""
     start = float(curve[0])
-    return end_level(curve) - start < COLLAPSED * (float(curve.max()) - start)
+    return end_level(curve, last) - start < COLLAPSED * (float(curve.max()) - start)
 
 
 def slower_early(game: Game) -> bool:
