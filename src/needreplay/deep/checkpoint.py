@@ -14,7 +14,8 @@ from needreplay.records import read_json, write_json
 
 NETWORKS, MEMORY, COUNTERS = "networks.pt", "memory", "agent.json"
 FORMAT = 2
-"""Of the networks' parameters; 1 had a tensor for each layer of the successor branches."""
+"""Of the networks' parameters; 1 had a tensor for each layer of the successor branches. A file of
+another format is taken if it fits all the same, as one without need does."""
 
 
 def save_agent(agent: DeepAgent, folder: Path) -> None:
@@ -22,6 +23,7 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
     agent.tell_untold()
     state: dict[str, Any] = {name: net.state_dict() for name, net in agent.networks().items()}
     state["optimizer"] = agent.optimizer.state_dict()
+    state["format"] = FORMAT
     try:
         with (folder / NETWORKS).open("wb") as file:
             torch.save(state, file)
@@ -32,7 +34,6 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
         raise NeedReplayError(f"{str(folder / NETWORKS)!r} cannot be written: {error}.") from error
     agent.replay.save(folder / MEMORY)
     counters = {
-        "format": FORMAT,
         "steps": agent.steps,
         "updates": agent.updates,
         "successor_updates": 0 if agent.successor is None else agent.successor.updates,
@@ -43,27 +44,23 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
 
 def load_networks(agent: DeepAgent, folder: Path) -> None:
     """Read networks and optimiser back, which is enough to play."""
-    _check_format(folder)
     path = folder / NETWORKS
+    written = FORMAT
     try:
         state = torch.load(path, map_location=agent.device, weights_only=True)
+        written = state.get("format", 1)
         for name, network in agent.networks().items():
             network.load_state_dict(state[name])
         agent.optimizer.load_state_dict(state["optimizer"])
     except Exception as error:
-        raise NeedReplayError(
-            f"{str(path)!r} is damaged, or of an agent with other settings: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-
-
-def _check_format(folder: Path) -> None:
-    written = read_json(folder / COUNTERS).get("format", 1)
-    if written != FORMAT:
-        raise NeedReplayError(
-            f"{str(folder)!r} was written by another version of needreplay (format {written}, this "
-            f"one reads {FORMAT}); go on with that version, or begin a run in another folder."
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        what = (
+            f"is damaged, or of an agent with other settings: {reason}"
+            if written == FORMAT
+            else f"was written by another version of needreplay (format {written}, this one reads "
+            f"{FORMAT}); go on with that version, or begin a run in another folder."
         )
+        raise NeedReplayError(f"{str(path)!r} {what}") from error
 
 
 def load_agent(agent: DeepAgent, folder: Path) -> None:

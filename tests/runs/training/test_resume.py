@@ -20,12 +20,11 @@ import pytest
 from killed import CARTPOLE, CONFIGS, run_until
 
 from needreplay.errors import NeedReplayError
-from needreplay.records import read_json, write_json
 from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.folder import PART, newest_checkpoint
 from needreplay.runs.training.run import run_training
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("minatar")
 pytest.importorskip("ale_py")
 
@@ -145,9 +144,11 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
     killed(CARTPOLE, tmp_path, "step", 150)
     checkpoint = newest_checkpoint(tmp_path)
     assert checkpoint is not None
-    facts = read_json(checkpoint / "agent.json")
-    del facts["format"]  # as version 1 had it
-    write_json(checkpoint / "agent.json", facts)
+    state = torch.load(checkpoint / "networks.pt", weights_only=True)
+    del state["format"]  # as version 1 had it
+    numbers = state["successor"].pop("branches.numbers")
+    state["successor"]["branches.weights.0"] = numbers
+    torch.save(state, checkpoint / "networks.pt")
     with pytest.raises(NeedReplayError, match="another version of needreplay"):
         run_training(CARTPOLE, tmp_path)
 
