@@ -103,11 +103,13 @@ def test_a_compiled_function_gives_what_the_function_gives() -> None:
 
 def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
     code = (
-        "from needreplay.compiled import compiled\n"
+        "from needreplay.compiled import compiled, has_kept_kernels\n"
         "from needreplay.rules.td import td_error\n"
+        "kept = has_kept_kernels()\n"
         "kernel = compiled(td_error)\n"
         "kernel(1.0, 0.5, 1.0, 0.0)\n"
-        "print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))\n"
+        "hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses\n"
+        "print(sum(hits.values()), sum(misses.values()), kept)\n"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
     said = [
@@ -117,7 +119,7 @@ def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
         ).stdout.split()
         for _ in range(2)
     ]  # fmt: skip
-    assert said == [["0", "1"], ["1", "0"]]
+    assert said == [["0", "1", "False"], ["1", "0", "True"]]
     assert list((tmp_path / "needreplay" / cache_folder().name).rglob("*.nbc"))
 
 

@@ -49,6 +49,11 @@ def cache_is_writable() -> bool:
     return os.access(cache_folder(), os.W_OK)
 
 
+def has_kept_kernels() -> bool:
+    """Whether any kernel of this version was compiled before; the first use takes longer."""
+    return any(cache_folder().rglob("*.nbi"))
+
+
 def compiled(function: F, *, reassociate: bool = False) -> F:
     """Compile ``function`` with numba, cached on disk; strict floating point.
 

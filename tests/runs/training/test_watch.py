@@ -8,7 +8,7 @@ import pytest
 
 from needreplay.runs.training.config import Protocol, RunConfig
 from needreplay.runs.training.explain import explained, meanings
-from needreplay.runs.training.watch import told
+from needreplay.runs.training.watch import beginning, told
 from needreplay.worlds.named import WorldSettings
 
 
@@ -33,3 +33,12 @@ def test_every_setting_has_its_meaning() -> None:
     found = explained(RunConfig("minatar/breakout", overrides={"scale": "raw"}).resolved())
     (scale,) = [each for each in found["agent"] if each.name == "scale"]
     assert (scale.value, scale.choices) == ("raw", ("raw", "mean", "max"))
+
+
+@pytest.mark.parametrize(("kept", "words"), [(True, "beginning"), (False, "compiled")])
+def test_who_waits_for_kernels_is_told_so(
+    kept: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("needreplay.compiled.has_kept_kernels", lambda: kept)
+    assert words in beginning()
+    assert ("compiled" in beginning()) != kept

@@ -14,6 +14,15 @@ from needreplay.runs.training.config import RunConfig
 from needreplay.runs.training.run import run_training
 
 
+def beginning() -> str:
+    """What stands beside the bar before the first step."""
+    from needreplay.compiled import has_kept_kernels
+
+    if has_kept_kernels():
+        return "beginning"
+    return "beginning; kernels are compiled as they are needed, once: half a minute"
+
+
 def told(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
     """What stands beside the bar.
 
@@ -51,7 +60,7 @@ class Watch:
 
         columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
         with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as drawn:
-            task = drawn.add_task("beginning", total=self._config.steps)
+            task = drawn.add_task(beginning(), total=self._config.steps)
             self._show = lambda done, said: drawn.update(task, completed=done, description=said)
             yield
             self._show = None
