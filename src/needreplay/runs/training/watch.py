@@ -68,7 +68,7 @@ class Watch:
     def moved(self, steps: int, row: dict[str, Any] | None) -> None:
         """So many steps are done, and perhaps an iteration."""
         self.steps, self._row = steps, row or self._row
-        if self._show is not None:
+        if self._show is not None and steps > 0:
             speed = self._speed.tell(time.monotonic(), steps)
             self._show(steps, told(steps, self._config.steps, speed, self._row))
 
