@@ -63,8 +63,7 @@ def rescaled(need: Tensor, how: Literal["raw", "mean", "max"]) -> Tensor:
     if how == "raw":
         return need
     unit = need.mean() if how == "mean" else need.max()
-    some = unit > 0.0
-    return torch.where(some, need / torch.where(some, unit, 1.0), 1.0)
+    return need / unit if float(unit.detach()) > 0.0 else torch.ones_like(need)
 
 
 class NeedFacts(NamedTuple):
