@@ -21,6 +21,7 @@ from needreplay.deep import DeepAgent, deep_preset
 from needreplay.worlds.named import WorldSettings, make_world
 
 STEPS = 80
+"""Of a round: few, so that agents are compared while the machine is the same."""
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per": ("per", {}),
     "per-sr, own encoder and decoder": ("per-sr", {}),

@@ -211,8 +211,9 @@ class DeepAgent:
         """The raw need of many observations, asked from ``present`` and its greedy action."""
         assert self.successor is not None
         with torch.no_grad():
-            seen = self.q.seen(self._one(present))
-            now = self.successor.present(self._one(present), seen.action, seen.hidden)
+            here = self._one(present)
+            seen = self.q.seen(here)
+            now = self.successor.present(here, seen.action, seen.hidden)
             features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
             need = self.successor.need(now, features, to_device(actions, self.device))
         values: AnyArray = need.cpu().numpy()

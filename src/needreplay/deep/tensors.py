@@ -52,7 +52,7 @@ def spread_pixels(images: AnyArray, pixels: AnyArray) -> None:
     """pixels[i, x n_channels + channel] = images[i, channel, x] / 255.
 
     One pass where torch takes three: to floats, to another layout, and a division. Four channels,
-    which most stacks have, are written side by side: that makes it six times faster.
+    which most stacks have, are written side by side, which a compiler can do in wide words.
     """
     n_images, n_channels, size = images.shape
     most, step = np.float32(MOST_OF_A_PIXEL), np.uint64(n_channels)

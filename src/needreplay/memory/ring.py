@@ -14,12 +14,12 @@ import numpy.typing as npt
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory.schema import Column, RowLayout
+from needreplay.prefetch import LINE
 from needreplay.types import AnyArray, IntArray
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
-_ALIGN = 64
 _MOST_PLANS = 64
 _FEW = 64
 
@@ -216,7 +216,7 @@ def planned(layout: RowLayout, size: int) -> Plan:
     """Every column of ``size`` rows after the other, each on a cache line."""
     starts, cuts, at = [], [], 0
     for column in layout.columns:
-        at += -at % _ALIGN
+        at += -at % LINE
         starts.append(at)
         cuts.append((column.name, (size, *column.shape), column.dtype, at))
         at += size * column.nbytes
@@ -226,8 +226,8 @@ def planned(layout: RowLayout, size: int) -> Plan:
 
 def aligned_rows(count: int, stride: int) -> Bytes:
     """``count`` rows of zeros that begin on a cache line."""
-    memory = np.zeros(count * stride + _ALIGN, dtype=np.uint8)
-    start = -memory.ctypes.data % _ALIGN
+    memory = np.zeros(count * stride + LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % LINE
     return memory[start : start + count * stride].reshape(count, stride)
 
 

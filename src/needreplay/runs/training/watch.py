@@ -20,7 +20,7 @@ def beginning() -> str:
 
     if has_kept_kernels():
         return "beginning"
-    return "beginning; kernels are compiled as they are needed, once: half a minute"
+    return "beginning; kernels are compiled as they are needed, once"
 
 
 def told(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
