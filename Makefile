@@ -13,7 +13,9 @@ PEERS := .venv-peers
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-$(READY): requirements.lock pyproject.toml
+NATIVE := setup.py $(wildcard src/needreplay/memory/native/*.[ch])
+
+$(READY): requirements.lock pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "needreplay needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 	@echo "Making the environment in $(VENV) from requirements.lock (about a minute, once)."
@@ -56,7 +58,7 @@ bench: $(READY) ## Measure speed as ratios to named peers.
 bench-replay: $(PEERS)/.ready ## Measure the replay memory against cpprb, tianshou and stable-baselines3.
 	@$(PEERS)/bin/needreplay bench replay
 
-$(PEERS)/.ready: requirements-peers.lock pyproject.toml
+$(PEERS)/.ready: requirements-peers.lock pyproject.toml $(NATIVE)
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.lock
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

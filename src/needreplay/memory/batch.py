@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from needreplay.compiled import compiled
-from needreplay.memory.ring import Bytes, take_rows
+from needreplay.memory.ring import Bytes, Ring, take_rows
 from needreplay.rules import priority as rules
-from needreplay.types import FloatArray, IntArray
+from needreplay.types import AnyArray, FloatArray, IntArray
 
 importance_weight = compiled(rules.importance_weight)
 
@@ -24,7 +26,7 @@ def smallest_of(probabilities: FloatArray) -> float:
 
 
 @compiled
-def hand_out(
+def _hand_out(
     rows: Bytes,
     spans: IntArray,
     starts: IntArray,
@@ -37,16 +39,44 @@ def hand_out(
     ids: IntArray,
     weights: FloatArray,
 ) -> None:
-    """All that a batch holds besides probabilities; writes ``out``, ``ids`` and ``weights``.
-
-    Weights are relative to that of probability ``smallest`` (0: the smallest of the batch).
-    """
+    """Columns, ids and weights of a batch; writes ``out``, ``ids`` and ``weights``."""
     take_rows(rows, slots, spans, starts, out)
     if smallest == 0.0:
         smallest = smallest_of(probabilities)
     for i in range(len(slots)):
         ids[i] = next_id - 1 - (next_id - 1 - slots[i]) % len(rows)
         weights[i] = importance_weight(probabilities[i], smallest, beta)
+
+
+def hand_out(
+    ring: Ring, slots: IntArray, probabilities: FloatArray, smallest: float, beta: float
+) -> tuple[IntArray, FloatArray, dict[str, AnyArray]]:
+    """The ids, importance weights and columns of the transitions in ``slots``.
+
+    Weights are relative to that of probability ``smallest`` (0: the smallest of the batch).
+    """
+    if ring.native is not None:
+        handed = ring.native.hand_out(slots, probabilities, smallest, beta, ring.next_id)
+        if handed is not None:
+            return handed
+    size = len(slots)
+    plan = ring.plan(size)
+    out = np.empty(plan.length, dtype=np.uint8)
+    ids, weights = np.empty(size, dtype=np.int64), np.empty(size)
+    _hand_out(
+        ring.rows,
+        ring.spans,
+        plan.starts,
+        out,
+        slots,
+        probabilities,
+        smallest,
+        beta,
+        ring.next_id,
+        ids,
+        weights,
+    )
+    return ids, weights, plan.columns(out)
 
 
 @dataclass(slots=True, eq=False)

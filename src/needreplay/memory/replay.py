@@ -103,6 +103,13 @@ class Replay:
             self._set_gain = self._draw.set_gain
             self._take_gains = getattr(self._draw, "take_gains", self._take_apart)
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
+        self._find_short_way()
+
+    def _find_short_way(self) -> None:
+        """See whether the extension in C can be asked first; asked again after ``allocate``."""
+        self._short = None if self._present is not None else getattr(self._draw, "short_way", None)
+        plain = isinstance(self._intake, PlainIntake) and self._place is None
+        self._short_add = self._short if plain else None
 
     @classmethod
     def for_spaces(
@@ -190,8 +197,13 @@ class Replay:
         leading axis of many.
         """
         with self._lock:
-            ring = self._ring
+            ring, short = self._ring, self._short_add
             first = ring.next_id
+            if short is not None and short.add(
+                ring.native, values, first % ring.capacity, self._largest_seen
+            ):
+                ring.advance(1)
+                return range(first, first + 1)
             count = self._intake.write(ring, values)
             if count:
                 ring.advance(count)
@@ -251,27 +263,29 @@ class Replay:
                 beta = scheduled(self._batches) if callable(scheduled) else scheduled
             else:
                 beta = checked_beta(beta)
-            drawn = self._draw.sample(size, self._rng, need)
-            slots, probabilities, normalised, factors, corrected = drawn
-            plan = ring.plan(size)
-            out = np.empty(plan.length, dtype=np.uint8)
-            ids, weights = np.empty(size, dtype=np.int64), np.empty(size)
-            hand_out(
-                ring.rows,
-                ring.spans,
-                plan.starts,
-                out,
-                slots,
-                probabilities if corrected is None else corrected,
-                0.0 if self._smallest is None else self._smallest(size),
-                beta,
-                ring.next_id,
-                ids,
-                weights,
-            )
-            columns = self._intake.columns(plan.columns(out))
-            self._batches += 1
-            return Batch(ids, probabilities, weights, columns, normalised, factors)
+            if need is None and self._short is not None:
+                taken = self._short.sample(ring.native, size, self._rng, beta, ring.next_id)
+                if taken is not None:
+                    ids, probabilities, weights, columns = taken
+                    self._batches += 1
+                    return Batch(ids, probabilities, weights, self._intake.columns(columns))
+            return self._sample_at_length(size, need, beta)
+
+    def _sample_at_length(self, size: int, need: AnyArray | None, beta: float) -> Batch:
+        """``sample`` of any draw, when all is checked."""
+        drawn = self._draw.sample(size, self._rng, need)
+        slots, probabilities, normalised, factors, corrected = drawn
+        ids, weights, columns = hand_out(
+            self._ring,
+            slots,
+            probabilities if corrected is None else corrected,
+            0.0 if self._smallest is None else self._smallest(size),
+            beta,
+        )
+        self._batches += 1
+        return Batch(
+            ids, probabilities, weights, self._intake.columns(columns), normalised, factors
+        )
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of transitions that are kept, one row for each id; draws nothing."""
@@ -306,14 +320,25 @@ class Replay:
         A gain that is NaN, infinite or negative is refused together with all others.
         """
         with self._lock:
-            ring = self._ring
-            ids, gain = checked_gains(ids, gain)
-            found, where, gone, largest = self._take_gains(ids, gain, ring.oldest_id, ring.next_id)
-            if found:
-                refuse_gains(found, where, ids, gain, ring.next_id)
+            oldest_id, next_id = self._ring.oldest_id, self._ring.next_id
+            short = self._short
+            taken = None if short is None else short.take(ids, gain, oldest_id, next_id)
+            if taken is None:
+                taken = self._take_at_length(ids, gain, oldest_id, next_id)
+            gone, largest = taken
             self._dropped += gone
             if largest > self._largest_seen:
                 self._largest_seen = largest
+
+    def _take_at_length(
+        self, ids: ArrayLike, gain: ArrayLike, oldest_id: int, next_id: int
+    ) -> tuple[int, float]:
+        """Any update, checked in full: how many ids are gone, and the largest gain of the rest."""
+        ids, gain = checked_gains(ids, gain)
+        found, where, gone, largest = self._take_gains(ids, gain, oldest_id, next_id)
+        if found:
+            refuse_gains(found, where, ids, gain, next_id)
+        return gone, largest
 
     def _take_apart(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
         return take_gains(self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity)
@@ -393,6 +418,7 @@ class Replay:
         self._draw.allocate(self._ring.capacity)
         if self._present is not None:
             self._present = MinTree(self._ring.capacity)
+        self._find_short_way()
         self._batches, self._dropped, self._largest_seen = 0, 0, FIRST_GAIN
 
     def _filled(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
+from needreplay.memory import native
 from needreplay.memory.schema import Column, RowLayout
 from needreplay.prefetch import LINE
 from needreplay.types import AnyArray, IntArray
@@ -187,6 +188,9 @@ class Ring:
         self.oldest_id = 0
         self.spans = layout.spans
         self._plans: dict[int, Plan] = {}
+        self.native = native.columns_of(
+            {column.name: self.column(column.name) for column in layout.columns}
+        )
 
     def __len__(self) -> int:
         return self.next_id - self.oldest_id

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from needreplay.errors import NeedReplayError
+from needreplay.memory import native
 from needreplay.memory.schema import flattened
 from needreplay.types import AnyArray
 
@@ -41,11 +42,16 @@ class Staging:
         self._single = [_target(name, target[0, ...]) for name, target in targets.items()]
         self._first, first = next(iter(targets.items()))
         self._first_ndim = first.ndim
+        self._native = native.columns_of(dict(targets))
 
     def fill(self, values: Mapping[str, Any]) -> None:
         """Write every value into its array, or raise in prose."""
         if self._nested:
             values = flattened(values)
+        if self._native is not None and (
+            (self.size == 1 and self._native.put(values, 0)) or self._native.put_all(values)
+        ):
+            return
         if len(values) != len(self._names):
             self._refuse_names(values)
         name = self._first

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from needreplay.types import AnyArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from needreplay.memory.native._native import Gains
 
 
 class Drawn(NamedTuple):
@@ -35,7 +38,7 @@ class Draw(Protocol):
     equal make equal draws.
 
     A draw may have more methods, which the memory calls if they are there: see ``Places``,
-    ``Clears``, ``KnowsSmallest``, ``TakesGains`` and ``TakesFeatures`` below.
+    ``Clears``, ``KnowsSmallest``, ``HasShortWay``, ``TakesGains`` and ``TakesFeatures`` below.
     """
 
     name: str
@@ -94,6 +97,13 @@ class KnowsSmallest(Protocol):
     def smallest_probability(self, size: int) -> float:
         """The smallest positive probability of any slot in a batch of ``size``."""
         ...
+
+
+class HasShortWay(Protocol):
+    """A draw by raw gains and their sum tree alone, which the extension in C knows as well."""
+
+    short_way: Gains | None
+    """Bound anew by each ``allocate``; None where there is no extension, or more to be set."""
 
 
 class TakesGains(Protocol):

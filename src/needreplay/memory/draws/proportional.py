@@ -9,7 +9,8 @@ import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
-from needreplay.memory.admit import FINE, Taken, admit_gains, take_gains
+from needreplay.memory import native
+from needreplay.memory.admit import FINE, LARGEST_GAIN, Taken, admit_gains, take_gains
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.mintree import MinTree
@@ -109,6 +110,10 @@ class Proportional:
         self._tree = SumTree(capacity)
         self._smallest = MinTree(capacity) if self._follows_smallest else None
         self._zero_mass = ZeroMass(self.name)
+        self._native = native.gains_of(
+            self._gain, self._tree.array, self.gain_exponent, self.stratified, LARGEST_GAIN
+        )
+        self.short_way = None if self._sets_more else self._native
 
     @property
     def fallbacks(self) -> int:
@@ -122,7 +127,8 @@ class Proportional:
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        _set_gain(self._gain, self._tree.array, self.gain_exponent, slots, gain)
+        if self._native is None or not self._native.set(slots, gain):
+            _set_gain(self._gain, self._tree.array, self.gain_exponent, slots, gain)
         if self._smallest is not None:
             self._note_smallest(self._smallest, slots)
 
@@ -150,6 +156,10 @@ class Proportional:
                 f"The {self.name} draw takes no need; call sample without it, or choose a draw by "
                 "gain and need."
             )
+        if self._native is not None:
+            drawn = self._native.draw(size, rng)
+            if drawn is not None:
+                return Drawn(*drawn)
         tree = self._tree.array
         uniforms = rng.random(size)
         if tree[-1] == 0.0:

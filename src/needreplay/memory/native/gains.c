@@ -1,0 +1,356 @@
+/* Gains: the raw gains of a proportional draw and their sum tree, drawn from and set. */
+#include "sumtree.h"
+
+#include <math.h>
+#include <numpy/random/bitgen.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyArrayObject *gain;
+    PyArrayObject *numbers;
+    SumTree tree;
+    double exponent;
+    int stratified;
+    double largest_gain;
+    npy_int64 *slots; /* room for as many as were ever given or drawn */
+    npy_intp room;
+    PyObject *rng; /* the last generator that was drawn with, and where its numbers come from */
+    bitgen_t *source;
+} Gains;
+
+static void
+Gains_dealloc(Gains *self)
+{
+    Py_XDECREF(self->gain);
+    Py_XDECREF(self->numbers);
+    Py_XDECREF(self->rng);
+    PyMem_Free(self->slots);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static int
+Gains_init(Gains *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"gain", "tree", "exponent", "stratified", "largest_gain", NULL};
+    PyObject *gain, *numbers;
+    double exponent, largest_gain;
+    int stratified;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOdpd", names, &gain, &numbers, &exponent,
+                                     &stratified, &largest_gain)) {
+        return -1;
+    }
+    if (self->gain != NULL) {
+        PyErr_SetString(PyExc_TypeError, "Gains are bound to their arrays once.");
+        return -1;
+    }
+    if (!is_vector(gain, NPY_FLOAT64) || !is_vector(numbers, NPY_FLOAT64) ||
+        !PyArray_ISWRITEABLE((PyArrayObject *)gain) ||
+        !PyArray_ISWRITEABLE((PyArrayObject *)numbers) ||
+        PyArray_DIM((PyArrayObject *)gain, 0) < 1 ||
+        PyArray_DIM((PyArrayObject *)numbers, 0) !=
+            lay_out_tree(&self->tree, PyArray_DIM((PyArrayObject *)gain, 0))) {
+        PyErr_SetString(PyExc_ValueError,
+                        "gain and tree have to be a vector of float64 and its sum tree.");
+        return -1;
+    }
+    self->gain = (PyArrayObject *)Py_NewRef(gain);
+    self->numbers = (PyArrayObject *)Py_NewRef(numbers);
+    self->tree.numbers = PyArray_DATA(self->numbers);
+    self->exponent = exponent;
+    self->stratified = stratified;
+    self->largest_gain = largest_gain;
+    return 0;
+}
+
+static int
+make_room(Gains *self, npy_intp count)
+{
+    if (count <= self->room) {
+        return 0;
+    }
+    npy_int64 *larger = PyMem_Realloc(self->slots, (size_t)count * sizeof(npy_int64));
+    if (larger == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->slots = larger;
+    self->room = count;
+    return 0;
+}
+
+/* gain^α of each slot goes to its leaf, then all that is above; ``self->slots`` are used up. */
+static void
+renew_leaves(Gains *self, npy_intp count)
+{
+    const double *gain = PyArray_DATA(self->gain);
+    double *leaves = self->tree.numbers;
+    double before = 0.0, mass = 0.0;
+    for (npy_intp i = 0; i < count; i++) {
+        npy_int64 slot = self->slots[i];
+        if (i == 0 || gain[slot] != before) { /* new transitions are equal: one power for all */
+            before = gain[slot];
+            mass = self->exponent == 1.0 ? before : pow(before, self->exponent);
+        }
+        leaves[slot] = mass;
+    }
+    sum_above(&self->tree, self->slots, count);
+}
+
+static PyObject *
+Gains_set(Gains *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "set takes slots and their gains.");
+        return NULL;
+    }
+    if (!is_vector(args[0], NPY_INT64) || !is_vector(args[1], NPY_FLOAT64)) {
+        Py_RETURN_FALSE;
+    }
+    npy_intp count = PyArray_DIM((PyArrayObject *)args[0], 0);
+    const npy_int64 *slots = PyArray_DATA((PyArrayObject *)args[0]);
+    const double *given = PyArray_DATA((PyArrayObject *)args[1]);
+    npy_intp capacity = PyArray_DIM(self->gain, 0);
+    double *gain = PyArray_DATA(self->gain);
+    if (PyArray_DIM((PyArrayObject *)args[1], 0) != count) {
+        Py_RETURN_FALSE;
+    }
+    if (make_room(self, count) < 0) {
+        return NULL;
+    }
+    for (npy_intp i = 0; i < count; i++) {
+        if (slots[i] < 0 || slots[i] >= capacity) {
+            PyErr_Format(PyExc_IndexError, "slot %lld is not one of %lld", (long long)slots[i],
+                         (long long)capacity);
+            return NULL;
+        }
+        self->slots[i] = slots[i];
+    }
+    for (npy_intp i = 0; i < count; i++) {
+        gain[slots[i]] = given[i];
+    }
+    if (count > 0) {
+        renew_leaves(self, count);
+    }
+    Py_RETURN_TRUE;
+}
+
+static PyObject *
+Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "take takes ids, gain, oldest_id and next_id.");
+        return NULL;
+    }
+    int single = is_vector(args[1], NPY_FLOAT32);
+    if (!is_vector(args[0], NPY_INT64) || !(single || is_vector(args[1], NPY_FLOAT64))) {
+        Py_RETURN_NONE;
+    }
+    npy_intp count = PyArray_DIM((PyArrayObject *)args[0], 0);
+    npy_int64 oldest_id = PyLong_AsLongLong(args[2]), next_id = PyLong_AsLongLong(args[3]);
+    if (PyErr_Occurred() || make_room(self, count) < 0) {
+        return NULL;
+    }
+    if (PyArray_DIM((PyArrayObject *)args[1], 0) != count) {
+        Py_RETURN_NONE;
+    }
+    const npy_int64 *ids = PyArray_DATA((PyArrayObject *)args[0]);
+    const void *given = PyArray_DATA((PyArrayObject *)args[1]);
+    npy_intp capacity = PyArray_DIM(self->gain, 0);
+    double *gain = PyArray_DATA(self->gain);
+    for (npy_intp i = 0; i < count; i++) {
+        double value = single ? ((const float *)given)[i] : ((const double *)given)[i];
+        if (!(value >= 0.0 && value <= self->largest_gain) || ids[i] < 0 || ids[i] >= next_id) {
+            Py_RETURN_NONE;
+        }
+        if (ids[i] >= oldest_id) {
+            npy_int64 slot = ids[i] % capacity;
+            PREFETCH(gain + slot);
+            PREFETCH(self->tree.numbers + slot / FANOUT * FANOUT);
+        }
+    }
+    npy_intp kept = 0;
+    for (npy_intp i = 0; i < count; i++) { /* in order: of equal ids the last stays */
+        if (ids[i] >= oldest_id) {
+            npy_int64 slot = ids[i] % capacity;
+            gain[slot] = single ? ((const float *)given)[i] : ((const double *)given)[i];
+            self->slots[kept++] = slot;
+        }
+    }
+    double largest = 0.0;
+    for (npy_intp i = 0; i < kept; i++) {
+        largest = gain[self->slots[i]] > largest ? gain[self->slots[i]] : largest;
+    }
+    if (kept > 0) {
+        renew_leaves(self, kept);
+    }
+    return Py_BuildValue("nd", (Py_ssize_t)(count - kept), largest);
+}
+
+/* Where a numpy generator's numbers come from; kept for the next time it is given. */
+static bitgen_t *
+source_of(Gains *self, PyObject *rng)
+{
+    if (rng == self->rng) {
+        return self->source;
+    }
+    PyObject *bits = PyObject_GetAttrString(rng, "bit_generator");
+    PyObject *capsule = bits == NULL ? NULL : PyObject_GetAttrString(bits, "capsule");
+    bitgen_t *source = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "BitGenerator");
+    Py_XDECREF(bits);
+    Py_XDECREF(capsule);
+    if (source != NULL) { /* the generator owns its source, and never changes it */
+        Py_XSETREF(self->rng, Py_NewRef(rng));
+        self->source = source;
+    }
+    return source;
+}
+
+/* Draw ``size`` slots; their probabilities, or NULL with an exception set. */
+static PyArrayObject *
+drawn_slots(Gains *self, npy_intp size, PyObject *rng, npy_int64 *slots)
+{
+    bitgen_t *source = source_of(self, rng);
+    PyArrayObject *probabilities = source == NULL ? NULL : new_vector(size, NPY_FLOAT64);
+    if (probabilities == NULL) {
+        return NULL;
+    }
+    double total = *total_of(&self->tree), *targets = PyArray_DATA(probabilities);
+    for (npy_intp i = 0; i < size; i++) {
+        double uniform = source->next_double(source->state);
+        targets[i] =
+            self->stratified ? ((double)i + uniform) / (double)size * total : uniform * total;
+    }
+    find_leaves(&self->tree, targets, slots, size);
+    for (npy_intp i = 0; i < size; i++) {
+        targets[i] = self->tree.numbers[slots[i]] / total;
+    }
+    return probabilities;
+}
+
+/* How many to draw; 0: none can be, as nothing has mass; -1 with an exception set. */
+static npy_intp
+size_to_draw(Gains *self, PyObject *object)
+{
+    Py_ssize_t size = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+    if (size == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    return size < 1 || *total_of(&self->tree) == 0.0 ? 0 : size;
+}
+
+static PyObject *
+Gains_draw(Gains *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "draw takes size and rng.");
+        return NULL;
+    }
+    npy_intp size = size_to_draw(self, args[0]);
+    if (size == 0) {
+        Py_RETURN_NONE;
+    }
+    PyArrayObject *slots = size < 0 ? NULL : new_vector(size, NPY_INT64);
+    PyArrayObject *probabilities =
+        slots == NULL ? NULL : drawn_slots(self, size, args[1], PyArray_DATA(slots));
+    if (probabilities == NULL) {
+        Py_XDECREF(slots);
+        return NULL;
+    }
+    return Py_BuildValue("NN", slots, probabilities);
+}
+
+static int
+is_columns(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, &ColumnsType)) {
+        PyErr_SetString(PyExc_TypeError, "The first argument has to be Columns.");
+        return 0;
+    }
+    return 1;
+}
+
+static PyObject *
+Gains_add(Gains *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "add takes columns, values, slot and gain.");
+        return NULL;
+    }
+    Py_ssize_t slot = PyLong_AsSsize_t(args[2]);
+    double gain = PyFloat_AsDouble(args[3]);
+    if (PyErr_Occurred() || !is_columns(args[0])) {
+        return NULL;
+    }
+    if (slot < 0 || slot >= PyArray_DIM(self->gain, 0)) {
+        PyErr_Format(PyExc_IndexError, "slot %zd is not one of %zd", slot,
+                     PyArray_DIM(self->gain, 0));
+        return NULL;
+    }
+    PREFETCH(self->tree.numbers + slot);
+    if (make_room(self, 1) < 0) {
+        return NULL;
+    }
+    int fine = put_row(args[0], args[1], slot);
+    if (fine == 1) {
+        ((double *)PyArray_DATA(self->gain))[slot] = gain;
+        self->slots[0] = slot;
+        renew_leaves(self, 1);
+    }
+    return fine < 0 ? NULL : PyBool_FromLong(fine);
+}
+
+static PyObject *
+Gains_sample(Gains *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 5) {
+        PyErr_SetString(PyExc_TypeError, "sample takes columns, size, rng, beta and next_id.");
+        return NULL;
+    }
+    npy_intp size = size_to_draw(self, args[1]);
+    if (size == 0) {
+        Py_RETURN_NONE;
+    }
+    double beta = PyFloat_AsDouble(args[3]);
+    npy_int64 next_id = PyLong_AsLongLong(args[4]);
+    if (PyErr_Occurred() || !is_columns(args[0]) || make_room(self, size) < 0) {
+        return NULL;
+    }
+    PyArrayObject *probabilities = drawn_slots(self, size, args[2], self->slots);
+    PyObject *handed[3];
+    if (probabilities == NULL ||
+        hand_out(args[0], self->slots, PyArray_DATA(probabilities), size, 0.0, beta, next_id,
+                 handed) < 0) {
+        Py_XDECREF(probabilities);
+        return NULL;
+    }
+    return Py_BuildValue("NNNN", handed[0], probabilities, handed[1], handed[2]);
+}
+
+/* A copy is bound to the copies of the arrays. */
+static PyObject *
+Gains_reduce(Gains *self, PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("O(OOdid)", (PyObject *)Py_TYPE(self), self->gain, self->numbers,
+                         self->exponent, self->stratified, self->largest_gain);
+}
+
+static PyMethodDef Gains_methods[] = {
+    {"__reduce__", (PyCFunction)Gains_reduce, METH_NOARGS, NULL},
+    {"set", (PyCFunction)(void (*)(void))Gains_set, METH_FASTCALL, NULL},
+    {"take", (PyCFunction)(void (*)(void))Gains_take, METH_FASTCALL, NULL},
+    {"add", (PyCFunction)(void (*)(void))Gains_add, METH_FASTCALL, NULL},
+    {"sample", (PyCFunction)(void (*)(void))Gains_sample, METH_FASTCALL, NULL},
+    {"draw", (PyCFunction)(void (*)(void))Gains_draw, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject GainsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "needreplay.memory.native._native.Gains",
+    .tp_basicsize = sizeof(Gains),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)Gains_init,
+    .tp_dealloc = (destructor)Gains_dealloc,
+    .tp_methods = Gains_methods,
+};

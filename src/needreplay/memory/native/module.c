@@ -1,0 +1,22 @@
+/* The extension module: its two types. What they do is said in _native.pyi. */
+#define NEEDREPLAY_NATIVE_MODULE
+#include "native.h"
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "needreplay.memory.native._native",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    import_array();
+    PyObject *made = PyModule_Create(&module);
+    if (made == NULL || PyModule_AddType(made, &GainsType) < 0 ||
+        PyModule_AddType(made, &ColumnsType) < 0) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    return made;
+}
