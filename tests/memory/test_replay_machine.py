@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from needreplay.errors import NeedReplayError
-from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform
+from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform, native
 from needreplay.memory.draws import NormTree, VectorTree
 from needreplay.memory.draws.base import Draw
 
@@ -192,8 +193,22 @@ CASES = [
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
-    for turn in range(2):
-        draw, options = CASES[(2 * capacity + turn) % len(CASES)]
+    turns = [CASES[(2 * capacity + turn) % len(CASES)] for turn in range(2)]
+    run_machines(capacity, turns)
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_every_capacity_by_the_short_way(capacity: int) -> None:
+    """What an extension in C does, and what the kernels do in its place."""
+    by_default = {"weights_by": "batch", "new_gain": "seen"}
+    turn = [("plain" if capacity % 2 else "proportional", by_default)]
+    run_machines(capacity, turn)
+    with mock.patch.object(native, "_extension", None):
+        run_machines(capacity, turn)
+
+
+def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
+    for draw, options in turns:
         of_case = {"capacity": capacity, "draw": draw, "options": options}
         # derandomized, every capacity would run through the very same operations
         machine: Any = seed(capacity)(type("Sized", (Machine,), of_case))

@@ -336,9 +336,9 @@ hand_out(PyObject *columns, const npy_int64 *slots, const double *probabilities,
 {
     Columns *self = (Columns *)columns;
     for (npy_intp i = 0; i < size; i++) {
-        if (slots[i] < 0 || slots[i] >= self->rows) {
-            PyErr_Format(PyExc_IndexError, "slot %lld is not one of %zd", (long long)slots[i],
-                         self->rows);
+        if (slots[i] < 0 || slots[i] >= self->rows || slots[i] >= next_id) {
+            PyErr_Format(PyExc_IndexError, "slot %lld is not one of %lld", (long long)slots[i],
+                         (long long)(next_id < self->rows ? next_id : self->rows));
             return -1;
         }
     }
@@ -355,8 +355,7 @@ hand_out(PyObject *columns, const npy_int64 *slots, const double *probabilities,
             }
         }
         for (npy_intp i = 0; i < size; i++) {
-            npy_int64 age = (next_id - 1 - slots[i]) % self->rows;
-            id[i] = next_id - 1 - (age < 0 ? age + self->rows : age);
+            id[i] = next_id - 1 - (next_id - 1 - slots[i]) % self->rows;
             weight[i] = pow(smallest / probabilities[i], beta);
         }
         batch = gathered(self, slots, size); /* meanwhile the memory has sent the rows */

@@ -1,0 +1,553 @@
+"""The extension in C against the kernels in Python: the same bits, and the same refusals."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from needreplay.errors import NeedReplayError
+from needreplay.memory import Proportional, Replay, Sequence, Uniform, native
+from needreplay.memory.admit import LARGEST_GAIN
+from needreplay.memory.draws.base import Draw
+from needreplay.memory.intake import Episodes
+from needreplay.memory.sumtree import SumTree
+from needreplay.types import AnyArray
+
+pytestmark = pytest.mark.skipif(
+    not native.is_built() and not os.environ.get("NEEDREPLAY_CI"),
+    reason="the extension was not built: no C compiler?",
+)
+
+COLUMNS: dict[str, Any] = {
+    "obs": (np.float32, (3,)),
+    "image": (np.uint8, (2, 5)),
+    "action": np.int64,
+    "reward": np.float32,
+    "done": np.bool_,
+}
+
+
+class LongWay(Replay):
+    """A memory that knows of no extension."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with mock.patch.object(native, "_extension", None):
+            super().__init__(*args, **kwargs)
+
+    def add(self, **values: Any) -> range:
+        with mock.patch.object(native, "_extension", None):  # room is made at the first add
+            return super().add(**values)
+
+
+def both_ways(
+    columns: dict[str, Any],
+    capacity: int,
+    make_draw: Callable[[], Draw] = Proportional,
+    **options: Any,
+) -> tuple[Replay, Replay]:
+    """The same memory twice: by the extension, and by the kernels."""
+    short = Replay(capacity, columns, draw=make_draw(), **options)
+    with mock.patch.object(native, "_extension", None):
+        draw = make_draw()
+    return short, LongWay(capacity, columns, draw=draw, **options)
+
+
+def transitions(count: int, seed: int = 0) -> dict[str, AnyArray]:
+    rng = np.random.default_rng(seed)
+    return {
+        "obs": rng.normal(size=(count, 3)).astype(np.float32),
+        "image": rng.integers(0, 256, (count, 2, 5), dtype=np.uint8),
+        "action": rng.integers(0, 9, count),
+        "reward": rng.normal(size=count).astype(np.float32),
+        "done": rng.integers(0, 2, count).astype(np.bool_),
+    }
+
+
+def one(index: int = 0) -> dict[str, Any]:
+    return {name: column[index] for name, column in transitions(index + 1).items()}
+
+
+def assert_same_arrays(left: dict[str, AnyArray], right: dict[str, AnyArray]) -> None:
+    assert left.keys() == right.keys()
+    for name, array in left.items():
+        assert array.dtype == right[name].dtype
+        assert array.shape == right[name].shape
+        assert array.tobytes() == right[name].tobytes(), name
+
+
+def assert_same_batch(short: Any, long: Any) -> None:
+    names = ("ids", "probabilities", "weights")
+    assert_same_arrays(
+        {**{name: getattr(short, name) for name in names}, **short.columns},
+        {**{name: getattr(long, name) for name in names}, **long.columns},
+    )
+    assert list(short.keys()) == list(long.keys())
+    assert short.normalised is long.normalised
+    assert all(
+        array.flags.c_contiguous and array.flags.writeable for array in short.columns.values()
+    )
+
+
+def outcome(act: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """What was said, or that nothing was."""
+    try:
+        act(*args, **kwargs)
+    except (NeedReplayError, RuntimeWarning) as error:
+        return str(error)
+    return "taken"
+
+
+def test_is_built_where_changes_land() -> None:
+    assert native.is_built()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    capacity=st.integers(1, 200),
+    exponent=st.sampled_from([0.0, 0.3, 0.6, 1.0]),
+    stratified=st.booleans(),
+    beta=st.sampled_from([0.0, 0.4, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_same_bits(
+    capacity: int, exponent: float, stratified: bool, beta: float, seed: int
+) -> None:
+    short, long = both_ways(
+        COLUMNS, capacity, lambda: Proportional(exponent, stratified=stratified), beta=beta
+    )
+    rng = np.random.default_rng(seed)
+    given = transitions(3 * capacity + 9, seed)
+    for index in range(30):
+        size = int(rng.integers(1, 40))
+        batches = []
+        gain = rng.exponential(size=size) * rng.integers(0, 2, size)
+        if rng.random() < 0.5:
+            gain = gain.astype(np.float32)
+        for memory in (short, long):
+            memory.add(**{name: column[index % len(column)] for name, column in given.items()})
+            batches.append(memory.sample(size) if memory.draw.gain.max() > 0.0 else None)  # type: ignore[attr-defined]
+            ids = np.random.default_rng(index + seed).integers(0, memory.next_id, size)
+            memory.update(ids, gain)
+            memory.check_valid()
+        if batches[0] is not None:
+            assert_same_batch(*batches)
+        assert_same_arrays(short.arrays(), long.arrays())
+    assert (short.dropped, short.next_id) == (long.dropped, long.next_id)
+    assert short._largest_seen == long._largest_seen
+
+
+@pytest.mark.parametrize(
+    "make_draw", [Uniform, lambda: Sequence(decay=0.5), lambda: Proportional()]
+)
+@pytest.mark.parametrize("weights_by", ["batch", "buffer"])
+@pytest.mark.parametrize("new_gain", ["seen", "present"])
+def test_every_way_through_the_memory(
+    make_draw: Callable[[], Draw], weights_by: Any, new_gain: Any
+) -> None:
+    """Draws and options that have no short way, or only a part of it."""
+    short, long = both_ways(COLUMNS, 40, make_draw, weights_by=weights_by, new_gain=new_gain)
+    for index in range(70):
+        for memory in (short, long):
+            memory.add(**one(index))
+        batches = [memory.sample(8) for memory in (short, long)]
+        assert_same_batch(*batches)
+        for memory, batch in zip((short, long), batches, strict=True):
+            memory.update(batch.ids, np.abs(batch["reward"]) + 0.1)
+    assert_same_arrays(short.arrays(), long.arrays())
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_episodes(n_envs: int, n_step: int) -> None:
+    columns = {"obs": (np.float32, (3,)), "action": np.int32}
+    short, long = both_ways(columns, 30, episodes=Episodes(n_envs=n_envs, n_step=n_step))
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        values: dict[str, Any] = {
+            "obs": rng.normal(size=(n_envs, 3)).astype(np.float32),
+            "action": rng.integers(0, 4, n_envs).astype(np.int32),
+            "reward": rng.normal(size=n_envs),
+            "next_obs": rng.normal(size=(n_envs, 3)).astype(np.float32),
+            "terminated": rng.random(n_envs) < 0.1,
+            "truncated": rng.random(n_envs) < 0.1,
+        }
+        if n_envs == 1 and step % 2:  # as an environment of one's own hands them out
+            values = {name: value[0] for name, value in values.items()}
+            values |= {"reward": float(values["reward"]), "terminated": bool(values["terminated"])}
+        for memory in (short, long):
+            memory.add(**values)
+        if n_envs > 1:
+            fewer = {name: value[:-1] for name, value in values.items()}
+            said = [outcome(memory.add, **fewer) for memory in (short, long)]
+            assert said[0] == said[1] != "taken"
+    assert_same_arrays(short.arrays(), long.arrays())
+    assert_same_batch(short.sample(16), long.sample(16))
+
+
+ODD_VALUES: dict[str, list[Any]] = {
+    "obs": [
+        np.arange(3.0),
+        [1, 2, 3],
+        (0.5, 1.5, 2.5),
+        np.arange(3),
+        np.arange(6, dtype=np.float32)[::2],
+        np.arange(3, dtype=">f4"),
+        np.zeros(4, np.float32),
+        np.zeros((1, 3), np.float32),
+        np.zeros((2, 3), np.float32),
+        np.zeros(3, np.complex64),
+        np.ma.masked_array(np.ones(3, np.float32)),
+        np.float32(3.0),
+        None,
+        "three",
+    ],
+    "image": [
+        np.arange(10, dtype=np.uint8).reshape(5, 2).T,
+        np.zeros((5, 2), np.uint8),
+        np.zeros((2, 4), np.uint8),
+        np.full((2, 5), 7),
+        np.zeros((1, 2, 5), np.uint8),
+    ],
+    "action": [
+        3,
+        -1,
+        True,
+        2**62,
+        2**63,
+        2**70,
+        3.0,
+        np.int32(4),
+        np.uint8(5),
+        np.array(6),
+        np.array([7]),
+        np.float64(8.0),
+        np.bool_(1),
+        None,
+    ],
+    "reward": [
+        1.5,
+        2,
+        True,
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        np.float64(0.1),
+        np.float16(0.1),
+        np.array(0.1),
+        np.array(0.1, np.float32),
+        2**30,
+        1e-60,
+        1j,
+        "1",
+    ],
+    "done": [True, 1, 0, np.bool_(1), np.array(1, np.bool_), 1.0, None],
+}
+ODD = [(name, value) for name, values in ODD_VALUES.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), ODD, ids=[f"{n}={v!r}"[:40] for n, v in ODD])
+def test_odd_values_are_taken_or_refused_alike(name: str, value: Any) -> None:
+    short, long = both_ways(COLUMNS, 4)
+    said = []
+    for memory in (short, long):
+        for index in range(5):
+            memory.add(**one(index))
+        said.append(outcome(memory.add, **{**one(7), name: value}))
+    assert said[0] == said[1]
+    assert short.next_id == long.next_id
+    assert_same_arrays(short.arrays(), long.arrays())
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_whole_numbers_at_the_edges(dtype: str, beyond: int) -> None:
+    limits = np.iinfo(dtype)
+    for edge in (int(limits.min) - beyond, int(limits.max) + beyond):
+        short, long = both_ways({"number": dtype}, 1)
+        assert outcome(short.add, number=edge) == outcome(long.add, number=edge)
+        assert_same_arrays(short.arrays(), long.arrays())
+        assert len(short) == (limits.min <= edge <= limits.max)
+
+
+@pytest.mark.parametrize(
+    "kind", ["f2", "f8", ">i4", ">f8", "c16", "M8[s]", "S3", "U2", [("x", "i4"), ("y", "f8")]]
+)
+def test_any_dtype(kind: Any) -> None:
+    dtype = np.dtype(kind)
+    value, pair = np.ones((), dtype), np.ones(2, dtype)
+    short, long = both_ways({"a": dtype, "b": (dtype, (2,))}, 4)
+    for memory in (short, long):
+        memory.add(a=value, b=pair)
+        memory.add(a=value[()], b=pair)
+        outcome(memory.add, a=1, b=pair)
+        outcome(memory.add, a=1.0, b=pair)
+    assert short.next_id == long.next_id >= 2
+    assert_same_arrays(short.arrays(), long.arrays())
+    assert_same_batch(short.sample(9), long.sample(9))
+
+
+def test_a_reward_too_large_for_its_column_is_not_hidden() -> None:
+    """numpy warns when a cast overflows; the extension leaves such a number to it."""
+    short, long = both_ways({"reward": np.float32}, 2)
+    said = [outcome(memory.add, reward=1e300) for memory in (short, long)]
+    assert said[0] == said[1] != "taken"
+
+
+def test_names_that_there_are_not() -> None:
+    short, long = both_ways(COLUMNS, 2)
+    wrong: list[dict[str, Any]] = [{}, {**one(), "more": 1}, {**one(), "obs": one()["image"]}]
+    wrong += [{name: value for name, value in one().items() if name != "obs"}]
+    wrong += [{**wrong[-1], "observation": one()["obs"]}]
+    for values in wrong:
+        said = [outcome(memory.add, **values) for memory in (short, long)]
+        assert said[0] == said[1] != "taken"
+
+
+def test_nothing_is_written_if_the_last_value_is_refused() -> None:
+    memory = Replay(1, COLUMNS)
+    memory.add(**one(0))
+    before = memory.arrays()["ring/rows"].copy()
+    with pytest.raises(NeedReplayError, match="done"):
+        memory.add(**{**one(1), "done": "perhaps"})
+    assert np.array_equal(memory.arrays()["ring/rows"], before)
+
+
+ODD_UPDATES: list[tuple[Any, Any]] = [
+    ([5, 6], [1.0, 2.0]),
+    (np.array([5, 6], np.int32), np.ones(2)),
+    (np.array([5, 6], np.uint64), np.ones(2)),
+    (np.array([5, 5, 6, 5]), np.array([9.0, 8.0, 1.0, 2.0])),
+    (np.array([0, 1, 6]), np.array([50.0, 60.0, 2.0])),
+    (np.arange(4, 10)[::2], np.ones(3)),
+    (np.arange(4, 7), np.arange(6.0)[::2]),
+    (np.arange(4, 7), np.arange(3)),
+    (np.arange(4, 7), np.ones(3, np.float16)),
+    (np.arange(4, 7), np.ones(3, ">f8")),
+    (np.arange(4, 7), np.array([1.0, np.nan, 1.0])),
+    (np.arange(4, 7), np.array([1.0, np.inf, 1.0], np.float32)),
+    (np.arange(4, 7), np.array([1.0, 1.0, -1.0])),
+    (np.arange(4, 7), np.array([1.0, 1.0, -0.0])),
+    (np.arange(4, 7), np.array([LARGEST_GAIN, 1.0, 1.0])),
+    (np.arange(4, 7), np.array([2 * LARGEST_GAIN, 1.0, 1.0])),
+    (np.arange(4, 7), np.ones(2)),
+    (np.arange(4, 7), np.ones((3, 1))),
+    (np.arange(4, 7)[:, None], np.ones((3, 1))),
+    (np.array([9, 10]), np.ones(2)),
+    (np.array([-1, 9]), np.ones(2)),
+    (np.array([], np.int64), np.array([])),
+    ([], []),
+    (np.arange(4, 7), None),
+    (np.arange(4.0, 7.0), np.ones(3)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(ODD_UPDATES)))
+def test_odd_updates_are_taken_or_refused_alike(case: int) -> None:
+    ids, gain = ODD_UPDATES[case]
+    short, long = both_ways(COLUMNS, 6)
+    said = []
+    for memory in (short, long):
+        memory.add(**transitions(10))
+        said.append(outcome(memory.update, ids, gain))
+        memory.check_valid()
+    assert said[0] == said[1]
+    assert (short.dropped, short._largest_seen) == (long.dropped, long._largest_seen)
+    assert_same_arrays(short.arrays(), long.arrays())
+    assert_same_batch(short.sample(9), long.sample(9))
+
+
+GAPS = np.array([0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0, 1.0, 0.0])
+
+
+def gapped() -> tuple[Proportional, Proportional]:
+    """Leaves with and without mass, by both ways."""
+    short = Proportional(1.0)
+    with mock.patch.object(native, "_extension", None):
+        long = Proportional(1.0)
+        long.allocate(len(GAPS))
+    short.allocate(len(GAPS))
+    for draw in (short, long):
+        draw.set_gain(np.arange(len(GAPS)), GAPS)
+    return short, long
+
+
+def test_targets_on_the_edges_of_leaves() -> None:
+    """A generator of zeros: eight strata of a total of eight begin where leaves do."""
+    zeros: Any = np.random.MT19937(0)
+    zeros.state = {**zeros.state, "state": {"key": np.zeros(624, np.uint32), "pos": 0}}
+    rng = np.random.Generator(zeros)
+    assert rng.random(3).tolist() == [0.0, 0.0, 0.0]
+    drawn = [draw.sample(8, rng).slots.tolist() for draw in gapped()]
+    assert drawn[0] == drawn[1] == [2, 4, 4, 6, 9, 9, 9, 11]
+
+
+def test_targets_beyond_the_end_fall_on_mass() -> None:
+    """As rounding can carry them, here by a total that is too large."""
+    drawn = []
+    for draw in gapped():
+        draw._tree.array[-1] *= 3.0
+        drawn.append(draw.sample(50, np.random.default_rng(0)).slots.tolist())
+    assert drawn[0] == drawn[1]
+    assert np.all(GAPS[drawn[0]] > 0.0)
+
+
+def test_each_generator_has_its_own_numbers() -> None:
+    short, long = gapped()
+    for seed in (0, 1, 0):
+        drawn = [d.sample(30, np.random.default_rng(seed)).slots.tolist() for d in (short, long)]
+        assert drawn[0] == drawn[1]
+
+
+def test_all_gains_zero() -> None:
+    short, long = both_ways(COLUMNS, 6)
+    for memory in (short, long):
+        memory.add(**transitions(6))
+        memory.update(range(6), np.zeros(6))
+    with pytest.warns(RuntimeWarning, match="Every gain"):
+        batches = [memory.sample(5) for memory in (short, long)]
+    assert_same_batch(*batches)
+    assert short.draw.fallbacks == 5  # type: ignore[attr-defined]
+
+
+def test_a_file_of_one_way_goes_on_by_the_other(tmp_path: Any) -> None:
+    short, long = both_ways(COLUMNS, 6)
+    short.add(**transitions(6))
+    short.update(range(6), np.arange(6.0))
+    short.sample(4)
+    short.save(tmp_path / "memory")
+    long.load(tmp_path / "memory")
+    for index in range(3):
+        assert_same_batch(short.sample(7), long.sample(7))
+        for memory in (short, long):
+            memory.add(**one(index))
+    long.save(tmp_path / "back")
+    short.load(tmp_path / "back")
+    assert_same_batch(short.sample(7), long.sample(7))
+
+
+def test_a_file_that_fails_late_leaves_a_memory_that_works(tmp_path: Any) -> None:
+    """The draw's arrays are made anew then; the extension must not write to the old ones."""
+    memory = Replay(6, COLUMNS)
+    memory.add(**transitions(6))
+    memory._empty()
+    memory.add(**one())
+    memory.update([0], np.array([3.0]))
+    memory.update(np.array([0]), np.array([4.0]))
+    memory.check_valid()
+    assert memory.sample(2).ids.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda draw: pickle.loads(pickle.dumps(draw))])
+def test_a_draw_that_is_copied_has_its_own(through: Callable[[Proportional], Proportional]) -> None:
+    draw = Proportional()
+    draw.allocate(3)
+    draw.set_gain(np.arange(3), np.ones(3))
+    other = through(draw)
+    other.set_gain(np.arange(3), np.array([0.0, 0.0, 5.0]))
+    assert draw.gain.tolist() == [1.0, 1.0, 1.0]
+    assert set(other.sample(5, np.random.default_rng(0)).slots) == {2}
+    draw.check_valid()
+    other.check_valid()
+
+
+def test_what_is_not_its_own_is_refused() -> None:
+    extension: Any = native._extension
+    tree = SumTree(5)
+    for gain, numbers in (
+        (np.zeros(9), tree.array),
+        (np.zeros(0), tree.array),
+        (np.zeros(5, np.float32), tree.array),
+        (np.zeros(5), tree.array[:-1]),
+        (np.zeros((5, 1)), tree.array),
+        ([0.0] * 5, tree.array),
+    ):
+        with pytest.raises(ValueError, match="sum tree"):
+            extension.Gains(gain, numbers, 0.6, True, 1e200)
+    gains = extension.Gains(np.zeros(5), tree.array, 0.6, True, 1e200)
+    columns = extension.Columns({"a": np.zeros(5)})
+    with pytest.raises(TypeError, match="once"):
+        gains.__init__(np.zeros(5), tree.array, 0.6, True, 1e200)
+    with pytest.raises(TypeError, match="once"):
+        columns.__init__({"a": np.zeros(5)})
+    locked = np.zeros(5)
+    locked.flags.writeable = False
+    pieces = np.zeros((5, 4))[:, ::2]
+    for arrays in ({"a": locked}, {"a": pieces}, {"a": np.array(1.0)}, {"a": [1.0]}, {1: locked}):
+        with pytest.raises(ValueError, match="column"):
+            extension.Columns(arrays)
+    with pytest.raises(ValueError, match="column"):
+        extension.Columns({"a": np.zeros(5, object)})
+    with pytest.raises(ValueError, match="equally many"):
+        extension.Columns({"a": np.zeros(5), "b": np.zeros(4)})
+    for slots in (np.array([5]), np.array([-1])):
+        with pytest.raises(IndexError, match="not one of 5"):
+            gains.set(slots, np.ones(1))
+        with pytest.raises(IndexError, match="not one of 5"):
+            columns.hand_out(slots, np.ones(1), 0.0, 0.4, 7)
+        with pytest.raises(IndexError, match="not one of 5"):
+            columns.put({"a": 1.0}, int(slots[0]))
+        with pytest.raises(IndexError, match="not one of 5"):
+            gains.add(columns, {"a": 1.0}, int(slots[0]), 1.0)
+    with pytest.raises(IndexError, match="slot 3 is not one of 3"):
+        columns.hand_out(np.array([2, 3]), np.ones(2), 0.0, 0.4, 3)
+    gains.set(np.array([1]), np.ones(1))
+    with pytest.raises(TypeError, match="Columns"):
+        gains.sample(gains, 1, np.random.default_rng(0), 0.4, 5)
+    with pytest.raises(TypeError, match="Columns"):
+        gains.add({}, {}, 1, 1.0)
+    with pytest.raises(AttributeError, match="bit_generator"):
+        gains.draw(1, "a generator")
+    for method, count in (("set", 2), ("take", 4), ("draw", 2), ("add", 4), ("sample", 5)):
+        with pytest.raises(TypeError, match=f"{method} takes"):
+            getattr(gains, method)(*range(count + 1))
+    for method, count in (("put", 2), ("hand_out", 5)):
+        with pytest.raises(TypeError, match=f"{method} takes"):
+            getattr(columns, method)(*range(count + 1))
+
+
+def test_memory_that_is_smaller_than_its_columns_is_refused() -> None:
+    """A draw bound to more slots than there are rows would read what is not there."""
+    extension: Any = native._extension
+    gains = extension.Gains(np.zeros(9), SumTree(9).array, 0.6, True, 1e200)
+    gains.set(np.array([8]), np.ones(1))
+    columns = extension.Columns({"a": np.zeros(5)})
+    with pytest.raises(IndexError, match="not one of 5"):
+        gains.sample(columns, 1, np.random.default_rng(0), 0.4, 9)
+
+
+def test_references_are_given_back() -> None:
+    short = Replay(50, COLUMNS)
+    rng, names = short._rng, list(COLUMNS)
+    watched = [np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.float64), rng, None]
+    watched += [short._ring.native, short.draw.short_way, *names]  # type: ignore[attr-defined]
+    watched += list(short.arrays().values())
+
+    usual = one()
+    numbers = {**usual, "reward": 0.5, "action": 3, "done": True}
+    refused = {**usual, "done": "perhaps"}
+    negative = -np.ones(7)
+
+    def go() -> None:
+        for _ in range(300):
+            short.add(**usual)
+            short.add(**numbers)
+            outcome(short.add, **refused)
+            batch = short.sample(7)
+            short.update(batch.ids, batch.weights)
+            outcome(short.update, batch.ids, negative)
+
+    go()
+    before = [sys.getrefcount(thing) for thing in watched]
+    go()
+    after = [sys.getrefcount(thing) for thing in watched]
+    assert max(abs(a - b) for a, b in zip(after, before, strict=True)) < 100
