@@ -176,14 +176,16 @@ def test_episodes(n_envs: int, n_step: int) -> None:
         values: dict[str, Any] = {
             "obs": rng.normal(size=(n_envs, 3)).astype(np.float32),
             "action": rng.integers(0, 4, n_envs).astype(np.int32),
-            "reward": rng.normal(size=n_envs),
+            "reward": rng.normal(size=n_envs).astype(np.float32 if step % 3 else np.float64),
             "next_obs": rng.normal(size=(n_envs, 3)).astype(np.float32),
             "terminated": rng.random(n_envs) < 0.1,
             "truncated": rng.random(n_envs) < 0.1,
         }
         if n_envs == 1 and step % 2:  # as an environment of one's own hands them out
             values = {name: value[0] for name, value in values.items()}
-            values |= {"reward": float(values["reward"]), "terminated": bool(values["terminated"])}
+            if step % 4 == 1:
+                values["reward"] = float(values["reward"])
+            values["terminated"] = bool(values["terminated"])
         for memory in (short, long):
             memory.add(**values)
         if n_envs > 1:
@@ -294,6 +296,19 @@ def test_any_dtype(kind: Any) -> None:
     assert short.next_id == long.next_id >= 2
     assert_same_arrays(short.arrays(), long.arrays())
     assert_same_batch(short.sample(9), long.sample(9))
+
+
+def test_float32_in_columns_of_float64() -> None:
+    short, long = both_ways({"a": np.float64, "b": (np.float64, (2,))}, 9)
+    wide = np.random.default_rng(0).normal(size=(5, 2))
+    narrow = wide.astype(np.float32)
+    for memory in (short, long):
+        memory.add(a=narrow[:, 0].copy(), b=narrow)
+        memory.add(a=narrow[:, 0].copy(), b=wide)
+        memory.add(a=narrow[0, 0], b=wide[0])
+        memory.add(a=narrow[0, 0], b=narrow[0])
+        memory.add(a=np.array(narrow[0, 0]), b=wide[0])
+    assert_same_arrays(short.arrays(), long.arrays())
 
 
 def test_a_reward_too_large_for_its_column_is_not_hidden() -> None:

@@ -22,6 +22,7 @@ typedef struct {
     int ndim;        /* of one row */
     const npy_intp *shape;
     const char *given; /* what is to be written, while ``put`` is at work */
+    int widens;        /* whether it is float32 for a column of float64 */
     Number number;     /* the same, where it was no array */
 } Column;
 
@@ -144,6 +145,7 @@ take_number(Column *column, PyObject *value)
         return 0;
     }
     column->given = column->number.bytes;
+    column->widens = 0;
     if (PyFloat_Check(value)) {
         double number = PyFloat_AS_DOUBLE(value);
         if (column->descr->type_num == NPY_FLOAT64) {
@@ -167,21 +169,29 @@ take_number(Column *column, PyObject *value)
     if (PyArray_IsScalar(value, Generic) && (PyTypeNum_ISNUMBER(type) || PyTypeNum_ISBOOL(type))) {
         PyArray_Descr *descr = PyArray_DescrFromScalar(value);
         int same = descr == column->descr;
-        Py_XDECREF(descr);
-        if (same) {
+        column->widens = type == NPY_FLOAT64 && descr->type_num == NPY_FLOAT32;
+        Py_DECREF(descr);
+        if (same || column->widens) {
             PyArray_ScalarAsCtype(value, column->number.bytes);
         }
-        return same;
+        return same || column->widens;
     }
     return 0;
 }
 
-/* An array of the column's own dtype, in one piece: one row, or with a leading axis of ``rows``. */
+/* An array of the column's own dtype, in one piece: one row, or with a leading axis of ``rows``.
+ *
+ * Rewards are summed in float64, and are often given in float32: these are taken as well.
+ */
 static int
 take_array(Column *column, PyArrayObject *array, int leading, npy_intp rows)
 {
-    if (PyArray_DESCR(array) != column->descr || PyArray_NDIM(array) != column->ndim + leading ||
-        !PyArray_IS_C_CONTIGUOUS(array) || (leading && PyArray_DIM(array, 0) != rows)) {
+    column->widens = column->ndim == 0 && column->descr->type_num == NPY_FLOAT64 &&
+                     PyArray_TYPE(array) == NPY_FLOAT32 && PyArray_ISNOTSWAPPED(array) &&
+                     PyDataType_ISNOTSWAPPED(column->descr);
+    if ((PyArray_DESCR(array) != column->descr && !column->widens) ||
+        PyArray_NDIM(array) != column->ndim + leading || !PyArray_IS_C_CONTIGUOUS(array) ||
+        (leading && PyArray_DIM(array, 0) != rows)) {
         return 0;
     }
     for (int k = 0; k < column->ndim; k++) {
@@ -216,6 +226,21 @@ take_all(Columns *self, PyObject *values, int leading)
     return 1;
 }
 
+/* The ``i``-th of what was given goes to ``row``. */
+static void
+write_row(const Column *column, npy_intp i, npy_intp row)
+{
+    char *target = column->data + row * column->step;
+    if (column->widens) {
+        float narrow;
+        memcpy(&narrow, column->given + i * (npy_intp)sizeof(narrow), sizeof(narrow));
+        double wide = narrow;
+        memcpy(target, &wide, sizeof(wide));
+    } else {
+        memcpy(target, column->given + i * column->nbytes, (size_t)column->nbytes);
+    }
+}
+
 int
 put_row(PyObject *columns, PyObject *values, npy_intp row)
 {
@@ -226,8 +251,7 @@ put_row(PyObject *columns, PyObject *values, npy_intp row)
     }
     int fine = take_all(self, values, 0);
     for (Py_ssize_t c = 0; fine == 1 && c < self->count; c++) {
-        Column *column = &self->columns[c];
-        memcpy(column->data + row * column->step, column->given, (size_t)column->nbytes);
+        write_row(&self->columns[c], 0, row);
     }
     return fine;
 }
@@ -253,13 +277,12 @@ Columns_put_all(Columns *self, PyObject *values)
     int fine = take_all(self, values, 1);
     for (Py_ssize_t c = 0; fine == 1 && c < self->count; c++) {
         Column *column = &self->columns[c];
-        if (column->step == column->nbytes) {
+        if (column->step == column->nbytes && !column->widens) {
             memcpy(column->data, column->given, (size_t)(self->rows * column->nbytes));
             continue;
         }
         for (npy_intp i = 0; i < self->rows; i++) {
-            memcpy(column->data + i * column->step, column->given + i * column->nbytes,
-                   (size_t)column->nbytes);
+            write_row(column, i, i);
         }
     }
     return fine < 0 ? NULL : PyBool_FromLong(fine);
