@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from needreplay.bench.replay import Report
+from needreplay.memory import native
+
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
     # In a process of its own: a benchmark keeps its process to one core.
@@ -23,12 +26,20 @@ def test_the_table_and_its_numbers(tmp_path: Path) -> None:
     assert "| us a call, N = 300 | needreplay |" in done.stdout
     assert "2 alternating rounds" in done.stdout
     assert done.stderr == ""
+    assert ("was not built here" in done.stdout) is not native.is_built()
     written = json.loads((tmp_path / "b.json").read_text())
     assert [len(result["rounds"]["needreplay"]) for result in written["results"]] == [2] * 9
     for result in written["results"]:
         first, second = result["rounds"]["needreplay"]
         assert result["medians"]["needreplay"] == pytest.approx((first + second) / 2)
         assert first > 0
+
+
+def test_says_if_there_is_no_extension() -> None:
+    told = Report({"needreplay": "1"}, [], 10, 2, "cpu", 0.0, extension=False)
+    assert "extension in C was not built here" in told.text()
+    told.extension = True
+    assert "extension" not in told.text()
 
 
 @pytest.mark.parametrize(

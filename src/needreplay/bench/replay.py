@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from needreplay.bench.replay_peers import LIBRARIES, Job, version_of
+from needreplay.memory import native
 from needreplay.rng import stream
 from needreplay.types import FloatArray
 
@@ -107,6 +108,8 @@ class Report:
     rounds: int
     clock: str
     load_before: float
+    extension: bool
+    """Whether needreplay's extension in C was built here."""
     results: list[Result] = field(default_factory=list)
 
     def table(self) -> str:
@@ -137,6 +140,11 @@ class Report:
         ]
         if self.missing:
             lines.append(f"not installed: {', '.join(self.missing)} (the extra peers has them)")
+        if not self.extension:
+            lines.append(
+                "needreplay's extension in C was not built here, for want of a C compiler; with it "
+                "add, sample and update are faster"
+            )
         return "\n".join([*lines, "", self.table()])
 
 
@@ -163,7 +171,7 @@ def run(
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    report = Report(versions, missing, capacity, rounds, clock, load)
+    report = Report(versions, missing, capacity, rounds, clock, load, native.is_built())
     for task in TASKS:
         if tasks is None or task.name in tasks:
             report.results.append(
