@@ -490,10 +490,9 @@ def test_what_is_not_its_own_is_refused() -> None:
             extension.Gains(gain, numbers, 0.6, True, 1e200)
     gains = extension.Gains(np.zeros(5), tree.array, 0.6, True, 1e200)
     columns = extension.Columns({"a": np.zeros(5)})
-    with pytest.raises(TypeError, match="once"):
-        gains.__init__(np.zeros(5), tree.array, 0.6, True, 1e200)
-    with pytest.raises(TypeError, match="once"):
-        columns.__init__({"a": np.zeros(5)})
+    for kind in (extension.Gains, extension.Columns):
+        with pytest.raises(TypeError, match="missing required argument"):
+            kind.__new__(kind)
     locked = np.zeros(5)
     locked.flags.writeable = False
     pieces = np.zeros((5, 4))[:, ::2]

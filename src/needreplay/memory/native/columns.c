@@ -73,41 +73,41 @@ bind(Column *column, PyObject *name, PyObject *object)
     return 0;
 }
 
-static int
-Columns_init(Columns *self, PyObject *args, PyObject *kwargs)
+static PyObject *
+Columns_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"arrays", NULL};
     PyObject *arrays, *name, *array;
     Py_ssize_t place = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &PyDict_Type, &arrays)) {
-        return -1;
+        return NULL;
     }
-    if (self->columns != NULL) {
-        PyErr_SetString(PyExc_TypeError, "Columns are bound to their arrays once.");
-        return -1;
+    Columns *self = (Columns *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
     }
     self->columns = PyMem_Calloc((size_t)PyDict_GET_SIZE(arrays) + 1, sizeof(Column));
     if (self->columns == NULL) {
-        PyErr_NoMemory();
-        return -1;
+        Py_DECREF(self);
+        return PyErr_NoMemory();
     }
     while (PyDict_Next(arrays, &place, &name, &array)) {
         Column *column = &self->columns[self->count];
         if (bind(column, name, array) < 0) {
             PyErr_Format(PyExc_ValueError,
                          "%R: a column is a writable array whose rows are each in one piece.", name);
-            return -1;
+            Py_DECREF(self);
+            return NULL;
         }
         self->count++;
-        if (self->count == 1) {
-            self->rows = PyArray_DIM(column->array, 0);
-        }
+        self->rows = PyArray_DIM(self->columns[0].array, 0);
         if (PyArray_DIM(column->array, 0) != self->rows) {
             PyErr_SetString(PyExc_ValueError, "Columns have to have equally many rows.");
-            return -1;
+            Py_DECREF(self);
+            return NULL;
         }
     }
-    return 0;
+    return (PyObject *)self;
 }
 
 /* Whole numbers, as Python has them, in an integer column that can hold them. */
@@ -430,8 +430,7 @@ PyTypeObject ColumnsType = {
     .tp_name = "needreplay.memory.native._native.Columns",
     .tp_basicsize = sizeof(Columns),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_init = (initproc)Columns_init,
+    .tp_new = Columns_new,
     .tp_dealloc = (destructor)Columns_dealloc,
     .tp_methods = Columns_methods,
 };

@@ -28,38 +28,40 @@ Gains_dealloc(Gains *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static int
-Gains_init(Gains *self, PyObject *args, PyObject *kwargs)
+/* Made whole or not at all: there are no Gains without arrays. */
+static PyObject *
+Gains_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gain", "tree", "exponent", "stratified", "largest_gain", NULL};
     PyObject *gain, *numbers;
     double exponent, largest_gain;
     int stratified;
+    SumTree tree;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOdpd", names, &gain, &numbers, &exponent,
                                      &stratified, &largest_gain)) {
-        return -1;
-    }
-    if (self->gain != NULL) {
-        PyErr_SetString(PyExc_TypeError, "Gains are bound to their arrays once.");
-        return -1;
+        return NULL;
     }
     if (!is_vector(gain, NPY_FLOAT64) || !is_vector(numbers, NPY_FLOAT64) ||
         !PyArray_ISWRITEABLE((PyArrayObject *)gain) ||
         !PyArray_ISWRITEABLE((PyArrayObject *)numbers) ||
         PyArray_DIM((PyArrayObject *)gain, 0) < 1 ||
         PyArray_DIM((PyArrayObject *)numbers, 0) !=
-            lay_out_tree(&self->tree, PyArray_DIM((PyArrayObject *)gain, 0))) {
+            lay_out_tree(&tree, PyArray_DIM((PyArrayObject *)gain, 0))) {
         PyErr_SetString(PyExc_ValueError,
                         "gain and tree have to be a vector of float64 and its sum tree.");
-        return -1;
+        return NULL;
     }
-    self->gain = (PyArrayObject *)Py_NewRef(gain);
-    self->numbers = (PyArrayObject *)Py_NewRef(numbers);
-    self->tree.numbers = PyArray_DATA(self->numbers);
-    self->exponent = exponent;
-    self->stratified = stratified;
-    self->largest_gain = largest_gain;
-    return 0;
+    Gains *self = (Gains *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->gain = (PyArrayObject *)Py_NewRef(gain);
+        self->numbers = (PyArrayObject *)Py_NewRef(numbers);
+        self->tree = tree;
+        self->tree.numbers = PyArray_DATA(self->numbers);
+        self->exponent = exponent;
+        self->stratified = stratified;
+        self->largest_gain = largest_gain;
+    }
+    return (PyObject *)self;
 }
 
 static int
@@ -349,8 +351,7 @@ PyTypeObject GainsType = {
     .tp_name = "needreplay.memory.native._native.Gains",
     .tp_basicsize = sizeof(Gains),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_init = (initproc)Gains_init,
+    .tp_new = Gains_new,
     .tp_dealloc = (destructor)Gains_dealloc,
     .tp_methods = Gains_methods,
 };
