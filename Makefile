@@ -71,4 +71,5 @@ lock: ## Pin every package anew (needs uv).
 	sed -i -E '/^(nvidia-|cuda-|triton)/d' requirements.lock
 
 clean: ## Remove the environment and everything that was made.
-	rm -rf $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f src/needreplay/memory/native/*.so
+	rm -rf build $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

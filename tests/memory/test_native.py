@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import os
 import pickle
 import sys
@@ -384,43 +385,35 @@ def test_odd_updates_are_taken_or_refused_alike(case: int) -> None:
 GAPS = np.array([0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0, 1.0, 0.0])
 
 
-def gapped() -> tuple[Proportional, Proportional]:
+def gapped() -> tuple[Replay, Replay]:
     """Leaves with and without mass, by both ways."""
-    short = Proportional(1.0)
-    with mock.patch.object(native, "_extension", None):
-        long = Proportional(1.0)
-        long.allocate(len(GAPS))
-    short.allocate(len(GAPS))
-    for draw in (short, long):
-        draw.set_gain(np.arange(len(GAPS)), GAPS)
-    return short, long
+    memories = both_ways({"a": np.int64}, len(GAPS), lambda: Proportional(1.0))
+    for memory in memories:
+        memory.add(a=np.arange(len(GAPS)))
+        memory.update(np.arange(len(GAPS)), GAPS)
+    return memories
 
 
 def test_targets_on_the_edges_of_leaves() -> None:
     """A generator of zeros: eight strata of a total of eight begin where leaves do."""
-    zeros: Any = np.random.MT19937(0)
-    zeros.state = {**zeros.state, "state": {"key": np.zeros(624, np.uint32), "pos": 0}}
-    rng = np.random.Generator(zeros)
-    assert rng.random(3).tolist() == [0.0, 0.0, 0.0]
-    drawn = [draw.sample(8, rng).slots.tolist() for draw in gapped()]
+    drawn = []
+    for memory in gapped():
+        zeros: Any = np.random.MT19937(0)
+        zeros.state = {**zeros.state, "state": {"key": np.zeros(624, np.uint32), "pos": 0}}
+        memory._rng = np.random.Generator(zeros)
+        assert memory._rng.random(3).tolist() == [0.0, 0.0, 0.0]
+        drawn.append(memory.sample(8).ids.tolist())
     assert drawn[0] == drawn[1] == [2, 4, 4, 6, 9, 9, 9, 11]
 
 
 def test_targets_beyond_the_end_fall_on_mass() -> None:
     """As rounding can carry them, here by a total that is too large."""
     drawn = []
-    for draw in gapped():
-        draw._tree.array[-1] *= 3.0
-        drawn.append(draw.sample(50, np.random.default_rng(0)).slots.tolist())
+    for memory in gapped():
+        memory.arrays()["draw/tree"][-1] *= 3.0
+        drawn.append(memory.sample(50).ids.tolist())
     assert drawn[0] == drawn[1]
     assert np.all(GAPS[drawn[0]] > 0.0)
-
-
-def test_each_generator_has_its_own_numbers() -> None:
-    short, long = gapped()
-    for seed in (0, 1, 0):
-        drawn = [d.sample(30, np.random.default_rng(seed)).slots.tolist() for d in (short, long)]
-        assert drawn[0] == drawn[1]
 
 
 def test_all_gains_zero() -> None:
@@ -478,6 +471,8 @@ def test_a_draw_that_is_copied_has_its_own(through: Callable[[Proportional], Pro
 def test_what_is_not_its_own_is_refused() -> None:
     extension: Any = native._extension
     tree = SumTree(5)
+    generator = np.random.PCG64(0)
+    bits = generator.capsule
     for gain, numbers in (
         (np.zeros(9), tree.array),
         (np.zeros(0), tree.array),
@@ -487,8 +482,8 @@ def test_what_is_not_its_own_is_refused() -> None:
         ([0.0] * 5, tree.array),
     ):
         with pytest.raises(ValueError, match="sum tree"):
-            extension.Gains(gain, numbers, 0.6, True, 1e200)
-    gains = extension.Gains(np.zeros(5), tree.array, 0.6, True, 1e200)
+            extension.Gains(gain, numbers, 1e200)
+    gains = extension.Gains(np.zeros(5), tree.array, 1e200)
     columns = extension.Columns({"a": np.zeros(5)})
     for kind in (extension.Gains, extension.Columns):
         with pytest.raises(TypeError, match="missing required argument"):
@@ -505,23 +500,23 @@ def test_what_is_not_its_own_is_refused() -> None:
         extension.Columns({"a": np.zeros(5), "b": np.zeros(4)})
     for slots in (np.array([5]), np.array([-1])):
         with pytest.raises(IndexError, match="not one of 5"):
-            gains.set(slots, np.ones(1))
+            gains.set(slots, np.ones(1), 0.6)
         with pytest.raises(IndexError, match="not one of 5"):
             columns.hand_out(slots, np.ones(1), 0.0, 0.4, 7)
         with pytest.raises(IndexError, match="not one of 5"):
             columns.put({"a": 1.0}, int(slots[0]))
         with pytest.raises(IndexError, match="not one of 5"):
-            gains.add(columns, {"a": 1.0}, int(slots[0]), 1.0)
+            gains.add(columns, {"a": 1.0}, int(slots[0]), 1.0, 0.6)
     with pytest.raises(IndexError, match="slot 3 is not one of 3"):
         columns.hand_out(np.array([2, 3]), np.ones(2), 0.0, 0.4, 3)
-    gains.set(np.array([1]), np.ones(1))
+    gains.set(np.array([1]), np.ones(1), 0.6)
     with pytest.raises(TypeError, match="Columns"):
-        gains.sample(gains, 1, np.random.default_rng(0), 0.4, 5)
+        gains.sample(gains, 1, bits, True, 0.4, 5)
     with pytest.raises(TypeError, match="Columns"):
-        gains.add({}, {}, 1, 1.0)
-    with pytest.raises(AttributeError, match="bit_generator"):
-        gains.draw(1, "a generator")
-    for method, count in (("set", 2), ("take", 4), ("draw", 2), ("add", 4), ("sample", 5)):
+        gains.add({}, {}, 1, 1.0, 0.6)
+    with pytest.raises(ValueError, match="PyCapsule"):
+        gains.sample(columns, 1, "a generator", True, 0.4, 5)
+    for method, count in (("set", 3), ("take", 5), ("add", 5), ("sample", 6)):
         with pytest.raises(TypeError, match=f"{method} takes"):
             getattr(gains, method)(*range(count + 1))
     for method, count in (("put", 2), ("hand_out", 5)):
@@ -529,14 +524,177 @@ def test_what_is_not_its_own_is_refused() -> None:
             getattr(columns, method)(*range(count + 1))
 
 
+class Halved(Proportional):
+    """A draw of one's own."""
+
+    def set_gain(self, slots: Any, gain: Any) -> None:
+        super().set_gain(slots, gain / 2)
+
+
+def test_a_draw_derived_from_proportional_is_asked() -> None:
+    memory = Replay(4, COLUMNS, draw=Halved())
+    memory.add(**one())
+    assert memory.draw.gain[0] == 0.5  # type: ignore[attr-defined]
+    memory.update(np.array([0]), np.array([3.0]))
+    assert memory.draw.gain[0] == 1.5  # type: ignore[attr-defined]
+
+
+def test_a_draw_whose_settings_change_or_that_is_made_anew() -> None:
+    short, long = both_ways(COLUMNS, 6)
+    for memory in (short, long):
+        memory.add(**transitions(6))
+        memory.draw.gain_exponent, memory.draw.stratified = 0.3, False  # type: ignore[attr-defined]
+        memory.update(np.arange(6), np.arange(6.0))
+        memory.check_valid()
+    assert_same_batch(short.sample(9), long.sample(9))
+    for memory in (short, long):
+        memory.draw.allocate(6)
+        memory.add(**one())
+        memory.check_valid()
+    assert short.draw.gain.tolist() == long.draw.gain.tolist() == [5.0] + [-1.0] * 5  # type: ignore[attr-defined]
+
+
+class Name(str):
+    """A key whose comparison runs code: here it adds another transition."""
+
+    run: Callable[[], Any] | None = None
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        if Name.run is not None:
+            run, Name.run = Name.run, None
+            run()
+        return str.__eq__(self, other)
+
+
+class Kind(enum.StrEnum):
+    """Names that are members of an enumeration."""
+
+    OBS = "obs"
+
+
+def test_names_of_other_kinds() -> None:
+    columns: dict[str, Any] = {Kind.OBS: (np.float32, (3,)), np.str_("action"): np.int64}
+    short, long = both_ways(columns, 4)
+    for memory in (short, long):
+        memory.add(obs=np.ones(3, np.float32), action=1)
+        memory.add(**{Kind.OBS: np.zeros(3, np.float32), "action": 2})
+        assert memory.sample(2)[Kind.OBS].shape == (2, 3)
+    assert_same_arrays(short.arrays(), long.arrays())
+
+
+def test_a_name_that_runs_code() -> None:
+    for memory in both_ways({"a": np.int64, "b": (np.int64, (3,))}, 4):
+        Name.run = lambda memory=memory: memory.add(a=7, b=np.full(3, 7))
+        memory.add(**{"a": 5, Name("b"): np.full(3, 5)})
+        memory.add(a=9, b=np.full(3, 9))
+        Name.run = None
+        kept = memory.read(range(memory.next_id))
+        assert np.all(kept["a"][:, None] == kept["b"])
+        assert kept["a"].tolist()[-1] == 9
+
+
+def test_values_from_the_memory_itself() -> None:
+    short, long = both_ways({"a": np.int64, "b": (np.int64, (3,))}, 4, lambda: Proportional(1.0))
+    for memory in (short, long):
+        memory.add(a=np.arange(4), b=np.arange(12).reshape(4, 3))
+        memory.update(np.arange(4), np.array([1.0, 2.0, 3.0, 4.0]))
+        memory.update(np.array([3, 2, 1, 0]), memory.draw.gain)  # type: ignore[attr-defined]
+        memory.check_valid()
+        memory.add(a=3, b=memory._ring.column("b")[1])
+    assert short.draw.gain.tolist() == [4.0, 3.0, 2.0, 1.0]  # type: ignore[attr-defined]
+    assert_same_arrays(short.arrays(), long.arrays())
+
+
+class Own(float):
+    """A number that says another when asked."""
+
+    def __float__(self) -> float:
+        return 77.0
+
+
+def test_a_float_of_ones_own_is_asked() -> None:
+    short, long = both_ways({"reward": np.float64}, 2)
+    for memory in (short, long):
+        memory.add(reward=Own(1.5))
+    assert_same_arrays(short.arrays(), long.arrays())
+
+
+def test_zero_has_no_sign() -> None:
+    short, long = both_ways(COLUMNS, 3, lambda: Proportional(1.0))
+    for memory in (short, long):
+        memory.add(**transitions(3))
+        memory.update(np.arange(3), np.array([5.0, 0.0, 1.0]))
+        memory.update(np.array([0, 1, 0]), np.array([5.0, 0.0, -0.0]))
+    assert_same_arrays(short.arrays(), long.arrays())
+    assert not np.signbit(short.draw.gain).any()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [2**61, 2**63, 10**30, True, 0, -1, 1.0, "2", None])
+def test_sizes_that_cannot_be_drawn(size: Any) -> None:
+    """2**61 numbers of eight bytes are none, if nobody looks."""
+    short, long = both_ways(COLUMNS, 4)
+    for memory in (short, long):
+        memory.add(**one())
+        with pytest.raises(NeedReplayError, match="size is"):
+            memory.sample(size)
+    assert_same_batch(short.sample(500), long.sample(500))
+
+
+def test_an_interrupted_add_leaves_nothing_that_cannot_be_drawn() -> None:
+    memory = Replay(4, COLUMNS)
+    memory.add(**one())
+
+    class Interrupted:
+        """The extension, when Ctrl-C comes while it is at work."""
+
+        def add(self, *given: Any) -> bool:  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    draw: Any = memory.draw
+    draw.short_way, usual = Interrupted(), draw.short_way
+    with pytest.raises(KeyboardInterrupt):
+        memory.add(**one(1))
+    draw.short_way = usual
+    memory.check_valid()
+    assert set(memory.sample(50).ids) == {0}
+    assert memory.add(**one(2)) == range(2, 3)
+    assert set(memory.sample(50).ids) == {0, 2}
+
+
+def test_where_a_warning_points_to() -> None:
+    memory = Replay(4, COLUMNS)
+    memory.add(**one())
+    memory.update([0], [0.0])
+    with pytest.warns(RuntimeWarning, match="Every gain") as said:
+        memory.sample(1)
+    assert said[0].filename == __file__
+
+
+def test_an_extension_of_other_source_is_not_used() -> None:
+    extension: Any = native._extension
+    assert extension.source == native.source_beside()
+    with (
+        mock.patch.object(native, "source_beside", return_value="another"),
+        pytest.warns(RuntimeWarning, match="built from other source"),
+    ):
+        assert native._found() is None
+    with mock.patch.object(native, "source_beside", return_value=None):
+        assert native._found() is extension
+
+
 def test_memory_that_is_smaller_than_its_columns_is_refused() -> None:
     """A draw bound to more slots than there are rows would read what is not there."""
     extension: Any = native._extension
-    gains = extension.Gains(np.zeros(9), SumTree(9).array, 0.6, True, 1e200)
-    gains.set(np.array([8]), np.ones(1))
+    gains = extension.Gains(np.zeros(9), SumTree(9).array, 1e200)
+    gains.set(np.array([8]), np.ones(1), 0.6)
     columns = extension.Columns({"a": np.zeros(5)})
+    generator = np.random.PCG64(0)
+    bits = generator.capsule
     with pytest.raises(IndexError, match="not one of 5"):
-        gains.sample(columns, 1, np.random.default_rng(0), 0.4, 9)
+        gains.sample(columns, 1, bits, True, 0.4, 9)
 
 
 def test_references_are_given_back() -> None:
@@ -558,7 +716,7 @@ def test_references_are_given_back() -> None:
             outcome(short.add, **refused)
             batch = short.sample(7)
             short.update(batch.ids, batch.weights)
-            outcome(short.update, batch.ids, negative)
+            assert short.draw.short_way.take(batch.ids, negative, 0, 9, 0.6) is None  # type: ignore[attr-defined]
 
     go()
     before = [sys.getrefcount(thing) for thing in watched]

@@ -19,7 +19,7 @@ _ID = np.dtype(np.int64)
 _GAINS = np.dtype(np.float64), np.dtype(np.float32)
 """What a kernel takes as it is; everything else is made float64 first."""
 
-FINE, BAD_GAIN, BAD_ID = 0, 1, 2
+_FINE, _BAD_GAIN, _BAD_ID = 0, 1, 2
 _ODD = 0x9E3779B1
 
 
@@ -68,7 +68,7 @@ def _keep(ids: IntArray, oldest_id: int, keep: IntArray) -> tuple[int, int]:
 
 
 @compiled
-def admit_gains(
+def _admit_gains(
     ids: IntArray,
     gain: FloatArray,
     oldest_id: int,
@@ -83,41 +83,44 @@ def admit_gains(
     """
     bad = _first_bad_gain(gain)
     if bad >= 0:
-        return BAD_GAIN, bad, 0, 0.0
+        return _BAD_GAIN, bad, 0, 0.0
     bad = _first_bad_id(ids, next_id)
     if bad >= 0:
-        return BAD_ID, bad, 0, 0.0
+        return _BAD_ID, bad, 0, 0.0
     first, gone = _keep(ids, oldest_id, slots)
     largest = 0.0
     for i in range(first, len(ids)):
         place = slots[i]
         slots[i] = ids[place] % capacity
-        gains[i] = gain[place]
+        gains[i] = gain[place] + 0.0  # 0 has no sign here
         largest = max(largest, gains[i])
-    return FINE, first, gone, largest
-
-
-Taken = tuple[int, int, int, float]
-"""What was wrong and where, or FINE, how many ids are gone, and the largest gain of the others."""
+    return _FINE, first, gone, largest
 
 
 def take_gains(
     set_gain: Callable[[IntArray, FloatArray], None],
-    ids: IntArray,
-    gain: FloatArray,
+    ids: ArrayLike,
+    gain: ArrayLike,
     oldest_id: int,
     next_id: int,
     capacity: int,
-) -> Taken:
-    """Admit gains and hand those that count to ``set_gain``; nothing if any cannot be taken."""
+) -> tuple[int, float]:
+    """Hand the gains that count to ``set_gain``, or refuse them all in prose.
+
+    Answers how many ids are gone, and the largest gain of the others.
+    """
+    ids, gain = _checked(ids, gain)
     slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
-    found, first, gone, largest = admit_gains(ids, gain, oldest_id, next_id, capacity, slots, gains)
-    if found == FINE:
-        set_gain(slots[first:], gains[first:])
-    return found, first, gone, largest
+    found, first, gone, largest = _admit_gains(
+        ids, gain, oldest_id, next_id, capacity, slots, gains
+    )
+    if found != _FINE:
+        _refuse_gains(found, first, ids, gain, next_id)
+    set_gain(slots[first:], gains[first:])
+    return gone, largest
 
 
-def checked_gains(ids: ArrayLike, gain: ArrayLike) -> tuple[IntArray, FloatArray]:
+def _checked(ids: ArrayLike, gain: ArrayLike) -> tuple[IntArray, FloatArray]:
     """Both as vectors of the same length that a kernel can read, or an error in prose."""
     ids = checked_ids(ids)
     gain = _as_gains(gain)
@@ -129,9 +132,11 @@ def checked_gains(ids: ArrayLike, gain: ArrayLike) -> tuple[IntArray, FloatArray
     return ids, gain
 
 
-def refuse_gains(found: int, where: int, ids: IntArray, gain: FloatArray, next_id: int) -> NoReturn:
+def _refuse_gains(
+    found: int, where: int, ids: IntArray, gain: FloatArray, next_id: int
+) -> NoReturn:
     """Say in prose why an update was not taken."""
-    if found == BAD_ID:
+    if found == _BAD_ID:
         _refuse_id(ids, where, next_id)
     raise NeedReplayError(
         f"gain[{where}] is {gain[where]}; a gain has to be a finite number from 0 to "

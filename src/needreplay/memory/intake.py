@@ -75,10 +75,8 @@ class PlainIntake:
         self.layout = laid_out(
             [c for name, spec in columns.items() for c in columns_of(name, spec)]
         )
-        self._one = np.zeros(1, dtype=np.int64), np.full(1, NONE, dtype=np.int64)
-        self.slots: IntArray
-        self.previous: IntArray
-        self.slots, self.previous = self._one
+        self.slots: IntArray = np.zeros(1, dtype=np.int64)
+        self.previous: IntArray = np.full(1, NONE, dtype=np.int64)
         self._nested = any("/" in column.name for column in self.layout.columns)
         self._first = self.layout.columns[0].name
         self._first_ndim = len(self.layout.columns[0].shape)
@@ -88,12 +86,6 @@ class PlainIntake:
         """Write one row, or as many as the columns have."""
         if self._nested:
             values = flattened(values)
-        if ring.native is not None:
-            slot = ring.next_id % ring.capacity
-            if ring.native.put(values, slot):
-                self.slots, self.previous = self._one
-                self.slots[0] = slot
-                return 1
         first = values.get(self._first)
         shape = first.shape if type(first) is np.ndarray else shape_of(first)
         size = shape[0] if len(shape) > self._first_ndim and shape[0] > 0 else 1

@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay.errors import NeedReplayError, unknown
-from needreplay.memory.admit import (
-    Taken,
-    admitted,
-    checked_gains,
-    checked_ids,
-    refuse_gains,
-    take_gains,
-)
+from needreplay.memory.admit import admitted, checked_ids, take_gains
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
 from needreplay.memory.draws.base import Draw
@@ -36,6 +29,7 @@ from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 _WHOLE = (int, np.integer)
+_LARGEST = 2**31 - 1
 _COUNTERS = ("_batches", "_dropped", "_largest_seen")
 
 FIRST_GAIN = 1.0
@@ -98,18 +92,14 @@ class Replay:
             self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
         self._set_gain: Callable[[IntArray, FloatArray], None] = self._set_and_note
-        self._take_gains: Callable[[IntArray, FloatArray, int, int], Taken] = self._take_apart
         if self._present is None:
             self._set_gain = self._draw.set_gain
-            self._take_gains = getattr(self._draw, "take_gains", self._take_apart)
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
-        self._find_short_way()
-
-    def _find_short_way(self) -> None:
-        """See whether the extension in C can be asked first; asked again after ``allocate``."""
-        self._short = None if self._present is not None else getattr(self._draw, "short_way", None)
-        plain = isinstance(self._intake, PlainIntake) and self._place is None
-        self._short_add = self._short if plain else None
+        # The extension knows what Proportional itself does, not what is derived from it.
+        self._plain = (
+            self._draw if type(self._draw) is Proportional and self._present is None else None
+        )
+        self._plain_rows = self._plain if episodes is None else None
 
     @classmethod
     def for_spaces(
@@ -197,12 +187,9 @@ class Replay:
         leading axis of many.
         """
         with self._lock:
-            ring, short = self._ring, self._short_add
+            ring, plain = self._ring, self._plain_rows
             first = ring.next_id
-            if short is not None and short.add(
-                ring.native, values, first % ring.capacity, self._largest_seen
-            ):
-                ring.advance(1)
+            if plain is not None and self._add_shortly(plain, values):
                 return range(first, first + 1)
             count = self._intake.write(ring, values)
             if count:
@@ -211,6 +198,22 @@ class Replay:
             if self._may_go_stale and (stale := self._intake.stale(ring)):
                 self._forget(stale)
             return range(first, first + count)
+
+    def _add_shortly(self, plain: Proportional, values: dict[str, Any]) -> bool:
+        """``add`` of one transition by the extension; False, and all is as before: declined.
+
+        The id is taken first: whatever interrupts this, no slot without an id can be drawn.
+        """
+        ring, short = self._ring, plain.short_way
+        if short is None or ring.native is None:
+            return False
+        oldest_id, next_id = ring.oldest_id, ring.next_id
+        ring.advance(1)
+        slot = next_id % ring.capacity
+        if short.add(ring.native, values, slot, self._largest_seen, plain.gain_exponent):
+            return True
+        ring.oldest_id, ring.next_id = oldest_id, next_id
+        return False
 
     def _occupy(self, count: int) -> None:
         """Tell the draw of the ``count`` newest transitions, if they are kept at all."""
@@ -254,8 +257,10 @@ class Replay:
         """
         with self._lock:
             ring = self._ring
-            if not isinstance(size, _WHOLE) or size < 1:
-                raise NeedReplayError(f"size is {size!r}; give a whole number from 1 on.")
+            if not isinstance(size, _WHOLE) or isinstance(size, bool) or not 1 <= size <= _LARGEST:
+                raise NeedReplayError(
+                    f"size is {size!r}; give a whole number from 1 to {_LARGEST}."
+                )
             if ring.next_id == ring.oldest_id:
                 raise NeedReplayError("The memory is empty; add transitions before you sample.")
             if beta is None:
@@ -263,10 +268,13 @@ class Replay:
                 beta = scheduled(self._batches) if callable(scheduled) else scheduled
             else:
                 beta = checked_beta(beta)
-            if need is None and self._short is not None:
-                taken = self._short.sample(ring.native, size, self._rng, beta, ring.next_id)
-                if taken is not None:
-                    ids, probabilities, weights, columns = taken
+            plain, rows = self._plain, ring.native
+            short = None if plain is None or need is not None else plain.short_way
+            if plain is not None and short is not None and rows is not None:
+                bits = self._rng.bit_generator.capsule
+                drawn = short.sample(rows, size, bits, plain.stratified, beta, ring.next_id)
+                if drawn is not None:
+                    ids, probabilities, weights, columns = drawn
                     self._batches += 1
                     return Batch(ids, probabilities, weights, self._intake.columns(columns))
             return self._sample_at_length(size, need, beta)
@@ -321,27 +329,17 @@ class Replay:
         """
         with self._lock:
             oldest_id, next_id = self._ring.oldest_id, self._ring.next_id
-            short = self._short
-            taken = None if short is None else short.take(ids, gain, oldest_id, next_id)
+            plain, taken = self._plain, None
+            if plain is not None and plain.short_way is not None:
+                taken = plain.short_way.take(ids, gain, oldest_id, next_id, plain.gain_exponent)
             if taken is None:
-                taken = self._take_at_length(ids, gain, oldest_id, next_id)
+                taken = take_gains(
+                    self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity
+                )
             gone, largest = taken
             self._dropped += gone
             if largest > self._largest_seen:
                 self._largest_seen = largest
-
-    def _take_at_length(
-        self, ids: ArrayLike, gain: ArrayLike, oldest_id: int, next_id: int
-    ) -> tuple[int, float]:
-        """Any update, checked in full: how many ids are gone, and the largest gain of the rest."""
-        ids, gain = checked_gains(ids, gain)
-        found, where, gone, largest = self._take_gains(ids, gain, oldest_id, next_id)
-        if found:
-            refuse_gains(found, where, ids, gain, next_id)
-        return gone, largest
-
-    def _take_apart(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
-        return take_gains(self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity)
 
     def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
         assert self._present is not None
@@ -418,7 +416,6 @@ class Replay:
         self._draw.allocate(self._ring.capacity)
         if self._present is not None:
             self._present = MinTree(self._ring.capacity)
-        self._find_short_way()
         self._batches, self._dropped, self._largest_seen = 0, 0, FIRST_GAIN
 
     def _filled(self) -> dict[str, int]:

@@ -41,6 +41,7 @@ class Column(NamedTuple):
 
 def columns_of(name: str, spec: ColumnSpec) -> list[Column]:
     """The columns that ``spec`` stands for: one, or several for a mapping or a Dict space."""
+    name = str.__str__(name)  # of a str subclass (an enum's member, say) the text alone
     if not name or SEPARATOR in name:
         raise NeedReplayError(f"A column cannot be named {name!r}: give a name without a slash.")
     inner = spec if isinstance(spec, Mapping) else getattr(spec, "spaces", None)
@@ -63,6 +64,9 @@ def _plain_column(name: str, spec: ColumnSpec) -> Column:
         dtype, shape = spec, ()
     try:
         column = Column(name, np.dtype(dtype), tuple(int(n) for n in np.atleast_1d(shape)))
+        if column.dtype.subdtype is not None:
+            base, inner = column.dtype.subdtype
+            column = Column(name, base, (*column.shape, *inner))
         known = dtype is not None and shape is not None and not column.dtype.hasobject
     except (TypeError, ValueError):
         known = False

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from needreplay.types import AnyArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from needreplay.memory.native._native import Gains
 
 
 class Drawn(NamedTuple):
@@ -38,7 +35,7 @@ class Draw(Protocol):
     equal make equal draws.
 
     A draw may have more methods, which the memory calls if they are there: see ``Places``,
-    ``Clears``, ``KnowsSmallest``, ``HasShortWay``, ``TakesGains`` and ``TakesFeatures`` below.
+    ``Clears``, ``KnowsSmallest`` and ``TakesFeatures`` below.
     """
 
     name: str
@@ -96,23 +93,6 @@ class KnowsSmallest(Protocol):
 
     def smallest_probability(self, size: int) -> float:
         """The smallest positive probability of any slot in a batch of ``size``."""
-        ...
-
-
-class HasShortWay(Protocol):
-    """A draw by raw gains and their sum tree alone, which the extension in C knows as well."""
-
-    short_way: Gains | None
-    """Bound anew by each ``allocate``; None where there is no extension, or more to be set."""
-
-
-class TakesGains(Protocol):
-    """A draw that admits an update and sets its gains in one kernel: a fifth less time for it."""
-
-    def take_gains(
-        self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int
-    ) -> tuple[int, int, int, float]:
-        """As ``admit.take_gains`` does it with ``set_gain``."""
         ...
 
 

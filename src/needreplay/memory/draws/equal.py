@@ -26,7 +26,7 @@ class ZeroMass:
                 f"Every gain in this memory is 0, so the {self._name} draw is uniform until one is "
                 "not (this is said once; the draw's fallbacks counts how often it happens).",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.count += len(uniforms)
         members = np.flatnonzero(occupied)

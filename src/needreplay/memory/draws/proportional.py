@@ -5,12 +5,14 @@ Schaul et al. (2016), section 3.3.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory import native
-from needreplay.memory.admit import FINE, LARGEST_GAIN, Taken, admit_gains, take_gains
+from needreplay.memory.admit import LARGEST_GAIN
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.mintree import MinTree
@@ -44,26 +46,6 @@ def _set_gain(
     for i in range(len(slots)):
         kept[slots[i]] = gain[i]
     set_leaves(tree, len(kept), slots, masses_of(gain, exponent))
-
-
-@compiled
-def _take_gains(
-    kept: FloatArray,
-    tree: FloatArray,
-    exponent: float,
-    ids: IntArray,
-    gain: FloatArray,
-    oldest_id: int,
-    next_id: int,
-) -> Taken:
-    """Admit gains and set those that count; writes ``kept`` and ``tree``, unless any is bad."""
-    slots, gains = np.empty(len(ids), dtype=np.int64), np.empty(len(ids))
-    found, first, gone, largest = admit_gains(
-        ids, gain, oldest_id, next_id, len(kept), slots, gains
-    )
-    if found == FINE:
-        _set_gain(kept, tree, exponent, slots[first:], gains[first:])
-    return found, first, gone, largest
 
 
 @compiled
@@ -110,10 +92,22 @@ class Proportional:
         self._tree = SumTree(capacity)
         self._smallest = MinTree(capacity) if self._follows_smallest else None
         self._zero_mass = ZeroMass(self.name)
-        self._native = native.gains_of(
-            self._gain, self._tree.array, self.gain_exponent, self.stratified, LARGEST_GAIN
+        self._find_short_way()
+
+    def _find_short_way(self) -> None:
+        """For a memory that draws by gains and their tree alone: what the extension makes of it."""
+        self.short_way = (
+            native.gains_of(self._gain, self._tree.array, LARGEST_GAIN)
+            if self._smallest is None
+            else None
         )
-        self.short_way = None if self._sets_more else self._native
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "short_way"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._find_short_way()
 
     @property
     def fallbacks(self) -> int:
@@ -127,23 +121,10 @@ class Proportional:
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        if self._native is None or not self._native.set(slots, gain):
+        if self.short_way is None or not self.short_way.set(slots, gain, self.gain_exponent):
             _set_gain(self._gain, self._tree.array, self.gain_exponent, slots, gain)
         if self._smallest is not None:
             self._note_smallest(self._smallest, slots)
-
-    def take_gains(self, ids: IntArray, gain: FloatArray, oldest_id: int, next_id: int) -> Taken:
-        """Admit an update and set its gains, in one kernel where that is all there is to do."""
-        if self._sets_more:
-            return take_gains(self.set_gain, ids, gain, oldest_id, next_id, self._capacity)
-        return _take_gains(
-            self._gain, self._tree.array, self.gain_exponent, ids, gain, oldest_id, next_id
-        )
-
-    @property
-    def _sets_more(self) -> bool:
-        """Whether ``set_gain`` writes more than raw gains and their tree."""
-        return self._smallest is not None
 
     def _note_smallest(self, smallest: MinTree, slots: IntArray) -> None:
         masses = self._tree.masses[slots]
@@ -156,10 +137,6 @@ class Proportional:
                 f"The {self.name} draw takes no need; call sample without it, or choose a draw by "
                 "gain and need."
             )
-        if self._native is not None:
-            drawn = self._native.draw(size, rng)
-            if drawn is not None:
-                return Drawn(*drawn)
         tree = self._tree.array
         uniforms = rng.random(size)
         if tree[-1] == 0.0:

@@ -122,11 +122,6 @@ class Sequence(Proportional):
         if self._smallest is not None:
             self._note_smallest(self._smallest, touched)
 
-    @property
-    def _sets_more(self) -> bool:
-        """Always: a gain is handed back."""
-        return True
-
     def clear(self, slots: IntArray) -> None:
         """The oldest occupied slots, ``slots`` (oldest first), are empty from now on."""
         _place(self._gain, self._before, self._after, slots, np.full(len(slots), NONE))

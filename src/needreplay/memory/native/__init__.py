@@ -10,17 +10,43 @@ needreplay was installed there is only the long way.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from needreplay.types import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     from needreplay.memory.native._native import Columns, Gains
 
-try:
-    from needreplay.memory.native import _native as _extension
-except ImportError:
-    _extension = None  # type: ignore[assignment]
+
+def source_beside() -> str | None:
+    """The digest of the C files in this folder, as ``setup.py`` has it; None if there are none."""
+    files = sorted(Path(__file__).parent.glob("*.[ch]"))
+    if not files:
+        return None
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _found() -> Any:
+    """The extension, unless it was not built, or from other C files than those beside it."""
+    try:
+        from needreplay.memory.native import _native
+    except ImportError:
+        return None
+    if source_beside() not in (None, getattr(_native, "source", "")):
+        warnings.warn(
+            "needreplay's extension in C was built from other source than is there now, so it is "
+            "not used; build it anew with make, or with pip install -e .",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return _native
+
+
+_extension = _found()
 
 
 def is_built() -> bool:
@@ -28,13 +54,9 @@ def is_built() -> bool:
     return _extension is not None
 
 
-def gains_of(
-    gain: FloatArray, tree: FloatArray, exponent: float, stratified: bool, largest_gain: float
-) -> Gains | None:
+def gains_of(gain: FloatArray, tree: FloatArray, largest_gain: float) -> Gains | None:
     """A short way for a proportional draw with these arrays; None where there is no extension."""
-    if _extension is None:
-        return None
-    return _extension.Gains(gain, tree, exponent, stratified, largest_gain)
+    return None if _extension is None else _extension.Gains(gain, tree, largest_gain)
 
 
 def columns_of(arrays: dict[str, AnyArray]) -> Columns | None:

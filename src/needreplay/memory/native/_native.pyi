@@ -2,43 +2,37 @@
 
 from typing import Any
 
-import numpy as np
-
 from needreplay.types import AnyArray, FloatArray, IntArray
+
+source: str
+"""The digest of the C files that this was built from."""
 
 class Gains:
     """The raw gains of a proportional draw and their sum tree, which stay the draw's own."""
 
-    def __init__(
-        self,
-        gain: FloatArray,
-        tree: FloatArray,
-        exponent: float,
-        stratified: bool,
-        largest_gain: float,
-    ) -> None: ...
-    def set(self, slots: IntArray, gain: FloatArray) -> bool:
+    def __init__(self, gain: FloatArray, tree: FloatArray, largest_gain: float) -> None: ...
+    def set(self, slots: IntArray, gain: FloatArray, exponent: float) -> bool:
         """As ``proportional._set_gain``; False: declined."""
 
-    def take(self, ids: Any, gain: Any, oldest_id: int, next_id: int) -> tuple[int, float] | None:
-        """As ``proportional._take_gains``: how many ids are gone and the largest gain of the rest.
+    def take(
+        self, ids: Any, gain: Any, oldest_id: int, next_id: int, exponent: float
+    ) -> tuple[int, float] | None:
+        """As ``admit.take_gains`` with ``set``: how many are gone, and the largest of the rest.
 
         None: declined, and nothing was changed.
         """
 
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray] | None:
-        """As ``proportional._draw`` with ``rng.random(size)``; None: declined, no number drawn.
-
-        ``rng`` is not to be used by another thread meanwhile.
-        """
-
-    def add(self, columns: Columns, values: Any, slot: int, gain: float) -> bool:
+    def add(self, columns: Columns, values: Any, slot: int, gain: float, exponent: float) -> bool:
         """``columns.put(values, slot)``, then ``set`` of that slot; False: declined."""
 
     def sample(
-        self, columns: Columns, size: int, rng: np.random.Generator, beta: float, next_id: int
+        self, columns: Columns, size: int, bits: Any, stratified: bool, beta: float, next_id: int
     ) -> tuple[IntArray, FloatArray, FloatArray, dict[str, AnyArray]] | None:
-        """``draw``, then ``columns.hand_out``: ids, probabilities, weights and columns."""
+        """As ``proportional._draw``, then ``columns.hand_out``.
+
+        ``bits`` is the capsule of a numpy bit generator; its numbers are those of ``random(size)``.
+        Answers ids, probabilities, weights and columns; None: declined, and no number was drawn.
+        """
 
 class Columns:
     """Named arrays with the same leading axis (rows), of which each row is in one piece."""

@@ -46,7 +46,7 @@ Columns_dealloc(Columns *self)
 
 /* Bind one column to ``array``: any step between rows, but each row in one piece. */
 static int
-bind(Column *column, PyObject *name, PyObject *object)
+bind_column(Column *column, PyObject *name, PyObject *object)
 {
     if (!PyUnicode_CheckExact(name) || !PyArray_CheckExact(object) ||
         PyArray_NDIM((PyArrayObject *)object) < 1 ||
@@ -93,7 +93,7 @@ Columns_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     while (PyDict_Next(arrays, &place, &name, &array)) {
         Column *column = &self->columns[self->count];
-        if (bind(column, name, array) < 0) {
+        if (bind_column(column, name, array) < 0) {
             PyErr_Format(PyExc_ValueError,
                          "%R: a column is a writable array whose rows are each in one piece.", name);
             Py_DECREF(self);
@@ -146,7 +146,7 @@ take_number(Column *column, PyObject *value)
     }
     column->given = column->number.bytes;
     column->widens = 0;
-    if (PyFloat_Check(value)) {
+    if (PyFloat_CheckExact(value) || PyArray_IsScalar(value, Double)) {
         double number = PyFloat_AS_DOUBLE(value);
         if (column->descr->type_num == NPY_FLOAT64) {
             column->number.f64 = number;
@@ -181,11 +181,17 @@ take_number(Column *column, PyObject *value)
 
 /* An array of the column's own dtype, in one piece: one row, or with a leading axis of ``rows``.
  *
- * Rewards are summed in float64, and are often given in float32: these are taken as well.
+ * Rewards are summed in float64, and are often given in float32: these are taken as well. Records
+ * are not, because numpy leaves out what is between their fields; nor is the column's own memory.
  */
 static int
 take_array(Column *column, PyArrayObject *array, int leading, npy_intp rows)
 {
+    const char *given = PyArray_DATA(array);
+    if (column->descr->type_num == NPY_VOID ||
+        (given >= column->data && given < column->data + rows * column->step)) {
+        return 0;
+    }
     column->widens = column->ndim == 0 && column->descr->type_num == NPY_FLOAT64 &&
                      PyArray_TYPE(array) == NPY_FLOAT32 && PyArray_ISNOTSWAPPED(array) &&
                      PyDataType_ISNOTSWAPPED(column->descr);
@@ -199,7 +205,7 @@ take_array(Column *column, PyArrayObject *array, int leading, npy_intp rows)
             return 0;
         }
     }
-    column->given = PyArray_DATA(array);
+    column->given = given;
     return 1;
 }
 
@@ -207,8 +213,15 @@ take_array(Column *column, PyArrayObject *array, int leading, npy_intp rows)
 static int
 take_all(Columns *self, PyObject *values, int leading)
 {
+    PyObject *name, *ignored;
+    Py_ssize_t place = 0;
     if (!PyDict_CheckExact(values) || PyDict_GET_SIZE(values) != self->count) {
         return 0;
+    }
+    while (PyDict_Next(values, &place, &name, &ignored)) {
+        if (!PyUnicode_CheckExact(name)) { /* its comparison could be anybody's code */
+            return 0;
+        }
     }
     for (Py_ssize_t c = 0; c < self->count; c++) {
         Column *column = &self->columns[c];
@@ -354,10 +367,12 @@ ask_ahead(const Columns *self, const npy_int64 *slots, npy_intp size)
 }
 
 int
-hand_out(PyObject *columns, const npy_int64 *slots, const double *probabilities, npy_intp size,
-         double smallest, double beta, npy_int64 next_id, PyObject *handed[3])
+hand_out(PyObject *columns, PyArrayObject *ids, const double *probabilities, double smallest,
+         double beta, npy_int64 next_id, PyObject **weights, PyObject **batch)
 {
     Columns *self = (Columns *)columns;
+    npy_intp size = PyArray_DIM(ids, 0);
+    npy_int64 *slots = PyArray_DATA(ids);
     for (npy_intp i = 0; i < size; i++) {
         if (slots[i] < 0 || slots[i] >= self->rows || slots[i] >= next_id) {
             PyErr_Format(PyExc_IndexError, "slot %lld is not one of %lld", (long long)slots[i],
@@ -366,31 +381,29 @@ hand_out(PyObject *columns, const npy_int64 *slots, const double *probabilities,
         }
     }
     ask_ahead(self, slots, size);
-    PyArrayObject *ids = new_vector(size, NPY_INT64), *weights = new_vector(size, NPY_FLOAT64);
-    PyObject *batch = NULL;
-    if (ids != NULL && weights != NULL) {
-        npy_int64 *id = PyArray_DATA(ids);
-        double *weight = PyArray_DATA(weights);
-        if (smallest == 0.0 && size > 0) {
-            smallest = probabilities[0];
-            for (npy_intp i = 1; i < size; i++) {
-                smallest = probabilities[i] < smallest ? probabilities[i] : smallest;
-            }
-        }
-        for (npy_intp i = 0; i < size; i++) {
-            id[i] = next_id - 1 - (next_id - 1 - slots[i]) % self->rows;
-            weight[i] = pow(smallest / probabilities[i], beta);
-        }
-        batch = gathered(self, slots, size); /* meanwhile the memory has sent the rows */
-    }
-    if (batch == NULL) {
-        Py_XDECREF(ids);
-        Py_XDECREF(weights);
+    PyArrayObject *made = new_vector(size, NPY_FLOAT64);
+    if (made == NULL) {
         return -1;
     }
-    handed[0] = (PyObject *)ids;
-    handed[1] = (PyObject *)weights;
-    handed[2] = batch;
+    double *weight = PyArray_DATA(made);
+    if (smallest == 0.0 && size > 0) {
+        smallest = probabilities[0];
+        for (npy_intp i = 1; i < size; i++) {
+            smallest = probabilities[i] < smallest ? probabilities[i] : smallest;
+        }
+    }
+    for (npy_intp i = 0; i < size; i++) {
+        weight[i] = pow(smallest / probabilities[i], beta);
+    }
+    *batch = gathered(self, slots, size); /* meanwhile the memory has sent the rows */
+    if (*batch == NULL) {
+        Py_DECREF(made);
+        return -1;
+    }
+    for (npy_intp i = 0; i < size; i++) {
+        slots[i] = next_id - 1 - (next_id - 1 - slots[i]) % self->rows;
+    }
+    *weights = (PyObject *)made;
     return 0;
 }
 
@@ -408,14 +421,17 @@ Columns_hand_out(Columns *self, PyObject *const *args, Py_ssize_t nargs)
     }
     double smallest = PyFloat_AsDouble(args[2]), beta = PyFloat_AsDouble(args[3]);
     npy_int64 next_id = PyLong_AsLongLong(args[4]);
-    PyObject *handed[3];
-    if (PyErr_Occurred() ||
-        hand_out((PyObject *)self, PyArray_DATA((PyArrayObject *)args[0]),
-                 PyArray_DATA((PyArrayObject *)args[1]), PyArray_DIM((PyArrayObject *)args[0], 0),
-                 smallest, beta, next_id, handed) < 0) {
+    if (PyErr_Occurred()) {
         return NULL;
     }
-    return Py_BuildValue("NNN", handed[0], handed[1], handed[2]);
+    PyArrayObject *ids = (PyArrayObject *)PyArray_NewCopy((PyArrayObject *)args[0], NPY_CORDER);
+    PyObject *weights, *batch;
+    if (ids == NULL || hand_out((PyObject *)self, ids, PyArray_DATA((PyArrayObject *)args[1]),
+                                smallest, beta, next_id, &weights, &batch) < 0) {
+        Py_XDECREF(ids);
+        return NULL;
+    }
+    return Py_BuildValue("NNN", ids, weights, batch);
 }
 
 static PyMethodDef Columns_methods[] = {

@@ -9,13 +9,9 @@ typedef struct {
     PyArrayObject *gain;
     PyArrayObject *numbers;
     SumTree tree;
-    double exponent;
-    int stratified;
     double largest_gain;
-    npy_int64 *slots; /* room for as many as were ever given or drawn */
+    npy_int64 *slots; /* room for as many as were ever set at a time */
     npy_intp room;
-    PyObject *rng; /* the last generator that was drawn with, and where its numbers come from */
-    bitgen_t *source;
 } Gains;
 
 static void
@@ -23,7 +19,6 @@ Gains_dealloc(Gains *self)
 {
     Py_XDECREF(self->gain);
     Py_XDECREF(self->numbers);
-    Py_XDECREF(self->rng);
     PyMem_Free(self->slots);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -32,13 +27,11 @@ Gains_dealloc(Gains *self)
 static PyObject *
 Gains_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"gain", "tree", "exponent", "stratified", "largest_gain", NULL};
+    static char *names[] = {"gain", "tree", "largest_gain", NULL};
     PyObject *gain, *numbers;
-    double exponent, largest_gain;
-    int stratified;
+    double largest_gain;
     SumTree tree;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOdpd", names, &gain, &numbers, &exponent,
-                                     &stratified, &largest_gain)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOd", names, &gain, &numbers, &largest_gain)) {
         return NULL;
     }
     if (!is_vector(gain, NPY_FLOAT64) || !is_vector(numbers, NPY_FLOAT64) ||
@@ -57,8 +50,6 @@ Gains_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->numbers = (PyArrayObject *)Py_NewRef(numbers);
         self->tree = tree;
         self->tree.numbers = PyArray_DATA(self->numbers);
-        self->exponent = exponent;
-        self->stratified = stratified;
         self->largest_gain = largest_gain;
     }
     return (PyObject *)self;
@@ -70,7 +61,8 @@ make_room(Gains *self, npy_intp count)
     if (count <= self->room) {
         return 0;
     }
-    npy_int64 *larger = PyMem_Realloc(self->slots, (size_t)count * sizeof(npy_int64));
+    npy_int64 *larger = self->slots;
+    PyMem_Resize(larger, npy_int64, (size_t)count); /* NULL also if that many bytes overflow */
     if (larger == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -82,7 +74,7 @@ make_room(Gains *self, npy_intp count)
 
 /* gain^α of each slot goes to its leaf, then all that is above; ``self->slots`` are used up. */
 static void
-renew_leaves(Gains *self, npy_intp count)
+renew_leaves(Gains *self, npy_intp count, double exponent)
 {
     const double *gain = PyArray_DATA(self->gain);
     double *leaves = self->tree.numbers;
@@ -91,7 +83,7 @@ renew_leaves(Gains *self, npy_intp count)
         npy_int64 slot = self->slots[i];
         if (i == 0 || gain[slot] != before) { /* new transitions are equal: one power for all */
             before = gain[slot];
-            mass = self->exponent == 1.0 ? before : pow(before, self->exponent);
+            mass = exponent == 1.0 ? before : pow(before, exponent);
         }
         leaves[slot] = mass;
     }
@@ -101,8 +93,12 @@ renew_leaves(Gains *self, npy_intp count)
 static PyObject *
 Gains_set(Gains *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "set takes slots and their gains.");
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "set takes slots, their gains and the exponent.");
+        return NULL;
+    }
+    double exponent = PyFloat_AsDouble(args[2]);
+    if (exponent == -1.0 && PyErr_Occurred()) {
         return NULL;
     }
     if (!is_vector(args[0], NPY_INT64) || !is_vector(args[1], NPY_FLOAT64)) {
@@ -131,7 +127,7 @@ Gains_set(Gains *self, PyObject *const *args, Py_ssize_t nargs)
         gain[slots[i]] = given[i];
     }
     if (count > 0) {
-        renew_leaves(self, count);
+        renew_leaves(self, count, exponent);
     }
     Py_RETURN_TRUE;
 }
@@ -139,8 +135,8 @@ Gains_set(Gains *self, PyObject *const *args, Py_ssize_t nargs)
 static PyObject *
 Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4) {
-        PyErr_SetString(PyExc_TypeError, "take takes ids, gain, oldest_id and next_id.");
+    if (nargs != 5) {
+        PyErr_SetString(PyExc_TypeError, "take takes ids, gain, oldest_id, next_id and exponent.");
         return NULL;
     }
     int single = is_vector(args[1], NPY_FLOAT32);
@@ -149,6 +145,7 @@ Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
     }
     npy_intp count = PyArray_DIM((PyArrayObject *)args[0], 0);
     npy_int64 oldest_id = PyLong_AsLongLong(args[2]), next_id = PyLong_AsLongLong(args[3]);
+    double exponent = PyFloat_AsDouble(args[4]);
     if (PyErr_Occurred() || make_room(self, count) < 0) {
         return NULL;
     }
@@ -159,6 +156,9 @@ Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
     const void *given = PyArray_DATA((PyArrayObject *)args[1]);
     npy_intp capacity = PyArray_DIM(self->gain, 0);
     double *gain = PyArray_DATA(self->gain);
+    if ((const double *)given >= gain && (const double *)given < gain + capacity) {
+        Py_RETURN_NONE; /* its own gains, which would change while they are read */
+    }
     for (npy_intp i = 0; i < count; i++) {
         double value = single ? ((const float *)given)[i] : ((const double *)given)[i];
         if (!(value >= 0.0 && value <= self->largest_gain) || ids[i] < 0 || ids[i] >= next_id) {
@@ -174,7 +174,7 @@ Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
     for (npy_intp i = 0; i < count; i++) { /* in order: of equal ids the last stays */
         if (ids[i] >= oldest_id) {
             npy_int64 slot = ids[i] % capacity;
-            gain[slot] = single ? ((const float *)given)[i] : ((const double *)given)[i];
+            gain[slot] = 0.0 + (single ? ((const float *)given)[i] : ((const double *)given)[i]);
             self->slots[kept++] = slot;
         }
     }
@@ -183,82 +183,9 @@ Gains_take(Gains *self, PyObject *const *args, Py_ssize_t nargs)
         largest = gain[self->slots[i]] > largest ? gain[self->slots[i]] : largest;
     }
     if (kept > 0) {
-        renew_leaves(self, kept);
+        renew_leaves(self, kept, exponent);
     }
     return Py_BuildValue("nd", (Py_ssize_t)(count - kept), largest);
-}
-
-/* Where a numpy generator's numbers come from; kept for the next time it is given. */
-static bitgen_t *
-source_of(Gains *self, PyObject *rng)
-{
-    if (rng == self->rng) {
-        return self->source;
-    }
-    PyObject *bits = PyObject_GetAttrString(rng, "bit_generator");
-    PyObject *capsule = bits == NULL ? NULL : PyObject_GetAttrString(bits, "capsule");
-    bitgen_t *source = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "BitGenerator");
-    Py_XDECREF(bits);
-    Py_XDECREF(capsule);
-    if (source != NULL) { /* the generator owns its source, and never changes it */
-        Py_XSETREF(self->rng, Py_NewRef(rng));
-        self->source = source;
-    }
-    return source;
-}
-
-/* Draw ``size`` slots; their probabilities, or NULL with an exception set. */
-static PyArrayObject *
-drawn_slots(Gains *self, npy_intp size, PyObject *rng, npy_int64 *slots)
-{
-    bitgen_t *source = source_of(self, rng);
-    PyArrayObject *probabilities = source == NULL ? NULL : new_vector(size, NPY_FLOAT64);
-    if (probabilities == NULL) {
-        return NULL;
-    }
-    double total = *total_of(&self->tree), *targets = PyArray_DATA(probabilities);
-    for (npy_intp i = 0; i < size; i++) {
-        double uniform = source->next_double(source->state);
-        targets[i] =
-            self->stratified ? ((double)i + uniform) / (double)size * total : uniform * total;
-    }
-    find_leaves(&self->tree, targets, slots, size);
-    for (npy_intp i = 0; i < size; i++) {
-        targets[i] = self->tree.numbers[slots[i]] / total;
-    }
-    return probabilities;
-}
-
-/* How many to draw; 0: none can be, as nothing has mass; -1 with an exception set. */
-static npy_intp
-size_to_draw(Gains *self, PyObject *object)
-{
-    Py_ssize_t size = PyNumber_AsSsize_t(object, PyExc_OverflowError);
-    if (size == -1 && PyErr_Occurred()) {
-        return -1;
-    }
-    return size < 1 || *total_of(&self->tree) == 0.0 ? 0 : size;
-}
-
-static PyObject *
-Gains_draw(Gains *self, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "draw takes size and rng.");
-        return NULL;
-    }
-    npy_intp size = size_to_draw(self, args[0]);
-    if (size == 0) {
-        Py_RETURN_NONE;
-    }
-    PyArrayObject *slots = size < 0 ? NULL : new_vector(size, NPY_INT64);
-    PyArrayObject *probabilities =
-        slots == NULL ? NULL : drawn_slots(self, size, args[1], PyArray_DATA(slots));
-    if (probabilities == NULL) {
-        Py_XDECREF(slots);
-        return NULL;
-    }
-    return Py_BuildValue("NN", slots, probabilities);
 }
 
 static int
@@ -274,12 +201,12 @@ is_columns(PyObject *object)
 static PyObject *
 Gains_add(Gains *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4) {
-        PyErr_SetString(PyExc_TypeError, "add takes columns, values, slot and gain.");
+    if (nargs != 5) {
+        PyErr_SetString(PyExc_TypeError, "add takes columns, values, slot, gain and exponent.");
         return NULL;
     }
     Py_ssize_t slot = PyLong_AsSsize_t(args[2]);
-    double gain = PyFloat_AsDouble(args[3]);
+    double gain = PyFloat_AsDouble(args[3]), exponent = PyFloat_AsDouble(args[4]);
     if (PyErr_Occurred() || !is_columns(args[0])) {
         return NULL;
     }
@@ -296,53 +223,72 @@ Gains_add(Gains *self, PyObject *const *args, Py_ssize_t nargs)
     if (fine == 1) {
         ((double *)PyArray_DATA(self->gain))[slot] = gain;
         self->slots[0] = slot;
-        renew_leaves(self, 1);
+        renew_leaves(self, 1, exponent);
     }
     return fine < 0 ? NULL : PyBool_FromLong(fine);
+}
+
+/* Draw a slot for each of ``slots``, with its probability, as ``random`` of a generator would. */
+static void
+draw_slots(const SumTree *tree, bitgen_t *source, int stratified, npy_intp size, npy_int64 *slots,
+           double *probabilities)
+{
+    double total = *total_of(tree);
+    for (npy_intp i = 0; i < size; i++) {
+        double uniform = source->next_double(source->state);
+        probabilities[i] =
+            stratified ? ((double)i + uniform) / (double)size * total : uniform * total;
+    }
+    find_leaves(tree, probabilities, slots, size);
+    for (npy_intp i = 0; i < size; i++) {
+        probabilities[i] = tree->numbers[slots[i]] / total;
+    }
 }
 
 static PyObject *
 Gains_sample(Gains *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 5) {
-        PyErr_SetString(PyExc_TypeError, "sample takes columns, size, rng, beta and next_id.");
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError,
+                        "sample takes columns, size, bits, stratified, beta and next_id.");
         return NULL;
     }
-    npy_intp size = size_to_draw(self, args[1]);
-    if (size == 0) {
+    Py_ssize_t size = PyNumber_AsSsize_t(args[1], PyExc_OverflowError);
+    bitgen_t *source = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(args[2], "BitGenerator");
+    if (source == NULL || !is_columns(args[0])) {
+        return NULL;
+    }
+    int stratified = PyObject_IsTrue(args[3]);
+    double beta = PyFloat_AsDouble(args[4]);
+    npy_int64 next_id = PyLong_AsLongLong(args[5]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (size < 1 || *total_of(&self->tree) == 0.0) {
         Py_RETURN_NONE;
     }
-    double beta = PyFloat_AsDouble(args[3]);
-    npy_int64 next_id = PyLong_AsLongLong(args[4]);
-    if (PyErr_Occurred() || !is_columns(args[0]) || make_room(self, size) < 0) {
+    PyArrayObject *ids = new_vector(size, NPY_INT64);
+    PyArrayObject *probabilities = ids == NULL ? NULL : new_vector(size, NPY_FLOAT64);
+    if (probabilities == NULL) {
+        Py_XDECREF(ids);
         return NULL;
     }
-    PyArrayObject *probabilities = drawn_slots(self, size, args[2], self->slots);
-    PyObject *handed[3];
-    if (probabilities == NULL ||
-        hand_out(args[0], self->slots, PyArray_DATA(probabilities), size, 0.0, beta, next_id,
-                 handed) < 0) {
-        Py_XDECREF(probabilities);
+    PyObject *weights, *batch;
+    double *probability = PyArray_DATA(probabilities);
+    draw_slots(&self->tree, source, stratified, size, PyArray_DATA(ids), probability);
+    if (hand_out(args[0], ids, probability, 0.0, beta, next_id, &weights, &batch) < 0) {
+        Py_DECREF(ids);
+        Py_DECREF(probabilities);
         return NULL;
     }
-    return Py_BuildValue("NNNN", handed[0], probabilities, handed[1], handed[2]);
-}
-
-/* A copy is bound to the copies of the arrays. */
-static PyObject *
-Gains_reduce(Gains *self, PyObject *Py_UNUSED(ignored))
-{
-    return Py_BuildValue("O(OOdid)", (PyObject *)Py_TYPE(self), self->gain, self->numbers,
-                         self->exponent, self->stratified, self->largest_gain);
+    return Py_BuildValue("NNNN", ids, probabilities, weights, batch);
 }
 
 static PyMethodDef Gains_methods[] = {
-    {"__reduce__", (PyCFunction)Gains_reduce, METH_NOARGS, NULL},
     {"set", (PyCFunction)(void (*)(void))Gains_set, METH_FASTCALL, NULL},
     {"take", (PyCFunction)(void (*)(void))Gains_take, METH_FASTCALL, NULL},
     {"add", (PyCFunction)(void (*)(void))Gains_add, METH_FASTCALL, NULL},
     {"sample", (PyCFunction)(void (*)(void))Gains_sample, METH_FASTCALL, NULL},
-    {"draw", (PyCFunction)(void (*)(void))Gains_draw, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

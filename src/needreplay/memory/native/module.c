@@ -1,4 +1,4 @@
-/* The extension module: its two types. What they do is said in _native.pyi. */
+/* The extension module: its two types, and the digest of the source that they were built from. */
 #define NEEDREPLAY_NATIVE_MODULE
 #include "native.h"
 
@@ -14,7 +14,8 @@ PyInit__native(void)
     import_array();
     PyObject *made = PyModule_Create(&module);
     if (made == NULL || PyModule_AddType(made, &GainsType) < 0 ||
-        PyModule_AddType(made, &ColumnsType) < 0) {
+        PyModule_AddType(made, &ColumnsType) < 0 ||
+        PyModule_AddStringConstant(made, "source", NEEDREPLAY_SOURCE) < 0) {
         Py_XDECREF(made);
         return NULL;
     }

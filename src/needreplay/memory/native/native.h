@@ -51,8 +51,8 @@ extern PyTypeObject ColumnsType;
 /* ``values`` go to ``row`` of ``columns``: 1, or 0 (declined, nothing written), or -1 (raised). */
 int put_row(PyObject *columns, PyObject *values, npy_intp row);
 
-/* The ids, weights and columns of ``slots``, all new; 0, or -1 with an exception set. */
-int hand_out(PyObject *columns, const npy_int64 *slots, const double *probabilities, npy_intp size,
-             double smallest, double beta, npy_int64 next_id, PyObject *handed[3]);
+/* Weights and columns of the slots in ``ids``, which become ids; 0, or -1 with an exception set. */
+int hand_out(PyObject *columns, PyArrayObject *ids, const double *probabilities, double smallest,
+             double beta, npy_int64 next_id, PyObject **weights, PyObject **batch);
 
 #endif
