@@ -172,6 +172,26 @@ def test_other_settings_are_refused(options: dict[str, Any], tmp_path: Path) -> 
     assert_refused(tmp_path / "memory", "was saved with")
 
 
+RECORD, TURNED = [("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "others"),
+    [
+        ({"a": np.float32, "b": np.float32}, {"b": np.float32, "a": np.float32}),
+        ({"x": np.dtype(RECORD)}, {"x": np.dtype(TURNED)}),
+    ],
+    ids=["columns", "fields of a record"],
+)
+def test_columns_in_another_order_are_refused(
+    columns: dict[str, Any], others: dict[str, Any], tmp_path: Path
+) -> None:
+    """They lie elsewhere in a row: read back, they would have changed places."""
+    Replay(3, columns).save(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match="was saved with columns"):
+        Replay(3, others).load(tmp_path / "memory")
+
+
 def test_another_exponent_is_refused(tmp_path: Path) -> None:
     columns = {"x": np.int64}
     Replay(3, columns, draw=Proportional(0.5)).save(tmp_path / "memory")

@@ -20,7 +20,7 @@ import numpy as np
 from needreplay.errors import NeedReplayError
 from needreplay.types import AnyArray
 
-FORMAT = 2
+FORMAT = 3
 _MAGIC = b"needreplay memory\n"
 _CHUNK = 1 << 22
 _DIGEST_SIZE = 32

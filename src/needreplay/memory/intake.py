@@ -127,7 +127,7 @@ class PlainIntake:
 
     def settings(self) -> dict[str, Any]:
         """What a file has to agree on."""
-        return {"columns": {column.name: column.described for column in self.layout.columns}}
+        return {"columns": [column.described for column in self.layout.columns]}
 
 
 Autoreset = Literal["same_step", "next_step"]
@@ -297,7 +297,7 @@ class EpisodeIntake:
 
     def settings(self) -> dict[str, Any]:
         """What a file has to agree on."""
-        columns = {column.name: column.described for column in self.layout.columns}
+        columns = [column.described for column in self.layout.columns]
         return {"columns": columns, **asdict(self.episodes)}
 
 

@@ -36,7 +36,8 @@ class Column(NamedTuple):
     @property
     def described(self) -> str:
         """For messages and for the header of a file."""
-        return f"{self.dtype.str}{list(self.shape)}"
+        dtype = self.dtype.str if self.dtype.names is None else str(self.dtype)
+        return f"{self.name} {dtype}{list(self.shape)}"
 
 
 def columns_of(name: str, spec: ColumnSpec) -> list[Column]:

@@ -18,7 +18,7 @@ from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.draws.fallbacks import BY_PRIORITY, BY_SWEEP, UNIFORM
 from needreplay.memory.draws.features import FeatureStore
 from needreplay.memory.draws.gain_need import GainNeed
-from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.proportional import EMPTY, masses_of
 from needreplay.memory.draws.query import Corrects, checked_size
 from needreplay.memory.draws.sweep import score_slots, slots_at
 from needreplay.types import AnyArray, FloatArray, IntArray
@@ -103,7 +103,7 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
             backward=self.backward,
             takes_negative=self._takes_negative,
         )
-        self._occupied = np.zeros(capacity, dtype=np.bool_)
+        self._gain = np.full(capacity, EMPTY)
         self._drawn_by[:] = 0
         self._candidates[:] = 0
         self._recent_rate[:] = 1.0
@@ -117,7 +117,7 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self._occupied[slots] = True
+        self._gain[slots] = gain
         self._set_mass(slots, masses_of(gain, self.gain_exponent))
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
@@ -132,7 +132,7 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
 
     def clear(self, slots: IntArray) -> None:
         """``slots`` are empty from now on."""
-        self._occupied[slots] = False
+        self._gain[slots] = EMPTY
         self._set_mass(slots, np.zeros(len(slots)))
         self.features.forget(slots)
         self._note_vectors(slots)
@@ -179,9 +179,10 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
         proposal, found = self._proposal(None if by_gain else told)
         self.features.tick()
         if found == UNIFORM:
-            checked_size(size, int(self._occupied.sum()))
+            occupied = self._occupied
+            checked_size(size, int(occupied.sum()))
             self._drawn_by[UNIFORM] += size
-            return self._zero_mass.draw(self._occupied, rng.random(size))
+            return self._zero_mass.draw(occupied, rng.random(size))
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         filled = self._propose(proposal, rng, slots, scores)
         self._drawn_by[found] += filled
@@ -222,7 +223,7 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
 
     def _sweep(self, slots: IntArray, begin: int, proposal: P, rng: np.random.Generator) -> Drawn:
         """Fill the slots from ``begin`` on by the sweep, which also knows the total."""
-        need = np.ones(len(self._occupied))
+        need = np.ones(len(self._gain))
         if proposal.exponent > 0.0:
             need = np.maximum(0.0, self.features.products(np.arange(len(need)), proposal.need))
         all_scores, total, found = score_slots(self._mass, need**proposal.exponent, self._occupied)
@@ -238,7 +239,7 @@ class FeatureDraw(GainNeed, ABC, Generic[P]):
         """Every array that a checkpoint has to hold, live."""
         return {
             **self.features.arrays(),
-            "occupied": self._occupied,
+            "gain": self._gain,
             "drawn_by": self._drawn_by,
             "candidates": self._candidates,
             "recent_rate": self._recent_rate,

@@ -29,7 +29,7 @@ from needreplay.memory.draws.grouped_tree import (
     slot_at,
     total_of,
 )
-from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.proportional import EMPTY, masses_of
 from needreplay.memory.draws.query import (
     Corrects,
     checked_need,
@@ -68,6 +68,7 @@ class Grouped(GainNeed):
 
     def allocate(self, capacity: int) -> None:
         """Make room for ``capacity`` slots, all empty."""
+        self._gain = np.full(capacity, EMPTY)
         self._tree = empty_tree(capacity, self.n_states)
         self._scores = np.zeros(self.n_states + 1)
         self._drawn_by[:] = 0
@@ -75,6 +76,7 @@ class Grouped(GainNeed):
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        self._gain[slots] = gain
         _set_masses(self._tree, slots, masses_of(gain, self.gain_exponent))
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
@@ -88,6 +90,7 @@ class Grouped(GainNeed):
 
     def clear(self, slots: IntArray) -> None:
         """``slots`` are empty from now on."""
+        self._gain[slots] = EMPTY
         _set_empty(self._tree, slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
@@ -132,12 +135,15 @@ class Grouped(GainNeed):
         counted = np.bincount(tree.group[tree.occupied], minlength=self.n_states + 1)
         if not np.array_equal(counted, tree.members):
             raise NeedReplayError("The number of slots of a state is not what its tree counts.")
+        if not np.array_equal(tree.occupied, self._occupied):
+            raise NeedReplayError("A slot is in a tree without a gain, or has one and is in none.")
+        self._check_masses(np.where(tree.occupied, tree.mass[:, OWN], 0.0))
         for group in range(self.n_states + 1):
             _check_group(tree, group)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
-        return {**self._tree._asdict(), "drawn_by": self._drawn_by}
+        return {**self._tree._asdict(), "gain": self._gain, "drawn_by": self._drawn_by}
 
 
 def _check_group(tree: GroupedTree, group: int) -> None:

@@ -205,8 +205,7 @@ class NormTree(FeatureDraw[NormProposal]):
         """Raise unless both trees are sound and hold what follows from gains and vectors."""
         self._gains.check_valid()
         self._bounds.check_valid()
-        if self._mass[~self._occupied].any():
-            raise NeedReplayError("A slot that was never told its gain has mass.")
+        self._check_masses(self._mass)
         powers = np.empty(len(self._mass))
         norm_powers(self.features.vectors, np.arange(len(powers)), self.need_exponent, powers)
         if not np.array_equal(powers, self._powers):

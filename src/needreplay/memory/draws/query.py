@@ -37,11 +37,9 @@ def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray
 
 
 def checked_exponents(gain_exponent: float, need_exponent: float) -> None:
-    """Refuse a gain exponent that is negative or not finite, and a need exponent outside [0, 1]."""
-    if not (np.isfinite(gain_exponent) and gain_exponent >= 0.0):
-        raise NeedReplayError(
-            f"gain_exponent is {gain_exponent}; it has to be a finite number that is not negative."
-        )
+    """Refuse an exponent outside [0, 1]: above 1 the largest gain would have an infinite mass."""
+    if not 0.0 <= gain_exponent <= 1.0:
+        raise NeedReplayError(f"gain_exponent is {gain_exponent}; it has to lie in [0, 1].")
     if not 0.0 <= need_exponent <= 1.0:
         raise NeedReplayError(f"need_exponent is {need_exponent}; it has to lie in [0, 1].")
 

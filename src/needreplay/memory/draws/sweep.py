@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
 from needreplay.memory.draws.gain_need import GainNeed
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
-from needreplay.memory.draws.proportional import masses_of
+from needreplay.memory.draws.proportional import EMPTY, masses_of
 from needreplay.memory.draws.query import Corrects, checked_size
 from needreplay.rules.priority import priority
 from needreplay.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -49,15 +48,15 @@ class Sweep(GainNeed):
     def allocate(self, capacity: int) -> None:
         """Make room for ``capacity`` slots, all empty."""
         self._mass = np.zeros(capacity)
-        self._occupied = np.zeros(capacity, dtype=np.bool_)
+        self._gain = np.full(capacity, EMPTY)
         self.need_of_slots.allocate(capacity)
         self._drawn_by[:] = 0
         self._zero_mass = ZeroMass(self.name)
 
     def set_gain(self, slots: IntArray, gain: FloatArray) -> None:
         """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+        self._gain[slots] = gain
         self._mass[slots] = masses_of(gain, self.gain_exponent)
-        self._occupied[slots] = True
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """``slots`` are of ``states`` from now on."""
@@ -73,7 +72,7 @@ class Sweep(GainNeed):
 
     def clear(self, slots: IntArray) -> None:
         """``slots`` are empty from now on."""
-        self._occupied[slots] = False
+        self._gain[slots] = EMPTY
         self._mass[slots] = 0.0
         self.need_of_slots.forget(slots)
 
@@ -104,13 +103,12 @@ class Sweep(GainNeed):
         return score_slots(self._mass, need_power, self._occupied)
 
     def check_valid(self) -> None:
-        """Raise if an empty slot has mass."""
-        if self._mass[~self._occupied].any():
-            raise NeedReplayError("A slot that was never told its gain has mass.")
+        """Raise unless every slot's mass is its gain, shaped."""
+        self._check_masses(self._mass)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
-        own = {"mass": self._mass, "occupied": self._occupied, "drawn_by": self._drawn_by}
+        own = {"gain": self._gain, "mass": self._mass, "drawn_by": self._drawn_by}
         return {**own, **self.need_of_slots.arrays()}
 
 

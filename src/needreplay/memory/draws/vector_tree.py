@@ -93,8 +93,7 @@ class VectorTree(FeatureDraw[VectorProposal]):
         pending = self._tree.changed[: tree.n_changed[0]]
         if not np.array_equal(np.sort(pending), np.flatnonzero(tree.is_changed)):
             raise NeedReplayError("The list of changed blocks is not what is marked as changed.")
-        if tree.mass[~self._occupied].any():
-            raise NeedReplayError("A slot that was never told its gain has mass.")
+        self._check_masses(tree.mass)
         note_changed(again, np.arange(len(tree.mass)))
         recompute_changed(again)
         fresh = np.ones(len(tree.masses), dtype=np.bool_)
