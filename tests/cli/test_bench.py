@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from needreplay.bench import replay
 from needreplay.bench.replay import Report
 from needreplay.memory import native
 
@@ -33,6 +35,14 @@ def test_the_table_and_its_numbers(tmp_path: Path) -> None:
         first, second = result["rounds"]["needreplay"]
         assert result["medians"]["needreplay"] == pytest.approx((first + second) / 2)
         assert first > 0
+
+
+def test_a_row_of_fewer_transitions_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MOST_STACKS", 50)
+    stacks = next(task for task in replay.TASKS if task.name == "frames 32")
+    options: dict[str, Any] = {"rounds": 1, "clock": "cpu", "libraries": ["needreplay"]}
+    assert replay.measure(stacks, capacity=60, **options).words == f"{stacks.words}, N = 50"
+    assert replay.measure(stacks, capacity=50, **options).words == stacks.words
 
 
 def test_says_if_there_is_no_extension() -> None:
