@@ -14,6 +14,7 @@ from needreplay.memory import Episodes, Proportional, RankBased, Replay, Sequenc
 from needreplay.memory.draws.base import Draw
 
 SECONDS = 0.7
+WARM_UP = 20
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,13 @@ def _hectic() -> Iterator[None]:
 
 
 def run_together(act: Callable[[], None], learn: Callable[[], None]) -> int:
-    """Both in threads of their own, again and again; how often ``learn`` was done."""
+    """Both in threads of their own, again and again; how often ``learn`` was done.
+
+    All that they call is compiled before: on a cold cache that takes longer than the threads have.
+    """
+    for _ in range(WARM_UP):
+        act()
+        learn()
     stop, failures, learned = threading.Event(), [], 0
 
     def again(what: Callable[[], None]) -> None:
