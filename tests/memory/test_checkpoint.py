@@ -20,14 +20,29 @@ from needreplay.memory import (
     Uniform,
     checkpoint,
 )
-from needreplay.memory.draws import Magnitude, Resampled
+from needreplay.memory.draws import (
+    Grouped,
+    Magnitude,
+    NormTree,
+    Resampled,
+    Sweep,
+    VectorTree,
+)
 from needreplay.rng import stream
 
 DRAWS: dict[str, Any] = {
     "uniform": Uniform,
     "proportional": Proportional,
     "rank": RankBased,
+    "exact rank": lambda: RankBased(exact=True),
     "sequence": Sequence,
+    "grouped": lambda: Grouped(3),
+    "sweep by states": lambda: Sweep(n_states=3),
+    "sweep by features": lambda: Sweep(n_features=3),
+    "vector tree": lambda: VectorTree(3),
+    "norm tree": lambda: NormTree(3),
+    "magnitude": lambda: Magnitude(Proportional(), n_features=3),
+    "resampled": lambda: Resampled(Proportional(), n_states=3),
 }
 
 
@@ -57,17 +72,48 @@ class Actor:
         frames = self._rng.integers(0, 256, size=(2, 1, 2, 2), dtype=np.uint8)
         then = np.concatenate([self._stacks[:, 1:], frames], axis=1)
         ends = self._rng.random(2) < 0.1
-        replay.add(
+        ids = replay.add(
             obs=self._stacks, action=self._rng.integers(0, 4, 2), reward=self._rng.random(2),
             next_obs=then, terminated=ends, truncated=np.zeros(2, bool),
         )  # fmt: skip
+        if getattr(replay.draw, "n_states", None):
+            replay.set_states(ids, self._rng.integers(0, 3, len(ids)))
+        if getattr(replay.draw, "n_features", None):
+            replay.set_features(ids, self._rng.random((len(ids), 3)))
         self._stacks = np.where(ends[:, None, None, None], frames, then)
 
 
+def need_now(replay: Replay) -> Any:
+    """Another need at each batch, for a draw that takes it."""
+    draw: Any = replay.draw
+    if getattr(draw, "n_states", None) or getattr(draw, "n_features", None):
+        return stream(replay.batches, "need").standard_normal(3)
+    return None
+
+
 def learn(replay: Replay, record: list[Any]) -> None:
-    batch = replay.sample(8)
-    record.append((batch.ids, batch.probabilities, batch.weights, batch["obs"], batch["reward"]))
+    batch = replay.sample(8, need=need_now(replay))
+    drawn = batch.ids, batch.probabilities, batch.weights, batch.factors
+    record.append((*drawn, batch["obs"], batch["reward"], *counts_of(replay)))
     replay.update(batch.ids, batch["reward"].astype(np.float64) + 0.1)
+
+
+def counts_of(replay: Replay) -> list[Any]:
+    """What the draw, and the draw it is made of, say of themselves."""
+    draw: Any = replay.draw
+    parts = [draw, getattr(draw, "by_gain", None), getattr(draw, "need_of_slots", None)]
+    said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
+    stores = [part.features for part in parts if hasattr(part, "features")]
+    turns = [replay.next_to_refresh(3)] if hasattr(draw, "features") else []
+    return [*said, *(store.oldest_age for store in stores), *turns]
+
+
+def starve(replay: Replay) -> None:
+    """Every gain is 0 for one batch: how it is drawn then is counted."""
+    if len(replay):
+        ids = np.arange(replay.oldest_id, replay.next_id)
+        replay.update(ids, np.zeros(len(ids)))
+        learn(replay, [])
 
 
 def go_on(replay: Replay, actor: Actor, steps: int) -> list[Any]:
@@ -79,11 +125,14 @@ def go_on(replay: Replay, actor: Actor, steps: int) -> list[Any]:
     return record
 
 
+@pytest.mark.filterwarnings("ignore:Every gain")
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("steps", [1, 7, 60])
 def test_goes_on_with_the_very_draws(draw: str, steps: int, tmp_path: Path) -> None:
     straight, actor = memory(draw), Actor(0)
-    go_on(straight, actor, steps)
+    go_on(straight, actor, steps - 1)
+    starve(straight)
+    go_on(straight, actor, 1)
     straight.save(tmp_path / "memory")
     resumed, other = memory(draw, seed=9), Actor(0)
     go_on(memory(draw), other, steps)
