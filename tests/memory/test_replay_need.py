@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from needreplay.memory.draws import (
 )
 from needreplay.memory.draws.base import Draw
 from needreplay.rng import stream
+from needreplay.types import FloatArray
 
 CAPACITY = 40
 
@@ -28,15 +30,18 @@ def memory(draw: Draw) -> Replay:
     return Replay(CAPACITY, {"x": np.float32}, draw=draw, seed=3)
 
 
-def fill(replay: Replay, count: int, *, states: bool) -> None:
+def fill(replay: Replay, count: int, *, states: bool) -> FloatArray:
+    """``count`` transitions with a state or features each; answers with their gains."""
     rng = stream(count, "replay need")
     ids = np.array(replay.add(x=rng.random(count).astype(np.float32)))
     if states:
         replay.set_states(ids, rng.integers(0, 3, count))
     else:
         replay.set_features(ids, np.abs(rng.standard_normal((count, 4))))
-    replay.update(ids, rng.random(count))
+    gain = rng.random(count)
+    replay.update(ids, gain)
     replay.check_valid()
+    return gain
 
 
 @pytest.mark.parametrize("make", [lambda **k: Grouped(3, **k), lambda **k: Sweep(n_states=3, **k)])
@@ -81,21 +86,30 @@ def test_a_loaded_memory_goes_on_with_the_very_draws(
     new.check_valid()
 
 
-@pytest.mark.parametrize("make", [VectorTree, NormTree])
-def test_weights_correct_for_both_or_for_gain_alone(make: Callable[..., Draw]) -> None:
+@pytest.mark.parametrize(
+    ("make", "states"),
+    [
+        (partial(VectorTree, 4), False),
+        (partial(NormTree, 4), False),
+        (partial(Sweep, n_features=4), False),
+        (partial(Sweep, n_states=4), True),
+        (partial(Grouped, 4), True),
+    ],
+)
+def test_weights_correct_for_both_or_for_gain_alone(
+    make: Callable[..., Draw], states: bool
+) -> None:
     batches = []
     for corrects in ("both", "gain"):
-        replay = memory(make(4, need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
-        fill(replay, CAPACITY, states=False)
-        batches.append(replay.sample(16, need=np.ones(4), beta=1.0))
+        replay = memory(make(need_exponent=1.0, gain_exponent=1.0, corrects=corrects))
+        gains = fill(replay, CAPACITY, states=states)
+        batches.append(replay.sample(16, need=np.arange(1.0, 5.0), beta=1.0))
     both, gain = batches
     np.testing.assert_array_equal(both.ids, gain.ids)
-    gains = stream(CAPACITY, "replay need")
-    gains.random(CAPACITY)
-    gains.standard_normal((CAPACITY, 4))
-    told = gains.random(CAPACITY)[gain.ids]
+    told = gains[gain.ids]
     np.testing.assert_allclose(gain.weights, told.min() / told)
     np.testing.assert_allclose(both.weights, both.probabilities.min() / both.probabilities)
+    assert not np.allclose(both.weights, gain.weights)
 
 
 def test_reductions_to_prioritised_and_to_uniform_replay() -> None:

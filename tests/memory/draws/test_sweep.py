@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.sweep import Sweep, slots_at
@@ -36,6 +39,34 @@ def test_the_uniform_number_says_which_slot() -> None:
     scores = np.array([0.0, 1.0, 0.0, 3.0, 0.0])
     uniforms = np.array([0.0, 0.2499, 0.25, 0.9999, np.nextafter(1.0, 0.0), 1.0])
     np.testing.assert_array_equal(slots_at(scores, uniforms), [1, 1, 3, 3, 3, 3])
+
+
+@pytest.mark.parametrize("told_by", ["slot", "state", "features"])
+def test_drawn_by_its_distribution(told_by: str) -> None:
+    gain = np.array([0.5, 0.0, 3.0, 1.0, 1.0, 0.25, 2.0, 4.0])
+    need = np.array([1.0, 2.0, 0.0, 0.25, 4.0, 2.0, -1.0, 0.5])
+    slots, size = np.arange(8), 64_000
+    options: dict[str, Any] = {"slot": {}, "state": {"n_states": 8}, "features": {"n_features": 8}}
+    draw = Sweep(**options[told_by], gain_exponent=0.7, need_exponent=0.4)
+    draw.allocate(8)
+    draw.set_gain(slots, gain)
+    query = need
+    if told_by == "state":
+        draw.set_state(slots, slots[::-1])
+        query = need[::-1]
+    if told_by == "features":
+        draw.set_features(slots, 2.0 * np.eye(8))
+        query = 2.0 * need
+    scores = gain**0.7 * np.maximum(0.0, need) ** 0.4
+    expected, possible = scores / scores.sum(), scores > 0
+    drawn = draw.sample(size, stream(1, "sweep", told_by), query)
+    np.testing.assert_allclose(drawn.probabilities, expected[drawn.slots], rtol=1e-12)
+    counts = np.bincount(drawn.slots, minlength=8)
+    assert counts[~possible].sum() == 0
+    wanted = expected[possible] * size
+    statistic = ((counts[possible] - wanted) ** 2 / wanted).sum()
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], possible.sum() - 1)
+    assert low < statistic < high
 
 
 def test_fallbacks() -> None:
