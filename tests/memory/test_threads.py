@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,3 +106,49 @@ def test_ids_and_columns_belong_together() -> None:
 
     assert run_together(act, learn) > 10
     replay.check_valid()
+
+
+def test_no_gain_goes_to_a_transition_that_came_later() -> None:
+    """Each id is told a gain of its own below 1, which is what new transitions get."""
+    # by the buffer: the extension takes no part, and threads take turns within an update
+    capacity = 2**15
+    replay = Replay(capacity, {"x": np.int8}, draw=Proportional(1.0), weights_by="buffer")
+    replay.add(x=np.zeros(capacity, dtype=np.int8))
+
+    def act() -> None:
+        replay.add(x=np.zeros(8, dtype=np.int8))
+
+    def learn() -> None:
+        ids = replay.oldest_id + np.arange(64)  # soon overwritten
+        replay.update(ids, 1.0 / (ids + 2.0))
+
+    assert run_together(act, learn) > 10
+    assert replay.next_id > capacity
+    learn()
+    replay.check_valid()
+    ids = np.arange(replay.oldest_id, replay.next_id)
+    gain = replay.arrays()["draw/gain"][ids % capacity]
+    own = gain == 1.0 / (ids + 2.0)
+    assert own[:64].all()
+    assert np.all(own | (gain == 1.0))
+
+
+def test_a_file_saved_meanwhile_holds_whole_and_consecutive_transitions(tmp_path: Path) -> None:
+    columns = {"value": np.int64, "copies": (np.int64, 50)}
+    replay, again = Replay(256, columns), Replay(256, columns)
+    values = itertools.count()
+
+    def act() -> None:
+        value = next(values)
+        replay.add(value=value, copies=np.full(50, value))
+
+    def learn() -> None:
+        replay.save(tmp_path / "memory")
+        again.load(tmp_path / "memory")
+        again.check_valid()
+        ids = np.arange(again.oldest_id, again.next_id)
+        kept = again.read(ids)
+        np.testing.assert_array_equal(kept["value"], ids)
+        np.testing.assert_array_equal(kept["copies"], np.repeat(ids[:, None], 50, axis=1))
+
+    assert run_together(act, learn) > 2
