@@ -22,12 +22,21 @@ from hypothesis.stateful import (
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory import Proportional, RankBased, Replay, Sequence, Uniform, native
-from needreplay.memory.draws import NormTree, VectorTree
+from needreplay.memory.draws import (
+    Grouped,
+    Magnitude,
+    NormTree,
+    Resampled,
+    Sweep,
+    VectorTree,
+)
 from needreplay.memory.draws.base import Draw
 
 GAINS = st.floats(0.0, 100.0)
 CAPACITIES = range(1, 71)
-BY_FEATURES = ("vector tree", "norm tree")
+BY_STATES = ("grouped",)
+BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude", "resampled")
+BY_NEED = (*BY_STATES, *BY_FEATURES)
 NEED = np.array([1.0, 0.5])
 
 
@@ -37,7 +46,14 @@ def features_of(values: list[int]) -> Any:
     return np.stack([array, array % 3], axis=1).astype(np.float64)
 
 
-def need_of(value: float) -> float:
+def states_of(values: list[int]) -> Any:
+    return np.array(values) % 2
+
+
+def need_of(value: float, draw: str) -> float:
+    """By hand: of its state or by its features."""
+    if draw in BY_STATES:
+        return float(NEED[int(value) % 2])
     features = features_of([int(value)])[0]
     squares = features @ features
     return float(features @ NEED / squares) if squares else 0.0
@@ -53,6 +69,10 @@ def make_draw(name: str) -> Draw:
         "sequence": lambda: Sequence(window=0, share_kept=0.0),
         "vector tree": lambda: VectorTree(2),
         "norm tree": lambda: NormTree(2),
+        "sweep": lambda: Sweep(n_features=2),
+        "magnitude": lambda: Magnitude(Proportional(), n_features=2),
+        "resampled": lambda: Resampled(Proportional(), n_features=2),
+        "grouped": lambda: Grouped(2),
     }
     draw: Draw = makers[name]()
     return draw
@@ -98,9 +118,12 @@ class Machine(RuleBasedStateMachine):
         self.note(values, gain)
 
     def note(self, values: list[int], gain: float) -> None:
-        if self.draw in BY_FEATURES:
+        if self.draw in BY_NEED:
             ids = np.arange(self.next_id, self.next_id + len(values))
-            self.replay.set_features(ids, features_of(values))
+            if self.draw in BY_STATES:
+                self.replay.set_states(ids, states_of(values))
+            else:
+                self.replay.set_features(ids, features_of(values))
             self.dropped += max(0, len(values) - self.capacity)
         for value in values:
             self.kept.append([self.next_id, value, gain])
@@ -133,22 +156,29 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(gain > 0 for _, _, gain in self.kept))
     @rule(size=st.integers(1, 40))
     def sample(self, size: int) -> None:
-        batch = self.replay.sample(size, need=NEED if self.draw in BY_FEATURES else None)
+        batch = self.replay.sample(size, need=NEED if self.draw in BY_NEED else None)
         by_id = {item[0]: item for item in self.kept}
         for ident, value, more in zip(batch.ids, batch["value"], batch["more"], strict=True):
             assert value == by_id[ident][1]
             assert more.tolist() == [value % 1000] * 2
-        if self.draw in ("proportional", "plain", "sequence"):
-            exponent = self.replay.draw.gain_exponent  # type: ignore[attr-defined]
+        if self.draw in ("proportional", "plain", "sequence", "magnitude"):
+            draw: Any = self.replay.draw
+            exponent = getattr(draw, "by_gain", draw).gain_exponent
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
-        if self.draw in BY_FEATURES:
-            score = {i: gain**0.6 * need_of(value) ** 0.6 for i, value, gain in self.kept}
-            if not any(score.values()):
+        if self.draw == "magnitude":
+            assert batch.factors is not None
+            factors = [need_of(by_id[ident][1], self.draw) for ident in batch.ids]
+            np.testing.assert_allclose(batch.factors, factors, rtol=1e-6)
+        elif self.draw in BY_NEED:
+            score = {i: gain**0.6 * need_of(v, self.draw) ** 0.6 for i, v, gain in self.kept}
+            # no need anywhere, or, where it only chooses among candidates, in any of these
+            if not any(score.values()) or (self.draw == "resampled" and batch.normalised):
                 score = {i: gain**0.6 for i, _, gain in self.kept}
             ratio = batch.probabilities / [score[i] for i in batch.ids]
-            np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+            constant = 1.0 / sum(score.values()) if batch.normalised else ratio[0]
+            np.testing.assert_allclose(ratio, constant, rtol=1e-6)
         assert np.all(batch.probabilities > 0)
         assert np.all((batch.weights > 0) & (batch.weights <= 1 + 1e-12))
 
@@ -165,6 +195,14 @@ class Machine(RuleBasedStateMachine):
             used = min(self.next_id, self.capacity) if name == "ring/rows" else len(array)
             np.testing.assert_array_equal(again.arrays()[name][:used], array[:used])
         self.replay = again
+
+    def teardown(self) -> None:
+        """An example may well leave out rules: each ends with a file loaded and a batch drawn."""
+        self.add_many(values=list(range(9)))
+        self.save_and_load(after=2)
+        self.agrees()
+        if any(gain > 0 for _, _, gain in self.kept):
+            self.sample(size=20)
 
     @invariant()
     def agrees(self) -> None:
@@ -184,7 +222,7 @@ class Machine(RuleBasedStateMachine):
 BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
 CASES = [
     (draw, {"weights_by": weights_by, "new_gain": new_gain})
-    for draw in (*BY_GAIN, *BY_FEATURES)
+    for draw in (*BY_GAIN, *BY_NEED)
     for weights_by in ("batch", "buffer")
     for new_gain in ("seen", "present")
     if draw in BY_GAIN or weights_by == "batch"
@@ -208,10 +246,10 @@ def test_every_capacity_by_the_short_way(capacity: int) -> None:
 
 
 def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
-    for draw, options in turns:
+    for turn, (draw, options) in enumerate(turns):
         of_case = {"capacity": capacity, "draw": draw, "options": options}
         # derandomized, every capacity would run through the very same operations
-        machine: Any = seed(capacity)(type("Sized", (Machine,), of_case))
+        machine: Any = seed(2 * capacity + turn)(type("Sized", (Machine,), of_case))
         run_state_machine_as_test(
             machine,
             settings=settings(
