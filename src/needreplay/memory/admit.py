@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike
 
 from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
+from needreplay.memory.told import KERNEL_FLOATS, real_numbers, whole_numbers
 from needreplay.types import FloatArray, IntArray
 
 LARGEST_GAIN = 1e200
 """Sums of larger gains, and their products with need, could overflow."""
 
 _ID = np.dtype(np.int64)
-_GAINS = np.dtype(np.float64), np.dtype(np.float32)
-"""What a kernel takes as it is; everything else is made float64 first."""
+_IDS = "give a vector of whole numbers, such as batch.ids. Nothing was changed."
+_GAINS = "give a vector of real numbers, one for each id. Nothing was changed."
 
 _FINE, _BAD_GAIN, _BAD_ID = 0, 1, 2
 _ODD = 0x9E3779B1
@@ -145,12 +146,9 @@ def _refuse_gains(
 
 
 def _as_gains(gain: ArrayLike) -> FloatArray:
-    if type(gain) is np.ndarray and gain.dtype in _GAINS and gain.flags.c_contiguous:
+    if type(gain) is np.ndarray and gain.dtype in KERNEL_FLOATS and gain.flags.c_contiguous:
         return gain
-    try:
-        return np.ascontiguousarray(gain, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise NeedReplayError(f"gain cannot be read as numbers: {error}") from error
+    return real_numbers("gain", gain, _GAINS)
 
 
 @compiled
@@ -185,15 +183,7 @@ def checked_ids(ids: ArrayLike) -> IntArray:
     """``ids`` as a vector of int64."""
     if type(ids) is np.ndarray and ids.dtype is _ID and ids.ndim == 1:
         return ids
-    array = np.asarray(ids)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        if array.shape == (0,):
-            return array.astype(np.int64)
-        raise NeedReplayError(
-            f"ids is {array.dtype} of shape {array.shape}; give a vector of whole numbers, such as "
-            "batch.ids. Nothing was changed."
-        )
-    return array if array.dtype == np.int64 else array.astype(np.int64)
+    return whole_numbers("ids", ids, _IDS)
 
 
 def _refuse_id(ids: IntArray, where: int, next_id: int) -> NoReturn:

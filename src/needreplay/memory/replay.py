@@ -25,6 +25,7 @@ from needreplay.memory.mintree import MinTree
 from needreplay.memory.ring import Ring, slots_of, take_rows
 from needreplay.memory.saving import load_memory, save_memory, settings_of_draw
 from needreplay.memory.schema import ColumnSpec
+from needreplay.memory.told import feature_rows, states_told
 from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -348,20 +349,20 @@ class Replay:
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
-        self._tell("set_features", ids, features)
+        self._tell("set_features", ids, "features", feature_rows(features))
 
     def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """The transitions ``ids`` began in these states (integers), for a draw by them."""
-        self._tell("set_state", ids, states)
+        self._tell("set_state", ids, "states", states_told(states))
 
-    def _tell(self, method: str, ids: ArrayLike, values: ArrayLike) -> None:
+    def _tell(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:
             ring = self._ring
             tell = self._draw_method(method)
-            ids, rows = checked_ids(ids), np.asarray(values)
+            ids = checked_ids(ids)
             if rows.ndim < 1 or len(rows) != len(ids):
                 raise NeedReplayError(
-                    f"{len(ids)} ids but values of shape {rows.shape}; give one for each id. "
+                    f"{name} has shape {rows.shape} for {len(ids)} ids; give one for each id. "
                     "Nothing was changed."
                 )
             gone, keep, slots = admitted(ids, ring.oldest_id, ring.next_id, ring.capacity)

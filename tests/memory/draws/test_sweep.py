@@ -93,6 +93,6 @@ def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="shape"):
         draw.set_features(SLOTS, np.ones((3, 3)))
     for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(NeedReplayError, match="nothing was stored"):
+        with pytest.raises(NeedReplayError, match="Nothing was changed"):
             draw.set_features(SLOTS, np.array([[1.0, 1.0], [1.0, bad], [1.0, 1.0]]))
     assert draw.arrays()["vectors"].sum() == 0.0

@@ -8,13 +8,13 @@ from needreplay.compiled import compiled
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.dots import dot_rows
 from needreplay.memory.draws.query import checked_need
+from needreplay.memory.told import feature_rows
 from needreplay.rules.projection import projector
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 UNTOLD = -1
 LARGEST = float(np.finfo(np.float32).max)
 
-_READ_AS_THEY_ARE = np.dtype(np.float32), np.dtype(np.float64)
 _FINE, _TOO_LARGE, _NEGATIVE = 0, 1, 2
 
 _projector = compiled(projector, reassociate=True)
@@ -50,34 +50,30 @@ class FeatureStore:
 
     def tell(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each; all of them or none."""
-        if not (
-            type(features) is np.ndarray
-            and features.dtype in _READ_AS_THEY_ARE
-            and features.flags.c_contiguous
-        ):
-            features = np.ascontiguousarray(features, dtype=np.float64)
+        features = feature_rows(features)
         if features.shape != (len(slots), self.n_features):
             raise NeedReplayError(
                 f"features has the shape {features.shape}, but {len(slots)} slots with "
-                f"{self.n_features} features each were expected."
+                f"{self.n_features} features each were expected. Nothing was changed."
             )
         found = _tell(
             self.vectors,
             self._told_at,
             slots,
-            features,
+            np.ascontiguousarray(features),
             self._clock_and_cursor[0],
             self.backward,
             self.takes_negative,
         )
         if found == _NEGATIVE:
             raise NeedReplayError(
-                "features holds negative numbers, which the vector tree cannot take; nothing was "
-                "stored. NormTree, with the same arguments, draws by features of any sign."
+                "features holds negative numbers, which the vector tree cannot take. NormTree, "
+                "with the same arguments, draws by features of any sign. Nothing was changed."
             )
         if found == _TOO_LARGE:
             raise NeedReplayError(
-                "features holds NaN or infinity, or numbers beyond float32; nothing was stored."
+                "features holds NaN or infinity, or numbers beyond float32; give finite numbers. "
+                "Nothing was changed."
             )
 
     def forget(self, slots: IntArray) -> None:

@@ -23,6 +23,7 @@ class Magnitude(ByGain):
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw ``size`` slots by gain, with their need as factors."""
+        query = self.need_of_slots.query(need)
         self.need_of_slots.features.tick()
         drawn = self.by_gain.sample(size, rng)
-        return drawn._replace(factors=self.need_of_slots.of(drawn.slots, need))
+        return drawn._replace(factors=self.need_of_slots.products(drawn.slots, query))

@@ -61,15 +61,26 @@ class NeedOfSlots:
         if self.n_features:
             self.features.forget(slots)
 
-    def of(self, slots: IntArray, need: AnyArray | None) -> FloatArray:
+    def query(self, need: AnyArray | None) -> FloatArray:
+        """What to hold against slots, given what ``sample`` was told, or an error in prose."""
+        if self.n_features:
+            return self.features.query(need)
+        if self.n_states:
+            return checked_need(need, self.n_states, "one for each state")
+        return checked_need(need, self._capacity, "one for each slot")
+
+    def products(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """The need of ``slots``, negative need as it is."""
         if self.n_features:
-            return self.features.products(slots, self.features.query(need))
+            return self.features.products(slots, query)
         if self.n_states:
-            row = checked_need(need, self.n_states, "one for each state")
             states = self._states[slots]
-            return np.where(states == UNKNOWN, 0.0, row[states])
-        return checked_need(need, self._capacity, "one for each slot")[slots]
+            return np.where(states == UNKNOWN, 0.0, query[states])
+        return query[slots]
+
+    def of(self, slots: IntArray, need: AnyArray | None) -> FloatArray:
+        """The need of ``slots``, given what ``sample`` was told."""
+        return self.products(slots, self.query(need))
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""

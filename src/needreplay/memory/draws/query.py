@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from needreplay.errors import NeedReplayError, unknown
+from needreplay.memory.told import KERNEL_FLOATS, real_numbers
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 Corrects = Literal["both", "gain"]
@@ -26,13 +27,20 @@ def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray
             f"This draw weighs gain by need, but no need was told; pass need, {length} numbers "
             f"({meaning}), to sample."
         )
-    vector = np.asarray(need, dtype=np.float64)
+    if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
+        vector = np.asarray(need, dtype=np.float64)
+    else:
+        to_do = f"give {length} real numbers ({meaning}). Nothing was drawn."
+        vector = real_numbers("need", need, to_do)
     if vector.shape != (length,):
         raise NeedReplayError(
-            f"need has the shape {vector.shape}, but {length} numbers are expected ({meaning})."
+            f"need has the shape {vector.shape}, but {length} numbers are expected ({meaning}). "
+            "Nothing was drawn."
         )
     if not np.isfinite(vector).all():
-        raise NeedReplayError("need holds NaN or infinity; every entry has to be a finite number.")
+        raise NeedReplayError(
+            "need holds NaN or infinity; every entry has to be a finite number. Nothing was drawn."
+        )
     return np.ascontiguousarray(vector)
 
 
@@ -64,5 +72,5 @@ def checked_states(states: IntArray, n_states: int) -> None:
     if len(states) and not (states.min() >= 0 and states.max() < n_states):
         raise NeedReplayError(
             f"states holds {states.min()} to {states.max()}, but this draw was made for "
-            f"{n_states} states, counted from 0."
+            f"{n_states} states, counted from 0. Nothing was changed."
         )

@@ -68,12 +68,15 @@ class Resampled(ByGain):
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Drawn:
         """Draw candidates by gain, and ``size`` of them, with replacement, by need^b."""
         if self.need_exponent == 0.0:
+            if need is not None:
+                self.need_of_slots.query(need)
             self._drawn_by[BY_PRIORITY] += size
             return self.by_gain.sample(size, rng)
+        query = self.need_of_slots.query(need)
         self.need_of_slots.features.tick()
         candidates = self.by_gain.sample(size * self.candidates_per_slot, rng)
         need_power = relative_power(
-            self.need_of_slots.of(candidates.slots, need), self.need_exponent
+            self.need_of_slots.products(candidates.slots, query), self.need_exponent
         )
         if not need_power.any():
             self._drawn_by[BY_GAIN] += size
