@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from needreplay.errors import NeedReplayError
-from needreplay.memory import Proportional, RankBased, Replay, Uniform
+from needreplay.memory import LinearBeta, Proportional, RankBased, Replay, Uniform
 from needreplay.memory.draws import (
     Grouped,
     Magnitude,
@@ -307,3 +307,77 @@ def test_need_that_is_fine(make: Make, fine: Callable[[int], Any]) -> None:
     ids = replay.sample(3, need=fine(length)).ids
     np.testing.assert_array_equal(ids, same.sample(3, need=np.ones(length)).ids)
     assert contents(replay) == contents(same)
+
+
+# Beta -------------------------------------------------------------------------------------------
+
+not_beta = given(
+    "x",
+    "0.5",
+    b"0",
+    np.nan,
+    np.float32(np.nan),
+    np.inf,
+    1.5,
+    -0.1,
+    0.5j,
+    np.complex128(0.5),
+    True,
+    np.bool_(0),
+    [],
+    [0.5],
+    np.array([0.5]),
+    np.array("0.5"),
+    np.datetime64("NaT"),
+    np.ma.masked,
+    np.ma.array(0.5, mask=True),
+    10**400,
+    object(),
+    len,
+)
+a_beta = given(0, 1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), Fraction(1, 2))
+
+
+@not_beta
+@each(BY_GAIN)
+def test_beta_of_a_batch(make: Make, value: Any) -> None:
+    replay = memory(make())
+    refuses(replay, lambda: replay.sample(3, beta=value), "beta", "from 0")
+
+
+@not_beta
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_beta_of_a_schedule(name: str, value: Any) -> None:
+    with pytest.raises(NeedReplayError, match=f"(?s)^{name} is .* number from 0"):
+        LinearBeta(**{name: value})
+
+
+@not_beta
+def test_beta_of_a_memory(value: Any) -> None:
+    with pytest.raises(NeedReplayError, match=r"(?s)^beta is .* number from 0"):
+        memory(Proportional(), beta=value)
+
+
+def test_none_is_no_beta_of_a_memory_or_a_schedule() -> None:
+    with pytest.raises(NeedReplayError, match=r"^beta is None"):
+        memory(Proportional(), beta=None)
+    with pytest.raises(NeedReplayError, match=r"^start is None"):
+        LinearBeta(None)  # type: ignore[arg-type]
+
+
+@given(0, -1, 1.5, 10.0, np.nan, np.inf, "x", None, True, 1j)
+def test_batches_of_a_schedule(value: Any) -> None:
+    with pytest.raises(NeedReplayError, match=r"^batches is"):
+        LinearBeta(batches=value)
+
+
+@a_beta
+def test_a_beta_that_is_fine(value: Any) -> None:
+    number = float(value)
+    weights = memory(Proportional()).sample(3, beta=number).weights.tolist()
+    assert memory(Proportional()).sample(3, beta=value).weights.tolist() == weights
+    assert memory(Proportional(), beta=value).sample(3).weights.tolist() == weights
+    schedule = LinearBeta(value, value, batches=1)
+    assert (schedule.start, schedule.end) == (number, number)
+    assert type(schedule.start) is type(schedule.end) is float
+    assert memory(Proportional(), beta=schedule).sample(3).weights.tolist() == weights

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
+import numpy as np
+
+from needreplay.checks import AT_LEAST_ONE, check_number
 from needreplay.errors import NeedReplayError
 from needreplay.rules.priority import annealed
 
@@ -17,20 +23,29 @@ class LinearBeta:
     batches: int = 1_000_000
 
     def __post_init__(self) -> None:
-        checked_beta(self.start)
-        checked_beta(self.end)
-        if self.batches < 1:
-            raise NeedReplayError(f"batches is {self.batches}; it has to be 1 or more.")
+        object.__setattr__(self, "start", checked_beta(self.start, "start"))
+        object.__setattr__(self, "end", checked_beta(self.end, "end"))
+        check_number("batches", self.batches, int, AT_LEAST_ONE)
 
     def __call__(self, drawn: int) -> float:
         """β for the batch before which ``drawn`` others were drawn."""
         return annealed(self.start, self.end, drawn / self.batches)
 
 
-def checked_beta(beta: float) -> float:
-    """``beta`` as a float, if it is one from 0 to 1."""
-    if not 0.0 <= beta <= 1.0:
+def checked_beta(beta: float, name: str = "beta") -> float:
+    """``beta`` as a float, if it is a number from 0 to 1."""
+    number = beta if type(beta) is float else _as_share(beta)
+    if not 0.0 <= number <= 1.0:
         raise NeedReplayError(
-            f"beta is {beta}; it has to be from 0 (no correction) to 1 (full correction)."
+            f"{name} is {beta!r}; it has to be a number from 0 (no correction) to 1 (full "
+            "correction)."
         )
-    return float(beta)
+    return number
+
+
+def _as_share(beta: Any) -> float:
+    """``beta`` as a float; NaN, which lies nowhere, if it is not one real number from 0 to 1."""
+    if getattr(beta, "ndim", None) == 0 and not isinstance(beta, np.ma.MaskedArray):
+        beta = beta.item()
+    is_real = isinstance(beta, Real) and not isinstance(beta, bool)
+    return float(beta) if is_real and 0 <= beta <= 1 else math.nan
