@@ -381,3 +381,25 @@ def test_a_beta_that_is_fine(value: Any) -> None:
     assert (schedule.start, schedule.end) == (number, number)
     assert type(schedule.start) is type(schedule.end) is float
     assert memory(Proportional(), beta=schedule).sample(3).weights.tolist() == weights
+
+
+# Whose features are next ------------------------------------------------------------------------
+
+
+@each(BY_FEATURES)
+@given(-1, 1.5, 2.0, np.nan, True, np.bool_(1), "x", None, [1], np.array([1]), 1j, -(10**400))
+def test_count_of_features_to_refresh(make: Make, value: Any) -> None:
+    replay = memory(make())
+    refuses(replay, lambda: replay.next_to_refresh(value), "count is", "whole number")
+
+
+@each({**BY_GAIN, **BY_STATES, **BY_NUMBER})
+def test_refreshing_without_features(make: Make) -> None:
+    replay = memory(make())
+    refuses(replay, lambda: replay.next_to_refresh(1), "features")
+
+
+@each({name: make for name, make in {**BY_STATES, **BY_NUMBER}.items() if name != "grouped"})
+def test_what_would_have_features_is_said(make: Make) -> None:
+    replay = memory(make())
+    refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")

@@ -132,8 +132,18 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
             peer.__dict__["_rng"] = stream(3, "replay", "draws")
 
 
-def test_transitions_are_read_by_id_and_refreshed_in_turn() -> None:
-    replay = Replay(8, {"x": np.int64}, draw=NormTree(2))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NormTree(2),
+        lambda: VectorTree(2),
+        lambda: Sweep(n_features=2),
+        lambda: Resampled(Proportional(), n_features=2),
+        lambda: Magnitude(Uniform(), n_features=2),
+    ],
+)
+def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Draw]) -> None:
+    replay = Replay(8, {"x": np.int64}, draw=make())
     replay.add(x=np.arange(13))
     assert replay.read([5, 12, 9, 9])["x"].tolist() == [5, 12, 9, 9]
     assert replay.read([])["x"].tolist() == []
@@ -145,3 +155,5 @@ def test_transitions_are_read_by_id_and_refreshed_in_turn() -> None:
     turns = [replay.next_to_refresh(3).tolist() for _ in range(3)]
     # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never told.
     assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]
+    assert replay.next_to_refresh(0).tolist() == []
+    assert replay.next_to_refresh(10**30).tolist() == [10, 11, 12, 6, 7, 8, 9]

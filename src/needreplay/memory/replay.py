@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from needreplay.checks import COUNT, check_number
 from needreplay.errors import NeedReplayError, unknown
 from needreplay.memory.admit import admitted, checked_ids, take_gains
 from needreplay.memory.batch import Batch, hand_out
@@ -316,6 +317,7 @@ class Replay:
 
         Asked for r at each update, the whole memory is renewed every N / r updates.
         """
+        check_number("count", count, int, COUNT)
         with self._lock:
             ring = self._ring
             slots = self._draw_method("features").next_in_rotation(count)

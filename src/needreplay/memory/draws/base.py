@@ -97,7 +97,10 @@ class KnowsSmallest(Protocol):
 
 
 class TakesFeatures(Protocol):
-    """A draw that is told a vector per slot, to be held against the query."""
+    """A draw that is told a vector per slot, to be held against the query.
+
+    Its attribute ``features`` is the ``FeatureStore`` that knows which are to be told anew.
+    """
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` (occupied, distinct) have ``features`` from now on, one row each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.base import Draw
+from needreplay.memory.draws.features import FeatureStore
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
 from needreplay.types import AnyArray, FloatArray, IntArray
 
@@ -46,6 +47,11 @@ class ByGain:
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each."""
         self.need_of_slots.set_features(slots, features)
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a draw made with ``n_features``."""
+        return self.need_of_slots.told_features
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
         """New transitions are in ``slots``: their state or features are unknown until told."""

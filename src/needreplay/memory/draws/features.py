@@ -111,7 +111,7 @@ class FeatureStore:
 
         Asked for r slots at each update, the whole memory is renewed every N / r updates.
         """
-        chosen = np.empty(count, dtype=np.int64)
+        chosen = np.empty(min(count, len(self._told_at)), dtype=np.int64)
         found, cursor = _next_told(self._told_at, self._clock_and_cursor[1], chosen)
         self._clock_and_cursor[1] = cursor
         return chosen[:found]

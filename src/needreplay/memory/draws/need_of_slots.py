@@ -50,9 +50,14 @@ class NeedOfSlots:
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each."""
+        self.told_features.tell(slots, features)
+
+    @property
+    def told_features(self) -> FeatureStore:
+        """The features, of a draw that goes by them; any other is refused in prose."""
         if self.n_features is None:
             raise NeedReplayError("This draw does not go by features; make it with n_features.")
-        self.features.tell(slots, features)
+        return self.features
 
     def forget(self, slots: IntArray) -> None:
         """``slots`` hold new transitions: their state or features are unknown until told."""

@@ -11,6 +11,7 @@ import numpy as np
 from needreplay.memory.draws.base import Drawn
 from needreplay.memory.draws.equal import ZeroMass
 from needreplay.memory.draws.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
+from needreplay.memory.draws.features import FeatureStore
 from needreplay.memory.draws.gain_need import GainNeed
 from needreplay.memory.draws.need_of_slots import NeedOfSlots
 from needreplay.memory.draws.proportional import EMPTY, masses_of
@@ -65,6 +66,11 @@ class Sweep(GainNeed):
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each."""
         self.need_of_slots.set_features(slots, features)
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a draw made with ``n_features``."""
+        return self.need_of_slots.told_features
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
         """New transitions are in ``slots``: their state or features are unknown until told."""
