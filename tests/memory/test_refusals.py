@@ -403,3 +403,18 @@ def test_refreshing_without_features(make: Make) -> None:
 def test_what_would_have_features_is_said(make: Make) -> None:
     replay = memory(make())
     refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")
+
+
+# Weights by the buffer --------------------------------------------------------------------------
+
+
+@each({name: make for name, make in BY_NEED.items() if not name.startswith("magnitude")})
+def test_the_smallest_probability_of_a_draw_by_need(make: Make) -> None:
+    with pytest.raises(NeedReplayError, match=r'changes with every need.*weights_by="batch"'):
+        memory(make(), weights_by="buffer")
+
+
+def test_the_smallest_probability_of_magnitude_by_a_draw_that_has_none() -> None:
+    inner = Resampled(Proportional(), n_features=2, need_exponent=0.0)
+    with pytest.raises(NeedReplayError, match=r'resampled.*weights_by="batch"'):
+        memory(Magnitude(inner, n_features=2), weights_by="buffer")

@@ -310,7 +310,7 @@ def test_a_draw_that_does_not_know_its_smallest_is_refused_for_the_buffers_maxim
 
         smallest_probability = None  # type: ignore[assignment]
 
-    with pytest.raises(NeedReplayError, match="smallest_probability"):
+    with pytest.raises(NeedReplayError, match=r'uniform draw .* weights_by="batch"'):
         memory(draw=Blind(), weights_by="buffer")
 
 

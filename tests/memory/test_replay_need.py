@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from needreplay.errors import NeedReplayError
-from needreplay.memory import Proportional, Replay, Uniform
+from needreplay.memory import Proportional, RankBased, Replay, Uniform
 from needreplay.memory.draws import (
     Grouped,
     Magnitude,
     NormTree,
     Resampled,
+    Sequence,
     Sweep,
     VectorTree,
 )
@@ -130,6 +132,32 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
             ours = replay.sample(64, need=np.ones(4))
             np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
             peer.__dict__["_rng"] = stream(3, "replay", "draws")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Uniform, Proportional, RankBased, lambda: RankBased(exact=True), lambda: Sequence(0.7)],
+)
+def test_weights_of_magnitude_by_the_buffer_are_those_of_its_draw_by_gain(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    plain = Replay(CAPACITY, {"x": np.float32}, draw=make(), weights_by="buffer", seed=3)
+    scaled = Replay(
+        CAPACITY, {"x": np.float32}, draw=Magnitude(make()), weights_by="buffer", seed=3
+    )
+    for replay in (plain, scaled):
+        replay.add(x=np.zeros(70, dtype=np.float32))
+        replay.update(np.arange(30, 70), np.arange(40.0))
+    scaled.save(tmp_path / "memory")
+    scaled.update(np.arange(30, 70), np.full(40, 2.0))
+    scaled.load(tmp_path / "memory")
+    for _ in range(20):
+        a, b = plain.sample(4, beta=1.0), scaled.sample(4, need=np.arange(40.0), beta=1.0)
+        np.testing.assert_array_equal(a.ids, b.ids)
+        np.testing.assert_array_equal(a.weights, b.weights)
+        smallest = plain.draw.smallest_probability(4)  # type: ignore[attr-defined]
+        np.testing.assert_allclose(b.weights, smallest / b.probabilities)
+    scaled.check_valid()
 
 
 @pytest.mark.parametrize(

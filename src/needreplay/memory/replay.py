@@ -19,7 +19,7 @@ from needreplay.errors import NeedReplayError, unknown
 from needreplay.memory.admit import admitted, checked_ids, take_gains
 from needreplay.memory.batch import Batch, hand_out
 from needreplay.memory.beta import LinearBeta, checked_beta
-from needreplay.memory.draws.base import Draw
+from needreplay.memory.draws.base import Draw, knowing_smallest
 from needreplay.memory.draws.proportional import Proportional
 from needreplay.memory.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
 from needreplay.memory.mintree import MinTree
@@ -83,15 +83,15 @@ class Replay:
         self._dropped = 0
         self._largest_seen = FIRST_GAIN
         self._present = MinTree(self._ring.capacity) if new_gain == "present" else None
-        self._smallest = (
-            self._draw_method("smallest_probability") if weights_by == "buffer" else None
-        )
+        self._smallest: Callable[[int], float] | None = None
+        if weights_by == "buffer":
+            knowing = knowing_smallest(self._draw)
+            knowing.follow_smallest()
+            self._smallest = knowing.smallest_probability
         self._place = getattr(self._draw, "place", None)
         self._may_go_stale = episodes is not None and episodes.frame_stack > 0
         if self._may_go_stale:
             self._draw_method("clear")
-        if weights_by == "buffer":
-            self._draw_method("follow_smallest")()
         self._draw.allocate(self._ring.capacity)
         self._set_gain: Callable[[IntArray, FloatArray], None] = self._set_and_note
         if self._present is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
+from needreplay.errors import NeedReplayError
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 
@@ -94,6 +95,18 @@ class KnowsSmallest(Protocol):
     def smallest_probability(self, size: int) -> float:
         """The smallest positive probability of any slot in a batch of ``size``."""
         ...
+
+
+def knowing_smallest(draw: Draw) -> KnowsSmallest:
+    """``draw``, if it can say its smallest probability; any other is refused in prose."""
+    wanted = "follow_smallest", "smallest_probability"
+    if any(getattr(draw, name, None) is None for name in wanted):
+        raise NeedReplayError(
+            f"The {draw.name} draw cannot say the smallest probability over the whole memory: "
+            'where need counts it changes with every need. Give weights_by="batch", which goes by '
+            "the batch alone."
+        )
+    return cast("KnowsSmallest", draw)
 
 
 class TakesFeatures(Protocol):

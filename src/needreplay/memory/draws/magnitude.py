@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.memory.draws.base import Drawn
+from needreplay.memory.draws.base import Drawn, knowing_smallest
 from needreplay.memory.draws.by_gain import ByGain
 from needreplay.types import AnyArray
 
@@ -27,3 +27,11 @@ class Magnitude(ByGain):
         self.need_of_slots.features.tick()
         drawn = self.by_gain.sample(size, rng)
         return drawn._replace(factors=self.need_of_slots.products(drawn.slots, query))
+
+    def follow_smallest(self) -> None:
+        """``smallest_probability`` will be asked for; called once, before ``allocate``."""
+        knowing_smallest(self.by_gain).follow_smallest()
+
+    def smallest_probability(self, size: int) -> float:
+        """That of ``by_gain``: need has no say in what is drawn."""
+        return knowing_smallest(self.by_gain).smallest_probability(size)
