@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +21,7 @@ from needreplay.memory import (
     Sequence,
     Uniform,
 )
+from needreplay.memory.draws import Magnitude
 from needreplay.memory.draws.base import Drawn
 from needreplay.rng import stream
 from needreplay.types import AnyArray
@@ -431,3 +433,16 @@ def test_ten_million_gains_do_not_drift() -> None:
     exact = float(np.sum(tree[:1000].astype(np.longdouble)))
     assert abs(tree[-1] - exact) <= 1e-12 * exact
     replay.check_valid()
+
+
+@pytest.mark.parametrize("make", [RankBased, lambda: Magnitude(RankBased(), n_features=2)])
+def test_what_follows_from_other_things_is_counted_but_not_saved(make: Any) -> None:
+    memory(100_000, 0, draw=make())  # what is compiled or imported is no part of it
+    draw = make()
+    tracemalloc.start()
+    replay = memory(100_000, 0, draw=draw)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    saved = sum(array.nbytes for array in replay.arrays().values())
+    assert replay.nbytes == saved + 8 * 100_000
+    assert replay.nbytes <= kept <= 1.01 * replay.nbytes

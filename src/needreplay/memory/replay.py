@@ -178,7 +178,8 @@ class Replay:
     @property
     def nbytes(self) -> int:
         """Bytes of everything that is kept."""
-        return sum(array.nbytes for array in self.arrays().values())
+        derived: int = getattr(self._draw, "derived_nbytes", 0)
+        return derived + sum(array.nbytes for array in self.arrays().values())
 
     def add(self, **values: Any) -> range:
         """Store one transition, or one step of all environments; answers with the ids stored.

@@ -14,7 +14,8 @@ class Drawn(NamedTuple):
     """What a draw answers.
 
     ``probabilities`` sum to 1 over the memory where ``normalised``; otherwise they are right up to
-    one constant, which weights divided by the batch's maximum do not need. ``factors`` is the need
+    one constant, which weights divided by the batch's maximum do not need (of ``Resampled`` they
+    are those that it approximates). ``factors`` is the need
     of each slot where the draw leaves it to the learner to scale its update; else ``None``.
     ``corrected`` are the probabilities that importance weights shall correct for, where they are
     others than those drawn by (gain's alone, say).
@@ -36,7 +37,7 @@ class Draw(Protocol):
     equal make equal draws.
 
     A draw may have more methods, which the memory calls if they are there: see ``Places``,
-    ``Clears``, ``KnowsSmallest`` and ``TakesFeatures`` below.
+    ``KeepsDerived``, ``Clears``, ``KnowsSmallest`` and ``TakesFeatures`` below.
     """
 
     name: str
@@ -74,6 +75,15 @@ class Places(Protocol):
         ``previous[i]`` is the slot of the transition before ``slots[i]`` in the same episode, or
         -1 where there is none (any more).
         """
+        ...
+
+
+class KeepsDerived(Protocol):
+    """A draw that keeps arrays that no checkpoint has to hold: they follow from other things."""
+
+    @property
+    def derived_nbytes(self) -> int:
+        """Their bytes."""
         ...
 
 

@@ -70,6 +70,11 @@ class ByGain:
         """Raise if what is stored contradicts itself."""
         self.by_gain.check_valid()
 
+    @property
+    def derived_nbytes(self) -> int:
+        """Bytes that ``by_gain`` keeps beside its arrays."""
+        return int(getattr(self.by_gain, "derived_nbytes", 0))
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
         inner = {f"by_gain.{name}": array for name, array in self.by_gain.arrays().items()}

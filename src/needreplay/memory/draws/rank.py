@@ -114,6 +114,11 @@ class RankBased:
         """Raise unless the order is that of the gains."""
         ordered.check_order(self._order)
 
+    @property
+    def derived_nbytes(self) -> int:
+        """Bytes of the masses summed up, which follow from the capacity."""
+        return self._cumulative.nbytes
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to hold, live."""
         return self._order._asdict()
