@@ -86,6 +86,10 @@ def test_fallbacks() -> None:
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="not both"):
         Sweep(n_states=2, n_features=2)
+    for none in (0, -1, 1.5, True, "x"):
+        for name in ("n_states", "n_features"):
+            with pytest.raises(NeedReplayError, match=f"{name} is"):
+                Sweep(**{name: none})  # type: ignore[arg-type]
     draw = Sweep(n_features=2)
     draw.allocate(3)
     with pytest.raises(NeedReplayError, match="empty"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.checks import AT_LEAST_ONE, check_number
 from needreplay.errors import NeedReplayError
 from needreplay.memory.draws.features import FeatureStore
 from needreplay.memory.draws.query import checked_need, checked_states
@@ -28,6 +29,9 @@ class NeedOfSlots:
             raise NeedReplayError(
                 "Need is told per state or by features, not both; pass n_states or n_features."
             )
+        for name, number in (("n_states", n_states), ("n_features", n_features)):
+            if number is not None:
+                check_number(name, number, int, AT_LEAST_ONE)
         self.n_states = n_states
         self.n_features = n_features
         self.backward = backward
