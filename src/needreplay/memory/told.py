@@ -25,6 +25,8 @@ _FEATURES = "give real numbers, one row for each id. Nothing was changed."
 def real_numbers(name: str, values: Any, to_do: str) -> FloatArray:
     """``values`` as float64 in any shape; ``to_do`` ends the message if they cannot be."""
     array = _as_array(name, values, to_do)
+    if array.dtype == np.float64:
+        return np.asarray(array, order="C")
     if array.dtype.kind in "biuf":
         with np.errstate(over="ignore"):  # infinity is for the caller to judge
             return np.asarray(array, dtype=np.float64, order="C")
