@@ -103,8 +103,8 @@ def counts_of(replay: Replay) -> list[Any]:
     draw: Any = replay.draw
     parts = [draw, getattr(draw, "by_gain", None), getattr(draw, "need_of_slots", None)]
     said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
-    stores = [part.features for part in parts if hasattr(part, "features")]
-    turns = [replay.next_to_refresh(3)] if hasattr(draw, "features") else []
+    stores = [part.features for part in parts if getattr(part, "n_features", None)]
+    turns = [replay.next_to_refresh(3)] if getattr(draw, "n_features", None) else []
     return [*said, *(store.oldest_age for store in stores), *turns]
 
 

@@ -25,6 +25,8 @@ class LinearBeta:
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", checked_beta(self.start, "start"))
         object.__setattr__(self, "end", checked_beta(self.end, "end"))
+        if isinstance(self.batches, float) and float(self.batches).is_integer():
+            object.__setattr__(self, "batches", int(self.batches))  # 1e6 is as good as 1_000_000
         check_number("batches", self.batches, int, AT_LEAST_ONE)
 
     def __call__(self, drawn: int) -> float:
