@@ -31,7 +31,7 @@ from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
 
 _WHOLE = (int, np.integer)
-_LARGEST = 2**31 - 1
+_LARGEST_BATCH = 2**31 - 1
 _COUNTERS = ("_batches", "_dropped", "_largest_seen")
 
 FIRST_GAIN = 1.0
@@ -260,10 +260,8 @@ class Replay:
         """
         with self._lock:
             ring = self._ring
-            if not isinstance(size, _WHOLE) or isinstance(size, bool) or not 1 <= size <= _LARGEST:
-                raise NeedReplayError(
-                    f"size is {size!r}; give a whole number from 1 to {_LARGEST}."
-                )
+            if type(size) is not int or not 1 <= size <= _LARGEST_BATCH:
+                size = _checked_size(size)
             if ring.next_id == ring.oldest_id:
                 raise NeedReplayError("The memory is empty; add transitions before you sample.")
             if beta is None:
@@ -447,3 +445,10 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _checked_size(size: Any) -> int:
+    """The size of a batch as an int, or an error in prose."""
+    if not isinstance(size, _WHOLE) or isinstance(size, bool) or not 1 <= size <= _LARGEST_BATCH:
+        raise NeedReplayError(f"size is {size!r}; give a whole number from 1 to {_LARGEST_BATCH}.")
+    return int(size)
