@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from needreplay.types import AnyArray, FloatArray
 
 if TYPE_CHECKING:
-    from needreplay.memory.native._native import Columns, Gains
+    from needreplay.memory.native import _native
 
 
 def source_beside() -> str | None:
@@ -32,10 +32,10 @@ def source_beside() -> str | None:
 def _found() -> Any:
     """The extension, unless it was not built, or from other C files than those beside it."""
     try:
-        from needreplay.memory.native import _native
+        from needreplay.memory.native import _native as extension
     except ImportError:
         return None
-    if source_beside() not in (None, getattr(_native, "source", "")):
+    if source_beside() not in (None, getattr(extension, "source", "")):
         warnings.warn(
             "needreplay's extension in C was built from other source than is there now, so it is "
             "not used; build it anew with make, or with pip install -e .",
@@ -43,7 +43,7 @@ def _found() -> Any:
             stacklevel=2,
         )
         return None
-    return _native
+    return extension
 
 
 _extension = _found()
@@ -54,11 +54,11 @@ def is_built() -> bool:
     return _extension is not None
 
 
-def gains_of(gain: FloatArray, tree: FloatArray, largest_gain: float) -> Gains | None:
+def gains_of(gain: FloatArray, tree: FloatArray, largest_gain: float) -> _native.Gains | None:
     """A short way for a proportional draw with these arrays; None where there is no extension."""
     return None if _extension is None else _extension.Gains(gain, tree, largest_gain)
 
 
-def columns_of(arrays: dict[str, AnyArray]) -> Columns | None:
+def columns_of(arrays: dict[str, AnyArray]) -> _native.Columns | None:
     """A short way to write and gather rows of these arrays; None where there is no extension."""
     return None if _extension is None else _extension.Columns(arrays)
