@@ -299,6 +299,16 @@ def test_any_dtype(kind: Any) -> None:
     assert_same_batch(short.sample(9), long.sample(9))
 
 
+def test_a_record_alone() -> None:
+    """Its scalar is numpy's, but no number that could be copied from where one is."""
+    dtype = np.dtype([("x", "i4"), ("y", "f8")])
+    short, long = both_ways({"a": dtype}, 2)
+    for memory in (short, long):
+        memory.add(a=np.ones(1, dtype)[0])
+    assert_same_arrays(short.arrays(), long.arrays())
+    assert short.sample(1)["a"].tolist() == [(1, 1.0)]
+
+
 def test_float32_in_columns_of_float64() -> None:
     short, long = both_ways({"a": np.float64, "b": (np.float64, (2,))}, 9)
     wide = np.random.default_rng(0).normal(size=(5, 2))
