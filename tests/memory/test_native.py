@@ -453,8 +453,8 @@ def test_a_file_of_one_way_goes_on_by_the_other(tmp_path: Any) -> None:
     assert_same_batch(short.sample(7), long.sample(7))
 
 
-def test_a_file_that_fails_late_leaves_a_memory_that_works(tmp_path: Any) -> None:
-    """The draw's arrays are made anew then; the extension must not write to the old ones."""
+def test_a_memory_that_was_emptied_works() -> None:
+    """As after a file that fails late. The draw's arrays are new; the old ones must not be used."""
     memory = Replay(6, COLUMNS)
     memory.add(**transitions(6))
     memory._empty()

@@ -30,7 +30,6 @@ from needreplay.memory.told import feature_rows, states_told
 from needreplay.rng import stream
 from needreplay.types import AnyArray, FloatArray, IntArray
 
-_WHOLE = (int, np.integer)
 _LARGEST_BATCH = 2**31 - 1
 _COUNTERS = ("_batches", "_dropped", "_largest_seen")
 
@@ -261,7 +260,7 @@ class Replay:
         with self._lock:
             ring = self._ring
             if type(size) is not int or not 1 <= size <= _LARGEST_BATCH:
-                size = _checked_size(size)
+                check_number("size", size, int, (1, _LARGEST_BATCH))
             if ring.next_id == ring.oldest_id:
                 raise NeedReplayError("The memory is empty; add transitions before you sample.")
             if beta is None:
@@ -445,10 +444,3 @@ class Replay:
         if self._present is not None:
             parts["present"] = {"gain": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
-
-
-def _checked_size(size: Any) -> int:
-    """The size of a batch as an int, or an error in prose."""
-    if not isinstance(size, _WHOLE) or isinstance(size, bool) or not 1 <= size <= _LARGEST_BATCH:
-        raise NeedReplayError(f"size is {size!r}; give a whole number from 1 to {_LARGEST_BATCH}.")
-    return int(size)

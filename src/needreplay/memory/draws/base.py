@@ -15,8 +15,8 @@ class Drawn(NamedTuple):
 
     ``probabilities`` sum to 1 over the memory where ``normalised``; otherwise they are right up to
     one constant, which weights divided by the batch's maximum do not need (of ``Resampled`` they
-    are those that it approximates). ``factors`` is the need
-    of each slot where the draw leaves it to the learner to scale its update; else ``None``.
+    are those that it approximates). ``factors`` is the need of each slot where the draw leaves it
+    to the learner to scale its update; else ``None``.
     ``corrected`` are the probabilities that importance weights shall correct for, where they are
     others than those drawn by (gain's alone, say).
     """
