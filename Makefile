@@ -13,7 +13,7 @@ PEERS := .venv-peers
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-NATIVE := setup.py $(wildcard src/needreplay/memory/native/*.[ch])
+NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
 
 $(READY): requirements.lock pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -46,7 +46,7 @@ unit: $(READY) ## Run the tests on compiled kernels.
 	@$(BIN)/pytest -n 2
 
 unit-ray: $(READY) ## Run the tests on a real Ray cluster of two nodes, started here.
-	@$(BIN)/pytest -m ray tests/runs/engines
+	@$(BIN)/pytest -m ray tests/sweeps/engines
 
 coverage: $(READY) ## Run the rules' and agents' tests uncompiled, and hold their coverage at 95%.
 	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 tests/rules tests/tabular \
@@ -71,5 +71,5 @@ lock: ## Pin every package anew (needs uv).
 	sed -i -E '/^(nvidia-|cuda-|triton)/d' requirements.lock
 
 clean: ## Remove the environment and everything that was made.
-	rm -f src/needreplay/memory/native/*.so
+	rm -f src/needreplay/replay/native/*.so
 	rm -rf build $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -26,9 +26,9 @@ from atari_peers import (
     cleanrl_loop,
     sb3_loop,
 )
+from needreplay.core.types import FloatArray
 from needreplay.deep import DeepAgent, deep_preset
-from needreplay.runs.training.loop import train
-from needreplay.types import FloatArray
+from needreplay.training.loop import train
 from needreplay.worlds.named import WorldSettings, make_world
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 

@@ -10,18 +10,18 @@ import time
 
 import numpy as np
 
-from needreplay.compiled import compiled
-from needreplay.rng import stream
+from needreplay.core.jit import jit
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.tabular.cliffwalk_settings import cliffwalk_preset
 from needreplay.tabular.per_sr import run_trial
-from needreplay.types import FloatArray, IntArray
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 SIZES = (5, 8, 11, 14, 16)
 REPEATS = 3
 
 
-@compiled
+@jit
 def sweep(
     gain: FloatArray,
     states: IntArray,
@@ -30,7 +30,7 @@ def sweep(
     scores: FloatArray,
     uniform: float,
 ) -> int:
-    """Draw j ∝ (gain_j need[s_j])^α by computing every score, and walk to the drawn one."""
+    """Sampler j ∝ (gain_j need[s_j])^α by computing every score, and walk to the drawn one."""
     total = 0.0
     for slot in range(len(gain)):
         scores[slot] = (gain[slot] * need[states[slot]]) ** exponent

@@ -39,9 +39,15 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
     """A function that takes ``STEPS`` steps with the agent called ``name``."""
-    draw, changed = AGENTS[name]
+    sampler, changed = AGENTS[name]
     settings = deep_preset(
-        "corrected", "minatar", draw, capacity=capacity, min_history=0, epsilon_steps=0, **changed
+        "corrected",
+        "minatar",
+        sampler,
+        capacity=capacity,
+        min_history=0,
+        epsilon_steps=0,
+        **changed,
     )
     env = make_world("minatar/breakout", WorldSettings(sticky=0.1, action_set="full"))
     agent = DeepAgent(settings, env.observation_space, 6, steps=10**7)

@@ -12,14 +12,14 @@ from typing import Any
 import numba
 import numpy as np
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.tabular.layout import LIVE, WAITING, Knowledge, Records, new_knowledge
 from needreplay.tabular.log import new_log
 from needreplay.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.sweeping import Rule, learn_from_step, rule_of
 from needreplay.tabular.trace import advance_trace, learn_successor
-from needreplay.types import FloatArray, TransitionTable
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json

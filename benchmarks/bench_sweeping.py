@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import run_trial
 from needreplay.worlds.layout import parse_layout
@@ -28,7 +28,7 @@ TRIALS_OF_A_ROUND = {KERNEL: TRIALS, PLAIN: TRIALS, NUMPY: TRIALS // 5}
 """The slowest peer runs fewer trials a round; times are compared per trial."""
 
 FIRST_RESULT = """
-from needreplay.rng import stream
+from needreplay.core.rng import stream
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import run_trial
 from needreplay.worlds.layout import parse_layout

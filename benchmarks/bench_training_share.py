@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import timing
-from needreplay.memory import Replay
+from needreplay.replay import ReplayBuffer
 
 torch: Any = importlib.import_module("torch")
 
@@ -66,7 +66,7 @@ def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
 
 def filled(
     dtype: type, shape: tuple[int, ...], actions: int, capacity: int
-) -> tuple[Replay, dict[str, Any]]:
+) -> tuple[ReplayBuffer, dict[str, Any]]:
     """A full memory, and one more transition for it."""
     columns = {
         "obs": (dtype, shape),
@@ -74,7 +74,7 @@ def filled(
         "reward": np.float32,
         "next_obs": (dtype, shape),
     }
-    replay = Replay(capacity, columns, seed=0)
+    replay = ReplayBuffer(capacity, columns, seed=0)
     rng = np.random.default_rng(0)
     chunk = 10_000
     values: dict[str, Any] = {
@@ -88,7 +88,9 @@ def filled(
     return replay, {name: value[0] for name, value in values.items()}
 
 
-def share(network: Callable[[], Any], replay: Replay, one: dict[str, Any]) -> tuple[float, float]:
+def share(
+    network: Callable[[], Any], replay: ReplayBuffer, one: dict[str, Any]
+) -> tuple[float, float]:
     """Median microseconds of a step's replay and of its learning."""
     learn = learner(network)
     replaying, learning = [], []
@@ -99,7 +101,7 @@ def share(network: Callable[[], Any], replay: Replay, one: dict[str, Any]) -> tu
         drawn = time.perf_counter()
         gain = learn(batch)
         learned = time.perf_counter()
-        replay.update(batch.ids, gain)
+        replay.update_priorities(batch.ids, gain)
         told = time.perf_counter()
         replaying.append(drawn - began + told - learned)
         learning.append(learned - drawn)

@@ -13,8 +13,8 @@ from itertools import count
 
 import numpy as np
 
+from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.tabular.settings import SweepingSettings
-from needreplay.types import FloatArray, TransitionTable
 
 Pair = tuple[int, int]
 Entry = tuple[float, int, Pair]

@@ -17,15 +17,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from needreplay.memory import Proportional, Replay, Uniform
-from needreplay.memory.draws import VectorTree
+from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay.replay.samplers import VectorTreeSampler
 
 HIDDEN = 32
 DISCOUNT = 0.99
 DRAWS: dict[str, Any] = {
-    "uniform": lambda: Uniform(),
-    "per": lambda: Proportional(0.6),
-    "need": lambda: VectorTree(HIDDEN, gain_exponent=0.6),
+    "uniform": lambda: UniformSampler(),
+    "per": lambda: ProportionalSampler(0.6),
+    "need": lambda: VectorTreeSampler(HIDDEN, alpha=0.6),
 }
 
 
@@ -43,7 +43,7 @@ class Network(nn.Module):
         )
 
 
-def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
+def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
     """Train, and answer with the return of every episode."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -52,12 +52,12 @@ def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]
     online, target = Network(4, 2), Network(4, 2)
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
-    replay = Replay.for_spaces(
+    replay = ReplayBuffer.for_spaces(
         env.observation_space,
         env.action_space,
         capacity=20_000,
         discount=DISCOUNT,
-        draw=DRAWS[draw](),
+        sampler=DRAWS[sampler](),
         seed=seed,
     )
     returns = [0.0]
@@ -78,7 +78,7 @@ def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]
             terminated=terminated,
             truncated=truncated,
         )
-        if draw == "need":
+        if sampler == "need":
             replay.set_features(ids, phi.numpy()[None])
         returns[-1] += float(reward)
         obs = next_obs
@@ -86,7 +86,7 @@ def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]
             obs, _ = env.reset()
             returns.append(0.0)
         if step >= 500:
-            need = m.numpy() if draw == "need" else None
+            need = m.numpy() if sampler == "need" else None
             learn(replay, online, target, optimizer, need, beta=0.4 + 0.6 * step / steps)
         if step % 500 == 0:
             target.load_state_dict(online.state_dict())
@@ -95,7 +95,7 @@ def train(draw: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]
 
 
 def learn(
-    replay: Replay,
+    replay: ReplayBuffer,
     online: Network,
     target: Network,
     optimizer: torch.optim.Optimizer,
@@ -124,7 +124,7 @@ def learn(
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    replay.update(batch.ids, error.detach().abs().numpy() + 1e-6)
+    replay.update_priorities(batch.ids, error.detach().abs().numpy() + 1e-6)
     if need is not None:
         replay.set_features(batch.ids, phi.detach().numpy())
 
@@ -135,5 +135,5 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    found = train(options.draw, options.steps, options.seed)
+    found = train(options.sampler, options.steps, options.seed)
     print(f"{options.draw}: mean return of the last 20 episodes {np.mean(found[-20:]):.1f}")

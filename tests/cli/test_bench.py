@@ -12,7 +12,7 @@ import pytest
 
 from needreplay.bench import replay
 from needreplay.bench.replay import Report
-from needreplay.memory import native
+from needreplay.replay import native
 
 
 def bench(*words: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ import pytest
 
 from needreplay.cli import main
 from needreplay.cli.overrides import parsed_overrides
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 pytest.importorskip("minatar")

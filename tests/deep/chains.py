@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from needreplay.core.types import FloatArray
 from needreplay.deep.tensors import Transitions
 from needreplay.rules.successor import closed_form
-from needreplay.types import FloatArray
 
 DISCOUNT = 0.9
 

@@ -10,11 +10,11 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.deep import DeepAgent
 from needreplay.deep.losses import Losses, q_loss
 from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.tensors import transitions
-from needreplay.errors import NeedReplayError
 
 from .walks import N_ACTIONS, small_agent, taught, walk
 
@@ -34,8 +34,8 @@ def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
     apart: dict[str, Any] = {"successor_batch": "same", "batch_size": batch_size}
     if encoder == "shared":
         apart |= {"need_moves_features": False, "successor_moves_features": False}
-    per = small_agent(preset, draw="per", batch_size=batch_size)
-    per_sr = small_agent(preset, draw="per-sr", encoder=encoder, **apart)
+    per = small_agent(preset, sampler="per", batch_size=batch_size)
+    per_sr = small_agent(preset, sampler="per-sr", encoder=encoder, **apart)
     monkeypatch.setattr(SuccessorLearner, "need", lambda *_: torch.ones(batch_size))
     before = values(per, "q").clone()
     taught(per)
@@ -46,7 +46,7 @@ def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
 
 
 def test_need_changes_what_is_learned() -> None:
-    per, per_sr = small_agent(draw="per"), small_agent(draw="per-sr")
+    per, per_sr = small_agent(sampler="per"), small_agent(sampler="per-sr")
     taught(per)
     taught(per_sr)
     assert not torch.equal(values(per, "q"), values(per_sr, "q"))
@@ -82,9 +82,9 @@ def test_the_successor_losses_never_move_the_q_network(
     assert not torch.equal(values(agent, "successor"), before_m)
 
 
-@pytest.mark.parametrize("draw", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
-def test_weights_of_0_give_no_gradient(draw: str) -> None:
-    agent = small_agent(draw=draw)
+@pytest.mark.parametrize("sampler", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
+def test_weights_of_0_give_no_gradient(sampler: str) -> None:
+    agent = small_agent(sampler=sampler)
     taught(agent, 12)
     agent.optimizer.zero_grad()
     need = agent.query(np.zeros(5, np.float32))
@@ -96,14 +96,14 @@ def test_weights_of_0_give_no_gradient(draw: str) -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("draw", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
+@pytest.mark.parametrize("sampler", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
 @pytest.mark.parametrize("base", ["dqn", "double-dqn"])
-def test_every_agent_learns_finite_values(base: str, draw: str, n_step: int) -> None:
-    agent = small_agent(draw=draw, base=base, n_step=n_step)
+def test_every_agent_learns_finite_values(base: str, sampler: str, n_step: int) -> None:
+    agent = small_agent(sampler=sampler, base=base, n_step=n_step)
     learned = taught(agent, 40)
     assert len(learned) > 20
     assert all(np.isfinite([update.loss, update.error]).all() for update in learned)
-    assert (learned[-1].need is None) == (draw in ("uniform", "per", "rank", "pser"))
+    assert (learned[-1].need is None) == (sampler in ("uniform", "per", "rank", "pser"))
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -134,7 +134,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"reward_clip": True},
     {"base": "dqn"},
     {"beta_end": 0.4},
-    {"gain_exponent": 0.2},
+    {"alpha": 0.2},
 ]
 
 
@@ -170,7 +170,7 @@ def test_m_of_the_state_alone_does_not_depend_on_the_action() -> None:
 
 
 SAMPLING_OPTIONS: list[dict[str, Any]] = [
-    {"need_exponent": 0.5},
+    {"need_alpha": 0.5},
     {"corrects": "both"},
     {"direction": "backward"},
     {"feature_sign": "any", "negative": "clip"},
@@ -184,8 +184,8 @@ SAMPLING_OPTIONS: list[dict[str, Any]] = [
 )
 def test_every_option_of_sampling_changes_what_is_learned(option: dict[str, Any]) -> None:
     plain, changed = (
-        small_agent(draw="per-sr-sampling"),
-        small_agent(draw="per-sr-sampling", **option),
+        small_agent(sampler="per-sr-sampling"),
+        small_agent(sampler="per-sr-sampling", **option),
     )
     taught(plain, 30)
     taught(changed, 30)
@@ -193,11 +193,11 @@ def test_every_option_of_sampling_changes_what_is_learned(option: dict[str, Any]
 
 
 def test_sampling_tells_the_memory_the_features_of_every_transition() -> None:
-    agent = small_agent(draw="per-sr-sampling", n_step=3)
+    agent = small_agent(sampler="per-sr-sampling", n_step=3)
     for step in walk("vector", 30):
         agent.observe(*step[:5], truncated=False)
     agent.tell_untold()
-    store = agent.replay.draw.features  # type: ignore[attr-defined]
+    store = agent.replay.sampler.features  # type: ignore[attr-defined]
     assert store.n_untold == agent.replay.capacity - len(agent.replay)
     batch = agent.replay.sample(32, need=np.ones(8))
     with torch.no_grad():
@@ -213,14 +213,14 @@ def test_refreshing_bounds_the_age_of_features() -> None:
     """Each update tells 8 of at most 64 transitions anew: none is older than 8 draws and a few."""
     ages = {}
     for refresh in (0, 8):
-        agent = small_agent(draw="per-sr-sampling", refresh=refresh)
+        agent = small_agent(sampler="per-sr-sampling", refresh=refresh)
         taught(agent, 120)
-        ages[refresh] = agent.replay.draw.features.oldest_age  # type: ignore[attr-defined]
+        ages[refresh] = agent.replay.sampler.features.oldest_age  # type: ignore[attr-defined]
     assert ages[8] <= 9 < ages[0]
 
 
 def test_the_target_network_is_copied_when_due() -> None:
-    agent = small_agent(draw="per-sr", target_period=20, successor_target_period=20)
+    agent = small_agent(sampler="per-sr", target_period=20, successor_target_period=20)
     taught(agent, 19)
     assert not torch.equal(values(agent, "q"), values(agent, "q_target"))
     taught(agent, 1)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.deep.branches import Branches
 from needreplay.deep.need import projected, projections
 from needreplay.deep.successor import SuccessorNetwork
-from needreplay.errors import NeedReplayError
 
 from .walks import small_agent, taught
 

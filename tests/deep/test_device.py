@@ -51,9 +51,9 @@ def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_update_stays_on_its_device(
-    network: str, preset: str, draw: str, options: dict[str, Any]
+    network: str, preset: str, sampler: str, options: dict[str, Any]
 ) -> None:
-    agent = small_agent(preset, network, draw, device="meta", **options)
+    agent = small_agent(preset, network, sampler, device="meta", **options)
     updates = 0
     for step in walk(network, 12):
         agent.act(step.obs)
@@ -67,9 +67,9 @@ def test_an_update_stays_on_its_device(
 
 
 @pytest.mark.usefixtures("_no_values")
-@pytest.mark.parametrize("draw", ["per", "per-sr", "per-sr-sampling"])
-def test_an_update_of_the_large_network_stays_on_its_device(draw: str) -> None:
-    agent = small_agent("corrected", "nature", draw, device="meta", features=16)
+@pytest.mark.parametrize("sampler", ["per", "per-sr", "per-sr-sampling"])
+def test_an_update_of_the_large_network_stays_on_its_device(sampler: str) -> None:
+    agent = small_agent("corrected", "nature", sampler, device="meta", features=16)
     for step in walk("nature", 9):
         agent.act(step.obs)
         agent.observe(*step[:5], truncated=False)

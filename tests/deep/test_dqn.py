@@ -92,7 +92,7 @@ def test_a_copied_target_has_the_online_values() -> None:
 
 @pytest.mark.parametrize("base", ["dqn", "double-dqn"])
 def test_observations_beside_the_batch_are_seen_as_if_alone(base: Any) -> None:
-    agent = small_agent(draw="per", base=base)
+    agent = small_agent(sampler="per", base=base)
     taught(agent)
     batch = transitions(agent.replay.sample(4), agent.device)
     beside = torch.rand(2, 5)

@@ -41,11 +41,13 @@ def test_need_is_asked_from_the_present_state_and_its_greedy_action(encoder: str
 
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
-@pytest.mark.parametrize("draw", ["per-sr", "per-sr-sampling"])
+@pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
 def test_need_of_the_previous_pair_is_asked_from_what_was_seen_and_done_there(
-    draw: str, encoder: str, monkeypatch: pytest.MonkeyPatch
+    sampler: str, encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = small_agent(draw=draw, encoder=encoder, need_row="previous", feature_sign="nonnegative")
+    agent = small_agent(
+        sampler=sampler, encoder=encoder, need_row="previous", feature_sign="nonnegative"
+    )
     taught(agent)
     asked: list[Any] = []
     need = SuccessorLearner.need
@@ -74,12 +76,12 @@ def test_need_of_the_previous_pair_is_asked_from_what_was_seen_and_done_there(
 @pytest.mark.parametrize("capacity", [1_000, 3_000])
 def test_all_that_waits_is_told_however_much_it_is(capacity: int) -> None:
     """More than goes through the network at a time, and more than the memory keeps."""
-    agent = small_agent(draw="per-sr-sampling", capacity=capacity, min_history=10_000)
+    agent = small_agent(sampler="per-sr-sampling", capacity=capacity, min_history=10_000)
     steps = list(walk("vector", 2_600))
     for step in steps:
         agent.observe(*step[:5], truncated=False)
     query = agent.query(steps[-1].next_obs)
-    store = agent.replay.draw.features  # type: ignore[attr-defined]
+    store = agent.replay.sampler.features  # type: ignore[attr-defined]
     kept = steps[-capacity:]
     assert agent.successor is not None
     with torch.no_grad():
@@ -94,7 +96,7 @@ def test_all_that_waits_is_told_however_much_it_is(capacity: int) -> None:
 
 def told(direction: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any], list[Any]]:
     """An agent that sampled by need, what the memory was asked, and what it was told."""
-    agent = small_agent(draw="per-sr-sampling", direction=direction)
+    agent = small_agent(sampler="per-sr-sampling", direction=direction)
     steps = list(walk("vector", 12))
     for step in steps[:-1]:
         agent.observe(*step[:5], truncated=False)

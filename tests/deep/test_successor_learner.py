@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from needreplay.core.types import FloatArray
 from needreplay.deep.networks import QNetwork
 from needreplay.deep.optimizers import make_optimizer
 from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorNetwork
 from needreplay.deep.successor_learner import SuccessorLearner
-from needreplay.types import FloatArray
 
 from .chains import DISCOUNT, Chain, ergodic_chain
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
+from needreplay.core.types import AnyArray
 from needreplay.deep import DeepAgent, Learned, deep_preset
-from needreplay.types import AnyArray
 
 N_ACTIONS = 3
 SPACES: dict[str, Box] = {
@@ -21,11 +21,11 @@ SMALL = {"min_history": 8, "update_period": 1, "capacity": 64, "batch_size": 4, 
 
 
 def small_agent(
-    preset: str = "corrected", network: str = "vector", draw: str = "per-sr", **overrides: Any
+    preset: str = "corrected", network: str = "vector", sampler: str = "per-sr", **overrides: Any
 ) -> DeepAgent:
     """An agent that updates at every step from the eighth on."""
     device = overrides.pop("device", "cpu")
-    settings = deep_preset(preset, network, draw, **{**SMALL, **overrides})  # type: ignore[arg-type]
+    settings = deep_preset(preset, network, sampler, **{**SMALL, **overrides})  # type: ignore[arg-type]
     return DeepAgent(settings, SPACES[network], N_ACTIONS, steps=100, seed=3, device=device)
 
 

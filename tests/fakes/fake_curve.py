@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.records import Table
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.runs import Experiment, run_experiments
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from needreplay.runs.progress import Progress
-from needreplay.runs.sweep import RunSpec
+from needreplay.core.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.runs import run_specs, runs_folder
+from needreplay.sweeps import RunSpec
 
 
 def begin_and_sleep(config: dict[str, Any], folder: Path, on_units: Callable[[int], None]) -> None:

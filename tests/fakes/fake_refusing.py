@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from needreplay.errors import NeedReplayError
-from needreplay.runs.progress import Progress
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 
 

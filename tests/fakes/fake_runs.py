@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from needreplay.records import write_json
-from needreplay.runs.sweep import RunSpec
+from needreplay.core.tables import write_json
+from needreplay.sweeps import RunSpec
 
 KIND = "fake_runs:count"
 

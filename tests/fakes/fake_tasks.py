@@ -14,8 +14,8 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from needreplay.errors import NeedReplayError
-from needreplay.runs.engines.pool import Pool
+from needreplay.core.errors import NeedReplayError
+from needreplay.sweeps.engines.pool import Pool
 
 
 def process_id(job: int) -> int:

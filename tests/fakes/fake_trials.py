@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.rng import stream
-from needreplay.runs.sweep.kinds import Config
-from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.sweeps.kinds import Config
+from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
 
 EPISODES = 20
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from needreplay.runs.training.config import RunConfig
-from needreplay.runs.training.run import run_training
+from needreplay.training.config import RunConfig
+from needreplay.training.run import run_training
 
 TINY: dict[str, Any] = {
     "capacity": 300,

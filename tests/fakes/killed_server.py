@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 from killed import CONFIGS
 
+from needreplay.core.types import AnyArray
 from needreplay.deep import DeepAgent, Learned
-from needreplay.runs.training.run import run_training
-from needreplay.types import AnyArray
+from needreplay.training.run import run_training
 
 
 def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
@@ -21,7 +21,7 @@ def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
     drawn = agent.replay.sample(
         agent.settings.batch_size, need=agent.query(present), beta=agent.beta
     )
-    agent.replay.update(drawn.ids, np.ones(len(drawn.ids)))
+    agent.replay.update_priorities(drawn.ids, np.ones(len(drawn.ids)))
     return Learned(0.0, 0.0, 1.0, None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.report import aggregate, comparison, human, improvement, profiles, sweep_page
 from needreplay.report.aggregate import (
     AGGREGATES,

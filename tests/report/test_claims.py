@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.report.claims import Claim, Direction, Verdict, claim_from, verdict_of
 from needreplay.report.statistics import Interval
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.report.film import HEIGHT, MARGIN, PANEL, joined, write_film
 
 BLUE, RED, WHITE = (0x44, 0x77, 0xAA), (0xCC, 0x33, 0x11), (255, 255, 255)

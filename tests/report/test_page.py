@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from needreplay import records
-from needreplay.records import Table
+from needreplay.core import tables
+from needreplay.core.tables import Table
 from needreplay.report.page import write_page
 from needreplay.report.sections import read_section
 
@@ -52,7 +52,7 @@ def parsed(out: Path) -> Checker:
 
 
 def make_folder(out: Path, name: str, **changes: Any) -> Path:
-    folder = records.prepare_folder(out / name)
+    folder = tables.prepare_folder(out / name)
     claim = {
         "statement": f"claim {EVIL}",
         "source": EVIL,
@@ -73,11 +73,11 @@ def make_folder(out: Path, name: str, **changes: Any) -> Path:
         "notes": [EVIL],
         "config": {"gamma": 0.95, EVIL: EVIL},
     }
-    records.write_table(folder / "data.csv", Table({"a": [1]}))
+    tables.write_table(folder / "data.csv", Table({"a": [1]}))
     for stem in ("figure", "extra"):
-        records.write_text(folder / f"{stem}.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
-    records.write_json(folder / "claims.json", [claim])
-    records.write_json(folder / "meta.json", {**meta, **changes})
+        tables.write_text(folder / f"{stem}.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
+    tables.write_json(folder / "claims.json", [claim])
+    tables.write_json(folder / "meta.json", {**meta, **changes})
     return folder
 
 

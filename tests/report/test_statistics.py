@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
 from needreplay.report import statistics
 from needreplay.report.statistics import (
     Interval,
@@ -18,7 +19,6 @@ from needreplay.report.statistics import (
     proportion_interval,
     ratio_interval,
 )
-from needreplay.rng import stream
 
 NAN = float("nan")
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import read_table
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import read_table
 from needreplay.report.comparison import agent_labels, cells_of, normalised
 from needreplay.report.series import EPISODE_STEPS, RETURN, Series, Trial
 from needreplay.report.sweep_page import write_sweep_page

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from needreplay.records import read_table
+from needreplay.core.tables import read_table
 from needreplay.report.comparison import agent_labels, cells_of
 from needreplay.report.sweep_page import write_sweep_page
 from needreplay.report.sweep_read import read_results

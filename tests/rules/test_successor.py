@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
 from needreplay.rules.successor import closed_form, final_states, td_lambda, transition_matrix
-from needreplay.types import FloatArray
 
 # A corridor 0 - 1 - 2 whose actions are left and right; the episode ends on arriving in 2.
 CORRIDOR = np.array([[0, 1], [0, 2], [2, 2]])

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from needreplay import records
-from needreplay.errors import NeedReplayError
+from needreplay.core import tables
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Bar, Progress
 from needreplay.report import figures
-from needreplay.runs.progress import Bar, Progress
 from needreplay.studies import engine, folders, kept, load_study, study_names
 from needreplay.studies.base import Outcome, Request
 from needreplay.studies.engine import Stopped, plan, reproduce
@@ -41,9 +41,9 @@ def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFix
         "summary.csv",
     }
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"curve", "report.html"}
-    data = records.read_table(folder / "data.csv")
+    data = tables.read_table(folder / "data.csv")
     assert len(data) == 2 * 2 * 4 * 20
-    meta = records.read_json(folder / "meta.json")
+    meta = tables.read_json(folder / "meta.json")
     assert meta["seed"] == 3
     assert meta["config"]["trials"] == 4
     assert meta["presets"] == ["printed", "released"]
@@ -86,13 +86,13 @@ def test_a_second_run_replaces_the_first_and_keeps_the_users_files(tmp_path: Pat
     reproduce(["curve"], REQUEST, tmp_path, ARGV)
     folder = tmp_path / "curve"
     (folder / "my notes.txt").write_text("mine")
-    meta = records.read_json(folder / "meta.json")
+    meta = tables.read_json(folder / "meta.json")
     (folder / "stale.csv").write_text("a\n1\n")
-    records.write_json(folder / "meta.json", {**meta, "files": [*meta["files"], "stale.csv"]})
+    tables.write_json(folder / "meta.json", {**meta, "files": [*meta["files"], "stale.csv"]})
     reproduce(["curve"], replace(REQUEST, trials=2), tmp_path, ARGV)
     assert (folder / "my notes.txt").read_text() == "mine"
     assert not (folder / "stale.csv").exists()
-    assert records.read_json(folder / "meta.json")["trials"] == 2
+    assert tables.read_json(folder / "meta.json")["trials"] == 2
     assert {path.name for path in tmp_path.iterdir()} == {"curve", "report.html"}
 
 
@@ -308,7 +308,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
 def test_an_incomplete_outcome_is_refused(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
-    table = records.Table({"a": [1]})
+    table = tables.Table({"a": [1]})
     outcome = Outcome(tables={"data": table}, figures={"figure": figures.new_figure()[0]})
     with pytest.raises(NeedReplayError, match=said):
         folders.write_study(

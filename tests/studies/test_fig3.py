@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import write_table
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Progress
+from needreplay.core.tables import write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
-from needreplay.runs.progress import Progress
-from needreplay.runs.sweep import cliffwalk
 from needreplay.studies import fig3, load_study, study_names
 from needreplay.studies.base import Outcome, Request, Size
 from needreplay.studies.engine import plan
@@ -33,6 +32,7 @@ from needreplay.studies.fig3.magnitude import variants_of
 from needreplay.studies.fig3.runs import Found, data_table, jobs_of, need_row_table, run_jobs
 from needreplay.studies.fig3.summary import summary_table
 from needreplay.studies.fig3.words import in_words
+from needreplay.sweeps import cliffwalk
 from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
 from needreplay.tabular.per_sr import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table

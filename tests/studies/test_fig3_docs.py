@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from needreplay.records import read_table
+from needreplay.core.tables import read_table
 from needreplay.tabular.cliffwalk_settings import METHODS, differences
 
 ROOT = Path(__file__).parents[2]

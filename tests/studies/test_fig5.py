@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table
-from needreplay.runs.progress import Bar, Progress
-from needreplay.runs.sweep import load_sweep
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Bar, Progress
+from needreplay.core.tables import Table
 from needreplay.studies import fig5
 from needreplay.studies.base import Request
 from needreplay.studies.fig5 import ours
@@ -23,6 +22,7 @@ from needreplay.studies.fig5.published import (
     published_games,
     relative_change,
 )
+from needreplay.sweeps import load_sweep
 
 GAMES = {game.name: game for game in published_games()}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from needreplay.records import read_table
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import read_table
 from needreplay.report.statistics import median_interval
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies import (
     dyna,
     fig2,

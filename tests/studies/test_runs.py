@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table
-from needreplay.runs.progress import Bar, Progress
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Bar, Progress
+from needreplay.core.tables import Table
 from needreplay.studies import runs
 from needreplay.studies.base import Request
 from needreplay.studies.runs import Experiment, cut_into_chunks, how_many_chunks, run_experiments

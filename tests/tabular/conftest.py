@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from needreplay.types import TransitionTable
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
 

@@ -10,8 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
-from needreplay.rng import stream
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.core.types import TransitionTable
 from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, TabularAgent
 from needreplay.tabular.play import play
 from needreplay.tabular.settings import (
@@ -22,7 +23,6 @@ from needreplay.tabular.settings import (
     without_need,
 )
 from needreplay.tabular.trial import random_policy_successor, run_trial
-from needreplay.types import TransitionTable
 from needreplay.worlds import as_discrete, require_discrete
 
 Agent = DynaQ | PrioritizedSweeping

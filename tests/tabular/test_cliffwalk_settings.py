@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.tabular.cliffwalk_settings import (
     CLIFFWALK,
     METHODS,
@@ -44,8 +44,8 @@ PRINTED = {
     "tested": "update",
     "oracle": "pair",
     "step_size": 0.25,
-    "gain_exponent": 0.6,
-    "need_exponent": 0.6,
+    "alpha": 0.6,
+    "need_alpha": 0.6,
     "minibatch": 1,
     "batch_step": "sum",
     "replay_period": 1,
@@ -90,8 +90,8 @@ RELEASED = {
     "tested": "goal",
     "oracle": "right",
     "step_size": 0.25,
-    "gain_exponent": 0.6,
-    "need_exponent": 0.6,
+    "alpha": 0.6,
+    "need_alpha": 0.6,
     "minibatch": 1,
     "batch_step": "sum",
     "replay_period": 1,
@@ -136,8 +136,8 @@ CORRECTED = {
     "tested": "goal",
     "oracle": "right",
     "step_size": 0.25,
-    "gain_exponent": 0.6,
-    "need_exponent": 0.6,
+    "alpha": 0.6,
+    "need_alpha": 0.6,
     "minibatch": 1,
     "batch_step": "sum",
     "replay_period": 1,
@@ -207,8 +207,8 @@ def test_refusals() -> None:
         cliffwalk_preset("printed", alpha=0.6)
     with pytest.raises(NeedReplayError, match="no oracle 'x'"):
         CliffwalkSettings(oracle="x")  # type: ignore[arg-type]
-    with pytest.raises(NeedReplayError, match="need_exponent is 2; it must be a number from 0"):
-        CliffwalkSettings(need_exponent=2)
+    with pytest.raises(NeedReplayError, match="need_alpha is 2; it must be a number from 0"):
+        CliffwalkSettings(need_alpha=2)
     with pytest.raises(
         NeedReplayError, match="minibatch is 0; it must be a whole number, 1 or more"
     ):

@@ -11,7 +11,7 @@ import pytest
 SCRIPT = """
 import hashlib
 import numba
-from needreplay.rng import stream
+from needreplay.core.rng import stream
 from needreplay.tabular.settings import PS_SR, DynaSettings, without_need
 from needreplay.tabular.trial import run_trial
 from needreplay.worlds.layout import parse_layout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
 from needreplay.rules.successor import closed_form, td_lambda, transition_matrix
 from needreplay.tabular.dense_successor import (
     greedy_changed,
@@ -13,7 +14,6 @@ from needreplay.tabular.dense_successor import (
     learn_dense,
 )
 from needreplay.tabular.layout import PAIR
-from needreplay.types import FloatArray
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.tabular.settings import (
     DynaSettings,
     LearningSettings,
@@ -15,7 +16,6 @@ from needreplay.tabular.settings import (
     without_need,
 )
 from needreplay.tabular.trial import run_trial
-from needreplay.types import FloatArray, TransitionTable
 
 Pair = tuple[int, int]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.tabular.cliffwalk_settings import METHODS, Method, cliffwalk_preset
 from needreplay.tabular.cliffwalk_truth import true_values
 from needreplay.tabular.per_sr import Trial, run_trial
@@ -62,14 +62,14 @@ def test_need_exponent_0_makes_the_very_draws_of_per() -> None:
     for preset in ("printed", "released"):
         per = trial_of("per", 4, preset)
         for method in ("need", "need-random", "need-backward"):
-            found = trial_of(method, 4, preset, need_exponent=0.0)
+            found = trial_of(method, 4, preset, need_alpha=0.0)
             assert found.updates == per.updates
             np.testing.assert_array_equal(found.q, per.q)
 
 
 def test_without_need_a_scaled_update_is_pers() -> None:
     per = trial_of("per", 4)
-    scaled = trial_of("need-magnitude", 4, need_exponent=0.0)
+    scaled = trial_of("need-magnitude", 4, need_alpha=0.0)
     np.testing.assert_allclose(scaled.q, per.q, rtol=1e-12)
 
 

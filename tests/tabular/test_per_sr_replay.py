@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from needreplay.memory.draws.grouped_tree import OWN, set_mass
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
+from needreplay.replay.samplers.state_tree import OWN, set_mass
 from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
 from needreplay.tabular.per_sr_layout import (
     AT_REST,
@@ -36,7 +37,6 @@ from needreplay.tabular.per_sr_replay import (
     replay_one,
 )
 from needreplay.tabular.rank_order import gain_at_place, slot_at_place
-from needreplay.types import FloatArray
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +55,7 @@ def made(method: Method, n: int = 2, preset: str = "released", **overrides: Any)
 def probabilities(agent: Replayer, rule: Rule, need: FloatArray) -> FloatArray:
     """P of every slot, written out."""
     states = agent.slot_pair // 2
-    scores = agent.tree.mass[:, OWN] * np.maximum(need[states], 0.0) ** rule.need_exponent
+    scores = agent.tree.mass[:, OWN] * np.maximum(need[states], 0.0) ** rule.need_alpha
     p: FloatArray = scores / scores.sum()
     return p
 
@@ -138,7 +138,7 @@ def test_draws_follow_the_distribution(method: Method) -> None:
     agent.pairs["q"][:6] = rng.random(6)
     for slot, pair in enumerate(agent.slot_pair):
         gain = abs(error_of(agent, rule, int(pair))) + rule.priority_floor
-        set_mass(agent.tree, slot, gain**rule.gain_exponent)
+        set_mass(agent.tree, slot, gain**rule.alpha)
     need = np.ones(4)
     if method == "need":
         read_need(agent, rule, 1)
@@ -154,7 +154,7 @@ def test_draws_follow_the_distribution(method: Method) -> None:
 
 
 def test_need_in_the_draw_and_in_the_step_have_the_same_mean() -> None:
-    agent, rule = made("need-magnitude", 4, need_exponent=1.0, largest_step=1e9)
+    agent, rule = made("need-magnitude", 4, need_alpha=1.0, largest_step=1e9)
     rng = stream(3, "magnitude")
     agent.pairs["q"][:8] = rng.random(8)
     for slot in range(len(agent.slot_pair)):
@@ -170,7 +170,7 @@ def test_need_in_the_draw_and_in_the_step_have_the_same_mean() -> None:
 
 
 def test_need_factors_at_the_edges() -> None:
-    agent, rule = made("need-magnitude", need_exponent=1.0)
+    agent, rule = made("need-magnitude", need_alpha=1.0)
     agent.need[:] = [-1.0, 0.0, 0.0]
     assert need_factor(agent, rule, 0) == 1.0  # no need anywhere: as without need
     agent.need[:] = [0.0, 1e200, 0.0]  # two of eight transitions are of state 1
@@ -181,7 +181,7 @@ def test_need_factors_at_the_edges() -> None:
 
 
 def test_a_scaled_step_is_no_longer_than_allowed() -> None:
-    agent, rule = made("need-magnitude", need_exponent=1.0)
+    agent, rule = made("need-magnitude", need_alpha=1.0)
     agent.M[:] = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     rule = rule._replace(largest_step=0.5)  # 0.25 · 4 would be 1
     read_need(agent, rule, 0)
@@ -191,14 +191,12 @@ def test_a_scaled_step_is_no_longer_than_allowed() -> None:
 
 
 def test_what_weights_correct_for_by_hand() -> None:
-    agent, rule = made("need", minibatch=2, gain_exponent=1.0, need_exponent=1.0)
+    agent, rule = made("need", minibatch=2, alpha=1.0, need_alpha=1.0)
     agent.M[0] = [1.0, 3.0, 0.0]  # six slots of state 0, two of state 1: total 6 + 6
     read_need(agent, rule, 0)
     replay_one(agent, rule, 0, 0.5, 0.0)
     assert agent.batch_probability[0] == pytest.approx(1 / 12)
-    agent, rule = made(
-        "need", minibatch=2, gain_exponent=1.0, need_exponent=1.0, weights_correct="gain"
-    )
+    agent, rule = made("need", minibatch=2, alpha=1.0, need_alpha=1.0, weights_correct="gain")
     agent.M[0] = [1.0, 3.0, 0.0]
     read_need(agent, rule, 0)
     replay_one(agent, rule, 0, 0.5, 0.9)
@@ -214,7 +212,7 @@ def test_beta_goes_in_a_straight_line() -> None:
     betas = []
     for replayed in (0, 50, 100, 900):
         agent, rule = made(
-            "need", minibatch=2, gain_exponent=1.0, need_exponent=1.0,
+            "need", minibatch=2, alpha=1.0, need_alpha=1.0,
             beta=0.2, beta_end=1.0, beta_updates=100,
         )  # fmt: skip
         agent.M[0] = [1.0, 3.0, 0.0]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
 from needreplay.tabular.rank_order import (
     gain_at_place,
     move,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.tabular.settings import (
     OCCUPANCY,
     PS_SR,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.tabular.layout import EVENTS, UPDATES, Records, new_knowledge, q_values
 from needreplay.tabular.log import new_log
 from needreplay.tabular.settings import PS_SR, NeedFrom, NeedKind, SweepingSettings, without_need
@@ -21,7 +22,6 @@ from needreplay.tabular.trial import (
     random_policy_successor,
     run_trial,
 )
-from needreplay.types import FloatArray, TransitionTable
 from needreplay.worlds import cliffwalk_table
 
 Pair = tuple[int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
 from needreplay.rules.successor import td_lambda
 from needreplay.tabular.layout import LIVE, Knowledge, new_knowledge
 from needreplay.tabular.trace import ALIVE, advance_trace, forget_trace, learn_successor

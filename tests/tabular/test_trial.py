@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import TransitionTable
 from needreplay.tabular import trial as trial_module
 from needreplay.tabular.layout import EVENTS, Records, new_knowledge, q_values
 from needreplay.tabular.log import EVENT, new_log
@@ -28,7 +29,6 @@ from needreplay.tabular.trial import (
     search_until_optimal,
 )
 from needreplay.tabular.walk import greedy_path_is
-from needreplay.types import TransitionTable
 
 AGENTS = [PS_SR["printed"], PS_SR["released"], without_need(PS_SR["printed"]), DynaSettings()]
 NAMES = ["ps-sr-printed", "ps-sr-released", "ps", "dyna-q"]

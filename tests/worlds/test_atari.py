@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.worlds.named import WorldSettings, make_world
 
 pytest.importorskip("ale_py")

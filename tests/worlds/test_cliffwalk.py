@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import TransitionTable
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.cliffwalk import BlindCliffwalkEnv, Fall, RightActions, cliffwalk_table
 from needreplay.worlds.maze import shortest_path_length
 from needreplay.worlds.picture import AGENT_COLOUR, FREE_COLOUR, GOAL_COLOUR, START_COLOUR

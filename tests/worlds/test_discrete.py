@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.worlds.discrete import ZeroBased, as_discrete, require_discrete
 from needreplay.worlds.table_env import MazeEnv
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.worlds.layout import Layout, parse_layout, read_layout, to_layout
 from needreplay.worlds.maze import maze_table, shortest_path_length
 

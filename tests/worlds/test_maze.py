@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import TransitionTable
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import (
     DOWN,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import AnyArray
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray
 from needreplay.worlds.minatar import GAMES, MinAtarEnv
 
 pytest.importorskip("minatar")

@@ -11,8 +11,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import TransitionTable
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DOWN, RIGHT, UP, maze_table
 from needreplay.worlds.picture import (

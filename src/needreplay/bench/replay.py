@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from needreplay.bench.replay_peers import LIBRARIES, Job, version_of
-from needreplay.memory import native
-from needreplay.rng import stream
-from needreplay.types import FloatArray
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
+from needreplay.replay import native
 
 MOST_STACKS = 100_000
 """A million of them are 7 GB in each library that keeps a frame once, and 28 in one that does not;

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from needreplay.memory import Episodes, Proportional, Replay, Uniform
+from needreplay.replay import Episodes, ProportionalSampler, ReplayBuffer, UniformSampler
 
 Job = Callable[[], object]
 Maker = Callable[[str, int], Job | None]
@@ -70,13 +70,13 @@ def needreplay_job(task: str, capacity: int) -> Job | None:
     """Our own."""
     if task.startswith("frames"):
         return _our_frames(task, capacity)
-    draw = Uniform() if task.startswith("uniform") else Proportional(ALPHA)
+    sampler = UniformSampler() if task.startswith("uniform") else ProportionalSampler(ALPHA)
     if task.startswith("step"):
         return _our_steps(capacity, int(task.split()[-1]))
-    replay = Replay(capacity, PLAIN, draw=draw, beta=BETA)
+    replay = ReplayBuffer(capacity, PLAIN, sampler=sampler, beta=BETA)
     for _ in range(0, capacity, CHUNK):
         values = _as_plain(transitions(min(CHUNK, capacity)))
-        replay.update(replay.add(**values), FILL.random(len(values["reward"])))
+        replay.update_priorities(replay.add(**values), FILL.random(len(values["reward"])))
     size = int(task.split()[-1])
     if task.startswith("add"):
         values = _as_plain(transitions(size))
@@ -88,7 +88,7 @@ def needreplay_job(task: str, capacity: int) -> Job | None:
     gain = gains(size)
 
     def cycle() -> None:
-        replay.update(replay.sample(size).ids, gain())
+        replay.update_priorities(replay.sample(size).ids, gain())
 
     return cycle
 
@@ -101,7 +101,9 @@ def _as_plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def _our_steps(capacity: int, n_envs: int) -> Job:
     columns = {"obs": (np.float32, OBS), "action": np.int64}
-    replay = Replay(capacity, columns, episodes=Episodes(n_envs=n_envs), draw=Proportional(ALPHA))
+    replay = ReplayBuffer(
+        capacity, columns, episodes=Episodes(n_envs=n_envs), sampler=ProportionalSampler(ALPHA)
+    )
     values = transitions(n_envs)
     if n_envs == 1:
         values = {name: value[0] for name, value in values.items()}
@@ -110,12 +112,12 @@ def _our_steps(capacity: int, n_envs: int) -> Job:
 
 def _our_frames(task: str, capacity: int) -> Job:
     uniform = "uniform" in task
-    replay = Replay.for_spaces(
+    replay = ReplayBuffer.for_spaces(
         gym.spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8),
         gym.spaces.Discrete(ACTIONS),
         capacity=capacity,
         frame_stack=STACK,
-        draw=Uniform() if uniform else Proportional(ALPHA),
+        sampler=UniformSampler() if uniform else ProportionalSampler(ALPHA),
     )
     for obs, next_obs in _stacks(capacity):
         replay.add(
@@ -125,7 +127,7 @@ def _our_frames(task: str, capacity: int) -> Job:
     if uniform:
         return lambda: replay.sample(size)
     gain = gains(size)
-    return lambda: replay.update(replay.sample(size).ids, gain())
+    return lambda: replay.update_priorities(replay.sample(size).ids, gain())
 
 
 def _stacks(count: int) -> Any:

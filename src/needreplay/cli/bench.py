@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Bench:
         import warnings
 
         from needreplay.bench.replay import TASKS, run
-        from needreplay.records import write_json
-        from needreplay.runs.progress import Progress
+        from needreplay.core.progress import Progress
+        from needreplay.core.tables import write_json
 
         # What peers warn of at import is theirs, and would stand in the middle of the table.
         warnings.simplefilter("ignore")

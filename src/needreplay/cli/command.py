@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from needreplay._version import __version__
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.studies import STUDIES
 
 REFUSED = 2

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    from needreplay.runs.training.play import Played, Player
+    from needreplay.training.play import Played, Player
 
 FILM_STEPS = 1_000
 
@@ -40,7 +40,7 @@ class Eval:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Do it."""
-        from needreplay.runs.training.play import load_player, play_episodes
+        from needreplay.training.play import load_player, play_episodes
 
         if self.episodes < 1:
             raise NeedReplayError(f"--episodes must be at least 1, not {self.episodes}.")
@@ -63,7 +63,7 @@ class Eval:
 
 def _film(player: Player, seed: int, path: Path) -> Played:
     from needreplay.report.film import write_film
-    from needreplay.runs.training.play import film_episode
+    from needreplay.training.play import film_episode
 
     played, film = film_episode(player, seed, most_steps=FILM_STEPS)
     write_film(path, film.pictures, film.needs, film.pictures_per_second)
@@ -72,8 +72,8 @@ def _film(player: Player, seed: int, path: Path) -> Played:
 
 def _told(returns: list[float], seed: int) -> str:
     """Mean, interval and range; of a single episode just its return."""
+    from needreplay.core.rng import stream
     from needreplay.report.statistics import mean_interval
-    from needreplay.rng import stream
 
     if len(returns) == 1:
         return f"{returns[0]:.4g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 
 def parsed_overrides(words: Sequence[str]) -> dict[str, Any]:

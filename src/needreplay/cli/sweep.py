@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from needreplay.cli.reproduce import usable_cores
-from needreplay.errors import NeedReplayError, counted
+from needreplay.core.errors import NeedReplayError, counted
 
 if TYPE_CHECKING:
-    from needreplay.runs.engines.base import Engine
-    from needreplay.runs.sweep import Sweep as SweepOfRuns
-    from needreplay.runs.sweep import SweepResult
+    from needreplay.sweeps import Sweep as SweepOfRuns
+    from needreplay.sweeps import SweepResult
+    from needreplay.sweeps.engines.base import Engine
 
 FAILED = 1
 
@@ -64,7 +64,7 @@ class Sweep:
 
     def run(self, argv: Sequence[str]) -> int:
         """Do it."""
-        from needreplay.runs.sweep import load_sweep
+        from needreplay.sweeps import load_sweep
 
         self._refuse()
         sweep = load_sweep(self.sweep)
@@ -97,8 +97,8 @@ class Sweep:
         return replace(sweep, runs=runs)
 
     def _run(self, sweep: SweepOfRuns, chosen: SweepOfRuns, out: Path, argv: Sequence[str]) -> int:
-        from needreplay.runs.sweep import run_sweep
-        from needreplay.runs.sweep.table import LiveTable
+        from needreplay.sweeps import run_sweep
+        from needreplay.sweeps.table import LiveTable
 
         words = _without_only(argv) + ([] if self.out else ["--out", str(out)])
         only = {spec.name for spec in chosen.runs} if self.only else ()
@@ -109,10 +109,10 @@ class Sweep:
 
     def _engine(self, folder: Path) -> Engine:
         if self.engine == "local":
-            from needreplay.runs.engines.local import LocalEngine
+            from needreplay.sweeps.engines.local import LocalEngine
 
             return LocalEngine(self.workers or usable_cores())
-        from needreplay.runs.engines.cluster import RayEngine
+        from needreplay.sweeps.engines.cluster import RayEngine
 
         return RayEngine(
             folder,
@@ -153,12 +153,12 @@ def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
 
 
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
-    from needreplay.runs.clock import duration
-    from needreplay.runs.sweep.folder import SweepFolder
-    from needreplay.runs.sweep.kinds import kind_named
-    from needreplay.runs.sweep.spec import RunSpec
-    from needreplay.runs.sweep.speed import estimate
-    from needreplay.runs.sweep.table import units_of
+    from needreplay.core.clock import duration
+    from needreplay.sweeps.folder import SweepFolder
+    from needreplay.sweeps.kinds import kind_named
+    from needreplay.sweeps.spec import RunSpec
+    from needreplay.sweeps.speed import estimate
+    from needreplay.sweeps.table import units_of
 
     folder = SweepFolder(out)
     for spec in sweep.runs:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from needreplay.cli.overrides import parsed_overrides
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    from needreplay.runs.training.config import RunConfig
+    from needreplay.training.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Train:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Do it."""
-        from needreplay.runs.training.config import RunConfig
-        from needreplay.runs.training.watch import run_watched
+        from needreplay.training.config import RunConfig
+        from needreplay.training.watch import run_watched
 
         config = RunConfig(
             world=self.world,
@@ -75,8 +75,8 @@ class Train:
 
 def outcome(metrics: Path) -> str:
     """A finished run in one line."""
-    from needreplay.records import read_json
-    from needreplay.runs.training.folder import DONE
+    from needreplay.core.tables import read_json
+    from needreplay.training.folder import DONE
 
     done = read_json(metrics.parent / DONE)
     words = [f"{done['steps']:,} steps"]
@@ -89,7 +89,7 @@ def outcome(metrics: Path) -> str:
 
 def settings_text(config: RunConfig) -> str:
     """Every setting of a run: name, value, what it may be, what it means."""
-    from needreplay.runs.training.explain import explained
+    from needreplay.training.explain import explained
 
     lines = [f"{config.agent} on {config.world}, preset {config.preset}:"]
     for heading, settings in explained(config.resolved()).items():

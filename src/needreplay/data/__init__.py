@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import as_file, files
 
-from needreplay.records import Table, read_table
+from needreplay.core.tables import Table, read_table
 
 
 def shipped_table(name: str) -> Table:

@@ -1,6 +1,6 @@
 """Deep agents: double DQN with prioritised replay and the deep successor representation."""
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 try:
     import torch as torch

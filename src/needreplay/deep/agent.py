@@ -11,20 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from needreplay.core.rng import stream
+from needreplay.core.types import AnyArray
 from needreplay.deep.algorithm import Algorithm, Learned
 from needreplay.deep.dqn import QLearner
-from needreplay.deep.draws import make_draw
 from needreplay.deep.networks import QNetwork
 from needreplay.deep.optimizers import make_optimizer
+from needreplay.deep.samplers import make_sampler
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import SuccessorNetwork
 from needreplay.deep.successor_learner import SuccessorLearner
 from needreplay.deep.telling import AskedFrom, Telling
 from needreplay.deep.tensors import observed, to_device
-from needreplay.memory import Replay
-from needreplay.rng import stream
+from needreplay.replay import ReplayBuffer
 from needreplay.rules.priority import annealed
-from needreplay.types import AnyArray
 
 
 class DeepAgent:
@@ -71,7 +71,7 @@ class DeepAgent:
             settings, q.parameters(), successor.parameters() if settings.uses_need else ()
         )
         self.stores_next_action = settings.uses_need and settings.successor_action == "stored"
-        self.replay = Replay.for_spaces(
+        self.replay = ReplayBuffer.for_spaces(
             observation_space,
             np.int64,
             capacity=settings.capacity,
@@ -79,13 +79,13 @@ class DeepAgent:
             discount=settings.discount,
             frame_stack=shape[0] if settings.network == "nature" else 0,
             extra_columns={"next_action": np.int64} if self.stores_next_action else None,
-            draw=make_draw(settings, successor.n_features),
+            sampler=make_sampler(settings, successor.n_features),
             seed=seed,
         )
         self._choices = stream(seed, "actions")
         telling = (
             Telling(settings, self.replay, self.successor, self.device)
-            if self.successor is not None and settings.draw == "per-sr-sampling"
+            if self.successor is not None and settings.sampler == "per-sr-sampling"
             else None
         )
         self.algorithm = Algorithm(

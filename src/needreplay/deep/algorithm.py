@@ -1,6 +1,6 @@
 """The paper's Algorithm 3: what one update is, over a batch at once.
 
-Draw, TD-errors, need, a step of both networks, gains told back. The draw is a part of the memory.
+Sampler, TD-errors, need, a step of both networks, gains told back. The draw is a part of the memory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor_learner import Present, SuccessorLearner
 from needreplay.deep.telling import AskedFrom, Telling
 from needreplay.deep.tensors import Transitions, transitions
-from needreplay.memory import Replay
-from needreplay.memory.batch import Batch
+from needreplay.replay import Batch, ReplayBuffer
 
 
 class Learned(NamedTuple):
@@ -41,7 +40,7 @@ class Algorithm(NamedTuple):
     """
 
     settings: DeepSettings
-    replay: Replay
+    replay: ReplayBuffer
     q: QLearner
     optimizer: torch.optim.Optimizer
     successor: SuccessorLearner | None
@@ -70,7 +69,7 @@ class Algorithm(NamedTuple):
                 telling.tell(drawn.ids, features, batch.action)
                 telling.refresh()
         gain = gain_of(errors.delta.detach(), settings.gain, settings.gain_floor).cpu().numpy()
-        self.replay.update(drawn.ids, gain)
+        self.replay.update_priorities(drawn.ids, gain)
         entropy = (
             -np.log(drawn.probabilities).mean() / np.log(max(2, len(self.replay)))
             if drawn.normalised
@@ -100,7 +99,7 @@ class Algorithm(NamedTuple):
             raw = successor.need(now, features, batch.action)
         facts = facts_of(raw.detach().cpu().numpy(), features.detach().cpu().numpy())
         need = None
-        if settings.draw == "per-sr":
+        if settings.sampler == "per-sr":
             need = rescaled(without_negatives(raw, settings.negative), settings.scale)
         loss = q_loss(errors.delta, batch.weight, need)
         if settings.successor_batch == "same" and not settings.need_moves_features:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from needreplay.compiled import compiled
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.deep.losses import Gradients
-from needreplay.errors import NeedReplayError
-from needreplay.types import FloatArray, IntArray
 
-_reassociating = partial(compiled, reassociate=True)
+_reassociating = partial(jit, reassociate=True)
 
 _MOST_NUMBERS = 2**16
 """A branch of more does not stay in a core's cache; products of all rows at once win then."""
@@ -44,14 +44,14 @@ def _dense(x: FloatArray, weight: FloatArray, bias: FloatArray, out: FloatArray)
             out[k] += x[j] * weight[j, k]
 
 
-@compiled
+@jit
 def _relu(x: FloatArray) -> None:
     """x = max(0, x), in place."""
     for k in range(len(x)):
         x[k] = max(x[k], x.dtype.type(0.0))
 
 
-@compiled
+@jit
 def _weight(numbers: FloatArray, start: int, n_in: int, n_out: int) -> FloatArray:
     """The weight of a layer that begins at ``start`` of a branch's numbers."""
     return numbers[start : start + n_in * n_out].reshape(n_in, n_out)
@@ -83,7 +83,7 @@ def _back(error: FloatArray, weight: FloatArray, x: FloatArray, out: FloatArray)
         out[j] = total
 
 
-@compiled
+@jit
 def pass_forward(
     features: FloatArray,
     branch: IntArray,
@@ -111,7 +111,7 @@ def pass_forward(
     return -1
 
 
-@compiled
+@jit
 def pass_back(
     features: FloatArray,
     branch: IntArray,

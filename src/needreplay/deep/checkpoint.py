@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import read_json, write_json
 from needreplay.deep.agent import DeepAgent
-from needreplay.errors import NeedReplayError
-from needreplay.records import read_json, write_json
 
 NETWORKS, MEMORY, COUNTERS = "networks.pt", "memory", "agent.json"
 FORMAT = 2

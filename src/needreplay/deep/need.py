@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.compiled import compiled
-from needreplay.types import AnyArray, FloatArray
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, FloatArray
 
 
 def projected(successor: Tensor, features: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def projected(successor: Tensor, features: Tensor) -> Tensor:
     return need
 
 
-@partial(compiled, reassociate=True)
+@partial(jit, reassociate=True)
 def projections(successor: AnyArray, features: AnyArray, need: AnyArray) -> None:
     """The same in one kernel, where no gradient is wanted; either may be a single row."""
     for i in range(len(need)):
@@ -78,7 +78,7 @@ class NeedFacts(NamedTuple):
     """the mean cosine between the features of two transitions: 1 if all states look alike"""
 
 
-@compiled
+@jit
 def similarity(features: FloatArray) -> float:
     """Mean of cos(φ_i, φ_j) over pairs i ≠ j: (|Σ φ_i / |φ_i||² − n) / (n (n − 1)).
 
@@ -101,7 +101,7 @@ def similarity(features: FloatArray) -> float:
     return mean
 
 
-@compiled
+@jit
 def facts_of(need: FloatArray, features: FloatArray) -> NeedFacts:
     """What is logged of a batch; one kernel, because many small tensor operations take longer."""
     mean, square, negative = 0.0, 0.0, 0

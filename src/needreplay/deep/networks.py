@@ -12,8 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.deep.settings import Network
-from needreplay.errors import NeedReplayError
 
 Shape = tuple[int, ...]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from needreplay.checks import changed
+from needreplay.core.checks import changed
+from needreplay.core.errors import unknown
 from needreplay.deep.settings import DeepSettings, Network
-from needreplay.errors import unknown
 
 _RMSPROP = {"optimizer": "rmsprop", "learning_rate": 2.5e-4, "rms_decay": 0.95}
 
@@ -19,7 +19,7 @@ LEARNING: dict[str, dict[str, Any]] = {
         "base": "double-dqn",
         "gain": "abs",
         "gain_floor": 0.0,
-        "gain_exponent": 0.6,
+        "alpha": 0.6,
         "beta_start": 0.4,
         "beta_end": 1.0,
         "feature_sign": "any",
@@ -34,7 +34,7 @@ LEARNING: dict[str, dict[str, Any]] = {
     "released": {
         "base": "dqn",
         "gain": "sqrt-huber",
-        "gain_exponent": 1.0,
+        "alpha": 1.0,
         "beta_start": 0.5,
         "beta_end": 0.5,
         "feature_sign": "any",
@@ -54,7 +54,7 @@ LEARNING: dict[str, dict[str, Any]] = {
         "base": "double-dqn",
         "gain": "abs",
         "gain_floor": 1e-6,
-        "gain_exponent": 0.6,
+        "alpha": 0.6,
         "beta_start": 0.4,
         "beta_end": 1.0,
         "feature_sign": "nonnegative",
@@ -155,8 +155,8 @@ AGENTS: dict[str, dict[str, Any]] = {
 """Agents by name. All but the first two take their base from the preset."""
 
 _BASELINES: dict[str, dict[str, Any]] = {
-    "rank": {"gain": "abs", "gain_exponent": 0.7, "beta_start": 0.5, "beta_end": 1.0},
-    "pser": {"gain": "sqrt-huber", "gain_exponent": 1.0},
+    "rank": {"gain": "abs", "alpha": 0.7, "beta_start": 0.5, "beta_end": 1.0},
+    "pser": {"gain": "sqrt-huber", "alpha": 1.0},
 }
 """Where a baseline's own paper chose differently, in every preset."""
 

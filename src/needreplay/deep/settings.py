@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from needreplay.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
-from needreplay.errors import NeedReplayError
+from needreplay.core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
+from needreplay.core.errors import NeedReplayError
 
 Base = Literal["dqn", "double-dqn"]
 DrawName = Literal["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
@@ -63,16 +63,16 @@ class DeepSettings:
     """decay of rmsprop's averages"""
 
     # The draw.
-    draw: DrawName = "per"
+    sampler: DrawName = "per"
     """how a batch is drawn, and what need does: scale the update (per-sr) or be part of the
     probability (per-sr-sampling)"""
     gain: Literal["abs", "sqrt-huber"] = "abs"
     """what is told to the memory: |δ| + gain_floor, or sqrt(huber(δ) + 1e-10)"""
     gain_floor: float = 1e-6
     """added to |δ|, so that no transition is lost for ever"""
-    gain_exponent: float = 0.6
+    alpha: float = 0.6
     """α of the gain"""
-    need_exponent: float = 1.0
+    need_alpha: float = 1.0
     """α of the need in the probability (per-sr-sampling)"""
     corrects: Literal["gain", "both"] = "gain"
     """what importance weights undo where need is in the probability"""
@@ -146,7 +146,7 @@ class DeepSettings:
     @property
     def uses_need(self) -> bool:
         """Whether there is a successor network at all."""
-        return self.draw in ("per-sr", "per-sr-sampling")
+        return self.sampler in ("per-sr", "per-sr-sampling")
 
 
 BOUNDS: Bounds = {
@@ -157,10 +157,8 @@ BOUNDS: Bounds = {
     "decoder_period": AT_LEAST_ONE,
     **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period", "refresh"), COUNT),
     **dict.fromkeys(
-        ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_exponent"),
+        ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_alpha"),
         SHARE,
     ),
-    **dict.fromkeys(
-        ("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "gain_exponent"), ANY
-    ),
+    **dict.fromkeys(("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "alpha"), ANY),
 }

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from needreplay.core.types import AnyArray
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor_learner import Present, SuccessorLearner
 from needreplay.deep.tensors import observed, to_device
-from needreplay.memory import Replay
-from needreplay.types import AnyArray
+from needreplay.replay import ReplayBuffer
 
 _AT_A_TIME = 1024
 
@@ -40,7 +40,7 @@ class Telling:
     def __init__(
         self,
         settings: DeepSettings,
-        replay: Replay,
+        replay: ReplayBuffer,
         successor: SuccessorLearner,
         device: torch.device,
     ) -> None:

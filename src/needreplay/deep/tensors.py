@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.compiled import compiled
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray
 from needreplay.deep.networks import MOST_OF_A_PIXEL
-from needreplay.memory.batch import Batch
-from needreplay.types import AnyArray
+from needreplay.replay.batch import Batch
 
 
 class Transitions(NamedTuple):
@@ -47,7 +47,7 @@ def observed(obs: AnyArray, device: torch.device) -> Tensor:
     return to_device(obs, device)
 
 
-@compiled
+@jit
 def spread_pixels(images: AnyArray, pixels: AnyArray) -> None:
     """pixels[i, x n_channels + channel] = images[i, channel, x] / 255.
 

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray, FloatArray
 from needreplay.report.statistics import Interval
-from needreplay.types import AnyArray, FloatArray
 
 Scores: TypeAlias = Sequence[npt.ArrayLike]
 Aggregate: TypeAlias = Callable[[list[FloatArray]], FloatArray]

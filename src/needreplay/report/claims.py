@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
-from needreplay.errors import NeedReplayError, unknown
+from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.report.statistics import Interval
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from needreplay.errors import counted
+from needreplay.core.errors import counted
+from needreplay.core.types import FloatArray
 from needreplay.report.human import has_human_score, human_normalised
 from needreplay.report.series import Measure, Series, Trial
 from needreplay.report.sweep_read import ReadRun
-from needreplay.types import FloatArray
 
 SCORES = ("final", "best", "area")
 _NOT_AGENT = {

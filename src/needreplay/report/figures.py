@@ -19,7 +19,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from needreplay import records
+from needreplay.core import tables
 from needreplay.report.statistics import Band
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
@@ -85,7 +85,7 @@ _STYLE: Any = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw inside this block: matplotlib reads part of a style when something is drawn."""
+    """Sampler inside this block: matplotlib reads part of a style when something is drawn."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -142,4 +142,4 @@ def save_figure(figure: Figure, folder: str | Path, name: str = "figure") -> Non
         ):
             drawn = io.BytesIO()
             figure.savefig(drawn, format=kind, metadata=metadata)
-            records.write_bytes(Path(folder) / f"{name}.{kind}", drawn.getvalue())
+            tables.write_bytes(Path(folder) / f"{name}.{kind}", drawn.getvalue())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import AnyArray
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image

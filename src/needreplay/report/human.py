@@ -10,7 +10,7 @@ import csv
 from functools import cache
 from importlib.resources import files
 
-from needreplay.types import FloatArray
+from needreplay.core.types import FloatArray
 
 
 @cache

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import (
     FEWEST_RUNS,
     RESAMPLES,
@@ -18,7 +19,6 @@ from needreplay.report.aggregate import (
     resampled,
 )
 from needreplay.report.statistics import Interval, difference_interval
-from needreplay.types import FloatArray
 
 
 def improvement_probability(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from needreplay.records import write_text
+from needreplay.core.tables import write_text
 from needreplay.report.sections import Section, read_sections
 
 VERDICT_MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray, FloatArray
 from needreplay.report.aggregate import FEWEST_RUNS, RESAMPLES, Scores, checked, resampled
 from needreplay.report.statistics import Band
-from needreplay.types import AnyArray, FloatArray
 
 
 def performance_profile(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import read_json
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import read_json
 from needreplay.report.claims import Claim, claim_from
 
 _OURS = ("meta.json", "claims.json", "data.csv", "figure.svg", "figure.png")

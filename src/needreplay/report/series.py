@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needreplay.checks import is_whole
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table
-from needreplay.types import AnyArray, FloatArray
+from needreplay.core.checks import is_whole
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import Table
+from needreplay.core.types import AnyArray, FloatArray
 
 FINAL_SHARE = 0.1
 """``final`` is the mean over this last part of a curve."""

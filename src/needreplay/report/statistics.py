@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import FloatArray, IntArray
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import FloatArray, IntArray
 
 RESAMPLES = 2000
 FEWEST = 6

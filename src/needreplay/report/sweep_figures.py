@@ -11,10 +11,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from needreplay.core.types import FloatArray
 from needreplay.report.comparison import Cell
 from needreplay.report.figures import colours_of, house_style, new_figure
 from needreplay.report.statistics import Band, Interval
-from needreplay.types import FloatArray
 
 _LINES = ("-", "--", ":", "-.")
 _COLUMNS = 3

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.records import Table
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table
+from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import AGGREGATES, aggregate_interval
 from needreplay.report.comparison import SCORES, Cell, Normalised, normalised, trial_pairs
 from needreplay.report.improvement import holm, improvement_probability, paired_test
 from needreplay.report.profiles import performance_profile
 from needreplay.report.statistics import Band, Interval, mean_band, mean_interval
-from needreplay.rng import stream
-from needreplay.types import FloatArray
 
 THRESHOLDS = 101
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from needreplay.errors import NeedReplayError, counted
-from needreplay.records import Table, prepare_folder, write_table, write_text
+from needreplay.core.errors import NeedReplayError, counted
+from needreplay.core.tables import Table, prepare_folder, write_table, write_text
 from needreplay.report.comparison import Cell, agent_labels, cells_of
 from needreplay.report.sweep_figures import (
     draw_aggregates,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table, read_json, read_table
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import Table, read_json, read_table
 from needreplay.report.series import Series, series_of, series_of_parts
 
 State = Literal["done", "failed", "under way", "not begun", "damaged"]

@@ -5,7 +5,7 @@ Yuan & Mattar, equations 1 and 6, and section 6 ("Forward vs. backward relevance
 
 from __future__ import annotations
 
-from needreplay.types import FloatArray
+from needreplay.core.types import FloatArray
 
 
 def forward_need(M: FloatArray, current: int, other: int) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.core.types import FloatArray
 from needreplay.rules.successor import closed_form
-from needreplay.types import FloatArray
 
 
 def epsilon_greedy_policy(Q: FloatArray, epsilon: float) -> FloatArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.types import FloatArray
+from needreplay.core.types import FloatArray
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest normal number: 1 over a smaller one can overflow."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.types import BoolArray, FloatArray, IntArray
+from needreplay.core.types import BoolArray, FloatArray, IntArray
 
 
 def final_states(next_state: IntArray, ends: BoolArray) -> BoolArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from needreplay.errors import unknown
+from needreplay.core.errors import unknown
 
 if TYPE_CHECKING:
     from needreplay.studies.base import Study

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from needreplay.records import Table
+from needreplay.core.progress import Progress
+from needreplay.core.tables import Table
 from needreplay.report.claims import Claim
-from needreplay.runs.progress import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

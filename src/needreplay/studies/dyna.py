@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from needreplay.records import Table, joined
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table, joined
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import draw_band, house_style, new_figure
 from needreplay.report.statistics import (
@@ -18,13 +21,10 @@ from needreplay.report.statistics import (
     mean_band,
     mean_interval,
 )
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_steps import EPISODES, agent_settings, maze_steps
 from needreplay.studies.maze_world import best_mean_steps, dyna_table
 from needreplay.tabular.settings import PS_SR
-from needreplay.types import FloatArray, IntArray
 
 TRIALS = {"quick": 100, "full": 1000}
 NEAR = 1.25

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from needreplay.errors import NeedReplayError, unknown
-from needreplay.records import prepare_folder
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.progress import Progress
+from needreplay.core.tables import prepare_folder
 from needreplay.report.page import write_page
-from needreplay.runs.progress import Progress
 from needreplay.studies import load_study, study_names
 from needreplay.studies.base import Choice, Outcome, Request, Study
 from needreplay.studies.folders import refuse_foreign_folder, write_study

@@ -7,20 +7,20 @@ from dataclasses import asdict
 import numpy as np
 from matplotlib.figure import Figure
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table, joined
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table, joined
+from needreplay.core.types import FloatArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_board import draw_board, draw_heat, mark_ends
 from needreplay.studies.maze_world import dyna_layout
 from needreplay.studies.occupancy import SNAPSHOTS, settings_of, snapshots
 from needreplay.studies.runs import Experiment, run_experiments
 from needreplay.tabular.settings import OCCUPANCY, preset
-from needreplay.types import FloatArray
 
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN = (0.0, 1.0)

@@ -7,7 +7,10 @@ from dataclasses import asdict
 import numpy as np
 from matplotlib.figure import Figure
 
-from needreplay.records import Table, joined
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table, joined
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.report.claims import Claim, Verdict, less_claim, verdict_of
 from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import (
@@ -18,13 +21,10 @@ from needreplay.report.statistics import (
     mean_band,
     ratio_interval,
 )
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_steps import EPISODES, maze_steps
 from needreplay.studies.maze_world import best_mean_steps, dyna_table
 from needreplay.tabular.settings import PS_SR, SweepingSettings, preset, without_need
-from needreplay.types import FloatArray, IntArray
 
 AGENTS = ("ps", "ps-sr")
 EPSILON = PS_SR["printed"].epsilon

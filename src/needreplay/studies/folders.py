@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from needreplay._version import __version__
-from needreplay.errors import NeedReplayError
-from needreplay.records import prepare_folder, read_json, write_json, write_table
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import prepare_folder, read_json, write_json, write_table
 from needreplay.report.figures import save_figure
 from needreplay.studies.base import Outcome, Request, Study
 

@@ -18,11 +18,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import prepare_folder, read_json
-from needreplay.runs.source import source_digest
-from needreplay.runs.sweep.lock import locked
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.source import source_digest
+from needreplay.core.tables import prepare_folder, read_json
 from needreplay.studies.base import Request, Study
+from needreplay.sweeps.lock import locked
 
 _DIGITS = 8
 _RUNS_NAME = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(-[0-9a-f]{{{_DIGITS}}})?")

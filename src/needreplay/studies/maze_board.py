@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from needreplay.types import FloatArray
+from needreplay.core.types import FloatArray
 from needreplay.worlds import Layout
 
 WALL_COLOUR = "#444444"

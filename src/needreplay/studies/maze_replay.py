@@ -10,9 +10,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from needreplay.records import Table, joined
+from needreplay.core.progress import Progress
+from needreplay.core.tables import Table, joined
+from needreplay.core.types import IntArray
 from needreplay.report.figures import house_style, label_of, new_figure
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.fig2 import AGENTS, settings_of
 from needreplay.studies.maze_board import draw_board, draw_heat
@@ -21,7 +22,6 @@ from needreplay.tabular.layout import Records
 from needreplay.tabular.log import EVENT
 from needreplay.tabular.settings import PS_SR
 from needreplay.tabular.trial import logged_trial
-from needreplay.types import IntArray
 
 EPISODES = 50
 LATER_EPISODE = 5

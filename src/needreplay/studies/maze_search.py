@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needreplay.rng import stream
-from needreplay.runs.sweep.kinds import REQUIRED, Config, filled
-from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
+from needreplay.core.rng import stream
+from needreplay.core.types import TransitionTable
 from needreplay.studies.maze_world import dyna_layout
+from needreplay.sweeps.kinds import REQUIRED, Config, filled
+from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, without_need
 from needreplay.tabular.trial import model_holds_path, search_until_optimal
-from needreplay.types import TransitionTable
 from needreplay.worlds import maze_table, shortest_path_length
 
 BUDGET = 5_000

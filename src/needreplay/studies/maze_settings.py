@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from needreplay.records import Table, joined
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table, joined
+from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, difference_interval, mean_interval
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.fig2 import AGENTS
 from needreplay.studies.maze_steps import EPISODES, agent_settings, maze_steps
 from needreplay.tabular.settings import PS_SR, LearningSettings
-from needreplay.types import IntArray
 
 TRIALS = {"quick": 100, "full": 1000}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from needreplay.runs.progress import Progress
-from needreplay.runs.sweep import maze
+from needreplay.core.progress import Progress
+from needreplay.core.types import IntArray
 from needreplay.studies.base import Request
 from needreplay.studies.runs import Experiment, run_experiments
+from needreplay.sweeps import maze
 from needreplay.tabular.settings import LearningSettings
-from needreplay.types import IntArray
 
 EPISODES = 50
 _SECONDS = 0.002

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from needreplay.rng import stream
+from needreplay.core.rng import stream
+from needreplay.core.types import TransitionTable
 from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
 from needreplay.rules.successor import transition_matrix
-from needreplay.types import TransitionTable
 from needreplay.worlds import DYNA_MAZE, Layout, maze_table, parse_layout
 
 

@@ -10,17 +10,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from needreplay.records import Table
+from needreplay.core.progress import Progress
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table
+from needreplay.core.types import FloatArray
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colours_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
-from needreplay.rng import stream
-from needreplay.runs.progress import Progress
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.maze_search import AGENTS, BUDGET, Found
 from needreplay.studies.maze_world import dyna_layout
 from needreplay.studies.runs import Experiment, run_experiments
-from needreplay.types import FloatArray
 
 RESOLUTIONS = {"quick": (1, 2, 3), "full": (1, 2, 3, 4, 5, 6)}
 TRIALS = {"quick": 10, "full": 20}

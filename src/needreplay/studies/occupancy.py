@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from needreplay.core.types import FloatArray
 from needreplay.rules.policy import epsilon_greedy_policy
 from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.runs.sweep.kinds import REQUIRED, Config, filled
-from needreplay.runs.sweep.trials import Trials, numbers_of, trial_kind
 from needreplay.studies.maze_world import dyna_table, trial_stream
+from needreplay.sweeps.kinds import REQUIRED, Config, filled
+from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
 from needreplay.tabular.layout import Knowledge, q_values
 from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
 from needreplay.tabular.trial import live, new_agent
-from needreplay.types import FloatArray
 
 SNAPSHOTS = (1, 10, 30, 100)
 """After how many episodes an agent is looked at."""

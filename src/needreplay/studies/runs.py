@@ -14,17 +14,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from needreplay.errors import NeedReplayError
-from needreplay.records import Table, joined, read_table
-from needreplay.runs.engines.local import LocalEngine
-from needreplay.runs.progress import Bar, Progress
-from needreplay.runs.source import source_digest
-from needreplay.runs.sweep import RunSpec, Sweep, run_sweep
-from needreplay.runs.sweep import chunk as chunks
-from needreplay.runs.sweep.folder import SweepFolder
-from needreplay.runs.sweep.loop import State
-from needreplay.runs.sweep.table import units_of
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Bar, Progress
+from needreplay.core.source import source_digest
+from needreplay.core.tables import Table, joined, read_table
 from needreplay.studies.base import Request
+from needreplay.sweeps import RunSpec, Sweep, run_sweep
+from needreplay.sweeps import chunk as chunks
+from needreplay.sweeps.engines.local import LocalEngine
+from needreplay.sweeps.folder import SweepFolder
+from needreplay.sweeps.loop import State
+from needreplay.sweeps.table import units_of
 
 WORTH_TWO = 4.0
 """Seconds of work below which a second process costs more than it saves."""

@@ -13,15 +13,15 @@ from typing import Protocol
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.rng import stream
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
 from needreplay.tabular import dyna, sweeping
 from needreplay.tabular.choose import epsilon_greedy
 from needreplay.tabular.layout import UPDATES, Knowledge, new_knowledge, q_values
 from needreplay.tabular.log import new_log
 from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, SweepingSettings
 from needreplay.tabular.trace import forget_trace
-from needreplay.types import FloatArray
 
 
 class TabularAgent(Protocol):

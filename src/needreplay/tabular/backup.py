@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from needreplay.compiled import compiled, compiled_in_place
+from needreplay.core.jit import compiled_in_place, jit
 from needreplay.rules.td import moved_towards as _moved_towards
 from needreplay.rules.td import td_error as _td_error
 from needreplay.tabular.choose import largest_q
 from needreplay.tabular.layout import N_ACTIONS, UPDATES, Knowledge
 
-moved_towards = compiled(_moved_towards)
-td_error = compiled(_td_error)
+moved_towards = jit(_moved_towards)
+td_error = jit(_td_error)
 
 
 @compiled_in_place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
 from needreplay.tabular.layout import Records
 
 

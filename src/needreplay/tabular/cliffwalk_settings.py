@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from needreplay.checks import (
+from needreplay.core.checks import (
     ANY,
     AT_LEAST_ONE,
     COUNT,
@@ -21,7 +21,7 @@ from needreplay.checks import (
     is_whole,
     preset,
 )
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 Method: TypeAlias = Literal[
     "uniform",
@@ -83,9 +83,9 @@ class CliffwalkSettings:
     """Q begins with N(0, this)"""
     step_size: float = 0.25
     """η of the Q-update"""
-    gain_exponent: float = 0.6
+    alpha: float = 0.6
     """α: P(j) ∝ gain^α ..."""
-    need_exponent: float = 0.6
+    need_alpha: float = 0.6
     """... times need to this power; in [0, 1]"""
     minibatch: int = 1
     """transitions of one update of Q"""
@@ -177,8 +177,8 @@ _BOUNDS: Bounds = {
     "discount_offset": COUNT,
     "q_start_std": ANY,
     "step_size": SHARE,
-    "gain_exponent": ANY,
-    "need_exponent": SHARE,
+    "alpha": ANY,
+    "need_alpha": SHARE,
     "minibatch": AT_LEAST_ONE,
     "replay_period": AT_LEAST_ONE,
     "target_period": COUNT,

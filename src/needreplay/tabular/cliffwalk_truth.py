@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import FloatArray, IntArray, TransitionTable
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular.cliffwalk_settings import CliffwalkSettings
-from needreplay.types import FloatArray, IntArray, TransitionTable
 
 
 def task_discount(settings: CliffwalkSettings, n: int) -> float:

@@ -6,9 +6,9 @@ episodes do not end (a fall) counts no arrival, as in ``rules.successor.transiti
 
 from __future__ import annotations
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.types import BoolArray, FloatArray, IntArray
 from needreplay.tabular.layout import Records
-from needreplay.types import BoolArray, FloatArray, IntArray
 
 
 @compiled_in_place

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.types import IntArray, TransitionTable
 from needreplay.tabular.backup import update
 from needreplay.tabular.layout import N_ACTIONS, SEEN, STEPS, Knowledge
 from needreplay.tabular.model import record
 from needreplay.tabular.settings import DynaSettings, LearningSettings
 from needreplay.tabular.walk import Until, greedy_path_is, take_step
-from needreplay.types import IntArray, TransitionTable
 
 
 class Rule(NamedTuple):

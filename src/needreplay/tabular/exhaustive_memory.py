@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.compiled import compiled
-from needreplay.errors import NeedReplayError
-from needreplay.types import BoolArray, IntArray, TransitionTable
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import BoolArray, IntArray, TransitionTable
 
 MOST = 2**27
 """Transitions; a trial takes some 60 bytes for each."""
@@ -56,7 +56,7 @@ def exhaustive_memory(table: TransitionTable, length: int, *, until_fall: bool) 
     return ExhaustiveMemory(lived[order], before[order])
 
 
-@compiled
+@jit
 def _live_all(
     next_state: IntArray,
     start: int,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.types import FloatArray, IntArray
+from needreplay.core.types import FloatArray, IntArray
 
 Records: TypeAlias = npt.NDArray[Any]
 

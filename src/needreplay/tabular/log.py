@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.types import IntArray
 from needreplay.tabular.layout import EVENTS, Records
-from needreplay.types import IntArray
 
 EVENT = np.dtype(
     [

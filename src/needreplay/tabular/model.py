@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
 from needreplay.tabular.layout import N_ACTIONS, SEEN, Knowledge
 
 

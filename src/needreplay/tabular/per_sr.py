@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from needreplay.checks import COUNT, check_number
-from needreplay.compiled import compiled_in_place
-from needreplay.errors import unknown
-from needreplay.rng import stream
+from needreplay.core.checks import COUNT, check_number
+from needreplay.core.errors import unknown
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.tabular.choose import epsilon_greedy, largest_q
 from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, Method
 from needreplay.tabular.cliffwalk_truth import refuse_another_world
@@ -40,7 +41,6 @@ from needreplay.tabular.per_sr_layout import (
     rule_of,
 )
 from needreplay.tabular.per_sr_replay import read_need, replay
-from needreplay.types import FloatArray, TransitionTable
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run_trial(
     """Run one method in a Blind Cliffwalk until it has converged or its budget is spent.
 
     The walk, the draws and the start of Q have streams of their own, the same for every method:
-    with ``need_exponent=0``, ``need`` makes the very draws of ``per``.
+    with ``need_alpha=0``, ``need`` makes the very draws of ``per``.
 
     Args:
         table: of ``worlds.cliffwalk.cliffwalk_table``, with the settings' own fall and

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.memory.draws.grouped_tree import GroupedTree, empty_tree, tree_of
+from needreplay.core.types import BoolArray, FloatArray, IntArray, TransitionTable
+from needreplay.replay.samplers.state_tree import GroupedTree, empty_tree, tree_of
 from needreplay.tabular.cliffwalk_settings import CliffwalkSettings, Method
 from needreplay.tabular.cliffwalk_truth import (
     right_actions,
@@ -19,7 +20,6 @@ from needreplay.tabular.cliffwalk_truth import (
 from needreplay.tabular.exhaustive_memory import exhaustive_memory
 from needreplay.tabular.layout import PAIR, Records
 from needreplay.tabular.rank_order import RankOrder, rank_order
-from needreplay.types import BoolArray, FloatArray, IntArray, TransitionTable
 
 UNIFORM, GROUPED, RANKED, ORACLE = range(4)
 """How a transition is chosen."""
@@ -48,8 +48,8 @@ class Rule(NamedTuple):
     n_actions: int
     discount: float
     step_size: float
-    gain_exponent: float
-    need_exponent: float
+    alpha: float
+    need_alpha: float
     minibatch: int
     mean_of_batch: bool
     replay_period: int
@@ -147,8 +147,8 @@ def rule_of(settings: CliffwalkSettings, method: Method, n: int, memory: int) ->
         n_actions=2,
         discount=discount,
         step_size=float(settings.step_size),
-        gain_exponent=float(settings.gain_exponent),
-        need_exponent=float(settings.need_exponent),
+        alpha=float(settings.alpha),
+        need_alpha=float(settings.need_alpha),
         minibatch=int(settings.minibatch),
         mean_of_batch=settings.batch_step == "mean",
         replay_period=int(settings.replay_period),
@@ -212,11 +212,7 @@ def new_replayer(
         slot_pair=slot_pair,
         before=before,
         gain=gain if method == "pser" else np.zeros(0),
-        tree=(
-            tree_of(states, gain, n + 1, settings.gain_exponent)
-            if grouped
-            else empty_tree(0, n + 1)
-        ),
+        tree=(tree_of(states, gain, n + 1, settings.alpha) if grouped else empty_tree(0, n + 1)),
         order=rank_order(
             rng.permutation(size if ranked else 0),
             float(settings.start_priority),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.compiled import compiled, compiled_in_place
-from needreplay.memory.draws.fallbacks import BY_GAIN as DRAWN_BY_GAIN
-from needreplay.memory.draws.grouped_tree import (
+from needreplay.core.jit import compiled_in_place, jit
+from needreplay.replay.samplers.fallbacks import BY_GAIN as DRAWN_BY_GAIN
+from needreplay.replay.samplers.state_tree import (
     OWN,
     TOTAL,
     draw_slot,
@@ -40,17 +40,17 @@ from needreplay.tabular.per_sr_layout import (
 )
 from needreplay.tabular.rank_order import gain_at_place, move, place_at, slot_at_place
 
-absolute_gain = compiled(gain_rules.absolute_gain)
+absolute_gain = jit(gain_rules.absolute_gain)
 forward_need = compiled_in_place(need_rules.forward_need)
 backward_need = compiled_in_place(need_rules.backward_need)
-annealed = compiled(priority_rules.annealed)
-decayed_back = compiled(priority_rules.decayed_back)
-importance_weight = compiled(priority_rules.importance_weight)
-priority = compiled(priority_rules.priority)
-sequence_gain = compiled(priority_rules.sequence_gain)
-shaped = compiled(priority_rules.shaped)
-moved_towards = compiled(td_rules.moved_towards)
-td_error = compiled(td_rules.td_error)
+annealed = jit(priority_rules.annealed)
+decayed_back = jit(priority_rules.decayed_back)
+importance_weight = jit(priority_rules.importance_weight)
+priority = jit(priority_rules.priority)
+sequence_gain = jit(priority_rules.sequence_gain)
+shaped = jit(priority_rules.shaped)
+moved_towards = jit(td_rules.moved_towards)
+td_error = jit(td_rules.td_error)
 
 SHIFT_FLOOR = 1e-3
 """What the smallest entry of a shifted row has (the authors' code)."""
@@ -143,7 +143,7 @@ def hand_back(agent: Replayer, rule: Rule, slot: int, gain: float) -> None:
         handed = decayed_back(handed, rule.pser_decay, 1)
         if handed > agent.gain[slot]:
             agent.gain[slot] = handed
-            set_mass(agent.tree, slot, shaped(handed, rule.gain_exponent))
+            set_mass(agent.tree, slot, shaped(handed, rule.alpha))
 
 
 @compiled_in_place
@@ -172,7 +172,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
     else:
         tree, scores = agent.tree, agent.scores
         by_need = rule.need != NO_NEED and not rule.magnitude
-        exponent = rule.need_exponent if by_need else 0.0
+        exponent = rule.need_alpha if by_need else 0.0
         total, found = score_states(tree, agent.need, exponent, scores)
         if by_need and found == DRAWN_BY_GAIN:
             agent.counts[BY_GAIN] += 1
@@ -193,7 +193,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
         if rule.pser:
             gain = sequence_gain(gain, agent.gain[slot], rule.pser_retained)
             agent.gain[slot] = gain
-        set_mass(agent.tree, slot, shaped(gain, rule.gain_exponent))
+        set_mass(agent.tree, slot, shaped(gain, rule.alpha))
         if rule.pser:
             hand_back(agent, rule, slot, gain)
     step_size = rule.step_size / rule.minibatch if rule.mean_of_batch else rule.step_size
@@ -224,7 +224,7 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
     """
     tree, need = agent.tree, agent.need
     if rule.raw_need:
-        return shaped(max(need[state], 0.0), rule.need_exponent)
+        return shaped(max(need[state], 0.0), rule.need_alpha)
     largest = 0.0
     for other in range(need.shape[0]):
         largest = need[other] if need[other] > largest else largest
@@ -234,16 +234,16 @@ def need_factor(agent: Replayer, rule: Rule, state: int) -> float:
         if root >= 0 and largest > 0.0:
             mass = tree.mass[root, TOTAL]
             total += mass
-            relative = shaped(max(need[other] / largest, 0.0), rule.need_exponent)
+            relative = shaped(max(need[other] / largest, 0.0), rule.need_alpha)
             together += priority(mass, relative)
     if together == 0.0:
         return 1.0
-    return shaped(max(need[state] / largest, 0.0), rule.need_exponent) * total / together
+    return shaped(max(need[state] / largest, 0.0), rule.need_alpha) * total / together
 
 
 @compiled_in_place
 def replay(agent: Replayer, rule: Rule, rng: np.random.Generator) -> int:
-    """Draw a minibatch and move Q: θ ← θ + η Σ_j w_j δ_j φ(S_j, A_j). Writes ``agent``.
+    """Sampler a minibatch and move Q: θ ← θ + η Σ_j w_j δ_j φ(S_j, A_j). Writes ``agent``.
 
     Answers how it went. A greedy draw is at rest where the largest gain stays the largest, and
     neither it nor Q has changed: it will replay the same transition for ever.

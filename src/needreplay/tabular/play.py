@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.tabular.agents import TabularAgent
-from needreplay.types import FloatArray, IntArray
 
 
 class Environment(Protocol):

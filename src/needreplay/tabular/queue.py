@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.compiled import compiled, compiled_in_place
+from needreplay.core.jit import compiled_in_place, jit
 from needreplay.rules.priority import priority as _priority
 from needreplay.tabular.layout import BLOCK_SHIFT, INSERTED, N_ACTIONS, WAITING, Knowledge
 
-priority = compiled(_priority)
+priority = jit(_priority)
 
 
 @compiled_in_place

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.compiled import compiled_in_place
-from needreplay.types import FloatArray, IntArray
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.types import FloatArray, IntArray
 
 
 class RankOrder(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from needreplay.checks import ANY, COUNT, SHARE, Bounds, check_fields, preset
+from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, check_fields, preset
 
 __all__ = [
     "OCCUPANCY",

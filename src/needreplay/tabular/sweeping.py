@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.compiled import compiled, compiled_in_place
+from needreplay.core.jit import compiled_in_place, jit
+from needreplay.core.types import IntArray, TransitionTable
 from needreplay.rules.gain import absolute_gain as _absolute_gain
 from needreplay.rules.need import backward_need as _backward_need
 from needreplay.rules.need import forward_need as _forward_need
@@ -24,9 +25,8 @@ from needreplay.tabular.queue import (
 from needreplay.tabular.settings import SweepingSettings
 from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
 from needreplay.tabular.walk import Until, greedy_path_is, take_step
-from needreplay.types import IntArray, TransitionTable
 
-absolute_gain = compiled(_absolute_gain)
+absolute_gain = jit(_absolute_gain)
 backward_need = compiled_in_place(_backward_need)
 forward_need = compiled_in_place(_forward_need)
 

@@ -6,7 +6,7 @@ that a step costs (live rows) x (states), not states squared.
 
 from __future__ import annotations
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
 from needreplay.tabular.layout import LIVE, Knowledge
 from needreplay.tabular.model import never_left
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from needreplay.core.types import FloatArray, IntArray, TransitionTable
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular import dyna, sweeping
 from needreplay.tabular.layout import (
@@ -20,7 +21,6 @@ from needreplay.tabular.layout import (
 from needreplay.tabular.log import new_log
 from needreplay.tabular.settings import LearningSettings, SweepingSettings
 from needreplay.tabular.walk import Until
-from needreplay.types import FloatArray, IntArray, TransitionTable
 
 
 @dataclass(frozen=True)

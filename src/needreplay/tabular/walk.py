@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.compiled import compiled_in_place
+from needreplay.core.jit import compiled_in_place
+from needreplay.core.types import TransitionTable
 from needreplay.tabular.choose import epsilon_greedy
 from needreplay.tabular.layout import N_ACTIONS, STEPS, Knowledge
-from needreplay.types import TransitionTable
 
 NO_LIMIT = 2**62
 

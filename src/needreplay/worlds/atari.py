@@ -12,7 +12,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.worlds.settings import WorldSettings
 
 SKIP = 4

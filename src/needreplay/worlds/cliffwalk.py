@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError, unknown
-from needreplay.types import IntArray, TransitionTable
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.types import IntArray, TransitionTable
 from needreplay.worlds.layout import FREE, GOAL, START
 from needreplay.worlds.picture import (
     FREE_COLOUR,

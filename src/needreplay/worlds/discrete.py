@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 
 
 def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:

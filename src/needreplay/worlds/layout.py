@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import BoolArray
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import BoolArray
 
 Cell: TypeAlias = tuple[int, int]
 """(row, column), both from 0, from the top left."""

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from needreplay.errors import NeedReplayError
-from needreplay.types import TransitionTable
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import Layout
 
 UP, DOWN, LEFT, RIGHT = range(4)

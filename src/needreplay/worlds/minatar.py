@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from needreplay.errors import NeedReplayError, unknown
-from needreplay.types import AnyArray
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.types import AnyArray
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 

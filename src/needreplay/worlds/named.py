@@ -8,7 +8,7 @@ import gymnasium
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 
-from needreplay.errors import NeedReplayError
+from needreplay.core.errors import NeedReplayError
 from needreplay.worlds.settings import WorldSettings
 
 __all__ = ["Kind", "WorldSettings", "kind_of", "make_world"]

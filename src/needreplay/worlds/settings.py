@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from needreplay.checks import COUNT, SHARE, check_fields
+from needreplay.core.checks import COUNT, SHARE, check_fields
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from needreplay.errors import NeedReplayError, unknown
-from needreplay.types import TransitionTable
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import Layout, parse_layout, to_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
 from needreplay.worlds.picture import (

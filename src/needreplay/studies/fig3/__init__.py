@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from needreplay.runs.progress import Progress
+from needreplay.core.progress import Progress
 from needreplay.studies.base import Outcome, Request, Size, Study
 from needreplay.studies.fig3.claims import claims_of
 from needreplay.studies.fig3.deciding import (

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from needreplay.core.rng import stream
+from needreplay.core.types import BoolArray, FloatArray, IntArray
 from needreplay.report.claims import Direction, Verdict, verdict_of
 from needreplay.report.statistics import (
     Interval,
@@ -19,10 +21,8 @@ from needreplay.report.statistics import (
     percentile_interval,
     resampled,
 )
-from needreplay.rng import stream
 from needreplay.studies.fig3.runs import Found
 from needreplay.tabular.cliffwalk_settings import Centre
-from needreplay.types import BoolArray, FloatArray, IntArray
 
 LEVEL = 0.95
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from needreplay.records import Table
+from needreplay.core.tables import Table
 from needreplay.report.claims import Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies.fig3.compare import compare

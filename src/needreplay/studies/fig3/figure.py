@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from needreplay.records import Table
+from needreplay.core.tables import Table
 from needreplay.report.figures import (
     AGENT_COLOURS,
     PALETTE,

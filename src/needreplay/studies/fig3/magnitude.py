@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from needreplay.records import Table
+from needreplay.core.tables import Table
 from needreplay.studies.fig3.compare import centre_interval
 from needreplay.studies.fig3.runs import Found, Job, jobs_of
 from needreplay.tabular.cliffwalk_settings import (
@@ -30,7 +30,7 @@ class Variant:
 
     preset: str
     method: Method
-    need_exponent: float
+    need_alpha: float
     minibatch: int
     beta: float
     weights_correct: Corrected
@@ -41,7 +41,7 @@ class Variant:
         return "/".join(map(str, (self.preset, *self._cells())))
 
     def _cells(self) -> tuple[object, ...]:
-        return self.method, self.need_exponent, self.minibatch, self.beta, self.weights_correct
+        return self.method, self.need_alpha, self.minibatch, self.beta, self.weights_correct
 
     def settings(self) -> CliffwalkSettings:
         """The preset with this variant's values.
@@ -51,7 +51,7 @@ class Variant:
         """
         changed = replace(
             cliffwalk_preset(self.preset),
-            need_exponent=self.need_exponent,
+            need_alpha=self.need_alpha,
             beta=self.beta,
             beta_end=self.beta,
             weights_correct=self.weights_correct,
@@ -98,7 +98,7 @@ def magnitude_table(variants: Sequence[Variant], found: Sequence[Found], seed: i
         {
             "preset": [v.preset for v, _ in rows],
             "need": [WAYS[v.method] for v, _ in rows],
-            "need_exponent": [v.need_exponent for v, _ in rows],
+            "need_alpha": [v.need_alpha for v, _ in rows],
             "minibatch": [v.minibatch for v, _ in rows],
             "beta": [v.beta for v, _ in rows],
             "weights_correct": [v.weights_correct for v, _ in rows],

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.records import Table
-from needreplay.runs.progress import Progress
+from needreplay.core.progress import Progress
+from needreplay.core.tables import Table
+from needreplay.core.types import FloatArray
 from needreplay.studies.base import Request
 from needreplay.studies.runs import Experiment, run_experiments
 from needreplay.tabular.cliffwalk_settings import CLIFFWALK, CliffwalkSettings, Method
-from needreplay.types import FloatArray
 
 _BASE = "printed"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from needreplay.records import Table
+from needreplay.core.tables import Table
 from needreplay.studies.fig3.compare import centre_interval
 from needreplay.studies.fig3.runs import Found
 

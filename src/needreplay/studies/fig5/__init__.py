@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from needreplay.records import Table
-from needreplay.runs.progress import Progress
+from needreplay.core.progress import Progress
+from needreplay.core.tables import Table
 from needreplay.studies.base import Outcome, Request, Study
 from needreplay.studies.fig5.claims import our_claims, published_claims
 from needreplay.studies.fig5.figure import draw_bars, draw_ours, draw_published_curves

@@ -7,12 +7,12 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from needreplay.records import Table
+from needreplay.core.tables import Table
+from needreplay.core.types import FloatArray
 from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import Band, student_interval
 from needreplay.studies.fig5.ours import Plan, curves
 from needreplay.studies.fig5.published import Game, changes
-from needreplay.types import FloatArray
 
 SMOOTHED = 6
 """Iterations in the rolling mean of the released plot."""

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needreplay.records import Table
-from needreplay.rng import stream
-from needreplay.runs.progress import Bar
-from needreplay.runs.sweep import RunSpec
-from needreplay.runs.sweep.folder import SweepFolder
-from needreplay.runs.training.config import RunConfig
-from needreplay.runs.training.folder import CHECKPOINT
-from needreplay.runs.training.loop import reset_seed
+from needreplay.core.progress import Bar
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table
+from needreplay.core.types import FloatArray
 from needreplay.studies.runs import run_specs
-from needreplay.types import FloatArray
+from needreplay.sweeps import RunSpec
+from needreplay.sweeps.folder import SweepFolder
+from needreplay.training.config import RunConfig
+from needreplay.training.folder import CHECKPOINT
+from needreplay.training.loop import reset_seed
 from needreplay.worlds.named import make_world
 
 PRESET = "corrected"

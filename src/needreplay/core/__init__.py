@@ -1,0 +1,1 @@
+"""What every layer uses: types, random streams, errors, checks, compiled kernels, files."""

@@ -1,0 +1,90 @@
+"""Settings are dataclasses that refuse a wrong value, and presets are named sets of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError, unknown
+
+S = TypeVar("S")
+Bounds = Mapping[str, tuple[float, float]]
+
+SHARE = (0.0, 1.0)
+ANY = (0.0, math.inf)
+COUNT = (0, math.inf)
+AT_LEAST_ONE = (1, math.inf)
+
+
+def check_fields(settings: Any, bounds: Bounds) -> None:
+    """Refuse a field whose value is not of its type, or outside its bounds, in a sentence."""
+    cls: Any = type(settings)
+    for name, kind in _kinds(cls).items():
+        value = getattr(settings, name)
+        if get_origin(kind) is Literal:
+            if not isinstance(value, str) or value not in get_args(kind):
+                raise unknown(name, value, get_args(kind))
+        elif kind is bool:
+            if not isinstance(value, bool | np.bool_):
+                raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
+        elif kind in (int, float):
+            check_number(name, value, kind, bounds.get(name))
+
+
+@cache
+def _kinds(settings: Any) -> dict[str, Any]:
+    return get_type_hints(settings)
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number; True and 2.0 are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] | None) -> None:
+    """Refuse what is not a number, or a whole one where ``kind`` is int, or outside its bounds."""
+    low, high = bounds or (-math.inf, math.inf)
+    right = (
+        is_whole(value)
+        if kind is int
+        else is_whole(value) or isinstance(value, float | np.floating)
+    )
+    # Not a number lies nowhere, so it passes only where there are no bounds.
+    if right and (bounds is None or low <= value <= high):
+        return
+    number = "a whole number" if kind is int else "a number"
+    if bounds is None:
+        said = number
+    elif high < math.inf:
+        said = f"{number} from {low} to {high}"
+    else:
+        said = f"{number}, {low} or more"
+    raise NeedReplayError(f"{name} is {value!r}; it must be {said}.")
+
+
+def changed(settings: S, **overrides: Any) -> S:
+    """``settings`` with fields changed; an unknown name is refused with those that there are."""
+    record: Any = settings
+    known = [field.name for field in fields(record)]
+    for name in overrides:
+        if name not in known:
+            raise unknown("setting", name, known)
+    result: S = replace(record, **overrides)
+    return result
+
+
+def preset(presets: Mapping[str, S], name: str, **overrides: Any) -> S:
+    """The settings of a named preset, with any field changed.
+
+    >>> from needreplay.tabular.settings import PS_SR
+    >>> preset(PS_SR, "printed", sweeps=10).sweeps
+    10
+    """
+    if name not in presets:
+        raise unknown("preset", name, presets)
+    return changed(presets[name], **overrides)

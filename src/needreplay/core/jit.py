@@ -1,0 +1,93 @@
+"""The one decorator for compiled kernels (numba), with a kernel cache that cannot go stale.
+
+numba notices a change of the file a kernel is written in, but not of the kernels that it calls in
+other files. So compiled code is stored in a folder named after a digest of every file that may be
+part of a kernel: a change of any of them is a new folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_BELOW = {
+    "rules": ("core", "rules"),
+    "replay": ("core", "rules", "replay"),
+    "tabular": ("core", "rules", "replay", "tabular"),
+    "deep": ("core", "rules", "replay", "deep"),
+}
+"""The packages whose code a kernel of this package may contain. Any other: all of needreplay."""
+
+
+@cache
+def cache_folder(package: str = "") -> Path:
+    """Where compiled kernels of ``package`` (such as "replay") are stored."""
+    root = Path(__file__).parent.parent
+    parts = _BELOW.get(package, ("",))
+    digest = hashlib.sha256()
+    for source in sorted(source for part in parts for source in (root / part).rglob("*.py")):
+        digest.update(str(source.relative_to(root)).encode())
+        digest.update(source.read_bytes())
+    return _cache_root() / digest.hexdigest()[:16]
+
+
+def _cache_root() -> Path:
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "needreplay"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "needreplay"
+
+
+@cache
+def cache_is_writable() -> bool:
+    """Whether kernels can be stored; otherwise each process compiles them again."""
+    try:
+        _cache_root().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(_cache_root(), os.W_OK)
+
+
+def has_cached_kernels(package: str) -> bool:
+    """Whether kernels of this version of ``package`` were compiled before."""
+    return any(cache_folder(package).rglob("*.nbi"))
+
+
+def jit(function: F, *, reassociate: bool = False) -> F:
+    """Compile ``function`` with numba, cached on disk; strict floating point.
+
+    Args:
+        function: a kernel, or a pure function from ``rules`` that kernels call.
+        reassociate: let sums be reordered and fused (``reassoc``, ``contract``): for dot products.
+    """
+    return _compile(function, fastmath={"reassoc", "contract"} if reassociate else False)
+
+
+def compiled_in_place(function: F) -> F:
+    """Compile a kernel that makes no array of its own and returns none, into those that call it.
+
+    It only writes into its arguments, so numba's reference counting is left out (``_nrt``), and it
+    is written out where it is called: together some four times faster for kernels of a few dozen
+    instructions that call each other with many arrays.
+    """
+    return _compile(function, fastmath=False, inline="always", _nrt=False)
+
+
+def _compile(function: F, **options: Any) -> F:
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    package = (function.__module__.removeprefix("needreplay.") + ".").split(".")[0]
+    config.CACHE_DIR = str(cache_folder(package))
+    try:
+        kernel: F = numba.njit(function, cache=cache_is_writable(), error_model="numpy", **options)
+    finally:
+        config.CACHE_DIR = before
+    return kernel

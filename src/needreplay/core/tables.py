@@ -1,0 +1,220 @@
+"""Files that are whole or absent: tables as CSV, settings as JSON, written atomically.
+
+The same data is always the same bytes. Whatever stops a write (a full disk, a missing right,
+Ctrl-C), the file that was there before is still there, and nothing half-written beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import errno
+import io
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray
+
+_KINDS_OF_COLUMN = "iufbU"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Named columns of equal length, each a one-dimensional array of numbers, booleans or text."""
+
+    columns: Mapping[str, Sequence[Any] | AnyArray]
+
+    def __post_init__(self) -> None:
+        arrays = {name: _column(name, values) for name, values in self.columns.items()}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if not arrays:
+            raise NeedReplayError("A table needs at least one column.")
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise NeedReplayError(f"A table's columns must be equally long, but {said}.")
+        object.__setattr__(self, "columns", arrays)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> AnyArray:
+        column = self.columns[name]
+        assert isinstance(column, np.ndarray)
+        return column
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(self.columns)
+
+
+def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
+    """One table of many that have the same columns, one below the other."""
+    return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
+    if not isinstance(name, str) or not name:
+        raise NeedReplayError(f"A column's name must be some text, not {name!r}.")
+    is_array = isinstance(values, np.ndarray)
+    if not is_array:
+        values = list(values)
+        # numpy would turn the numbers of a mixed column into text without a word.
+        if len({isinstance(value, str) for value in values}) > 1:
+            raise NeedReplayError(f"Column {name!r} mixes text with numbers.")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.ndim != 1 or array.dtype.kind not in _KINDS_OF_COLUMN:
+        raise NeedReplayError(
+            f"Column {name!r} must be one row of numbers, booleans or text, "
+            f"not {array.ndim}-dimensional {array.dtype}."
+        )
+    return array.copy() if is_array else array
+
+
+def prepare_folder(path: str | Path) -> Path:
+    """Make the folder ``path`` where it is missing, and refuse one that cannot be written."""
+    folder = Path(path)
+    probe = folder / f".{secrets.token_hex(8)}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise NeedReplayError(
+            f"The folder {str(folder)!r} cannot be written: {_reason(error)}; choose another."
+        ) from error
+    return folder
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write ``content`` to ``path``: all of it, or nothing at all."""
+    path = Path(path)
+    part = path.parent / f".{secrets.token_hex(8)}.part"
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise NeedReplayError(f"{str(path)!r} cannot be written: {_reason(error)}.") from error
+    finally:
+        # A part that became the file is gone by now; one that did not must not stay.
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write ``text`` to ``path`` as UTF-8, atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_table(path: str | Path, table: Table) -> None:
+    """Write ``table`` to ``path`` as CSV: floats so that they read back exactly."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.names)
+    writer.writerows(zip(*(_cells(table[name]) for name in table.names), strict=True))
+    write_text(path, text.getvalue())
+
+
+def _cells(column: AnyArray) -> Iterator[str]:
+    if column.dtype.kind == "b":
+        return ("true" if value else "false" for value in column.tolist())
+    if column.dtype.kind == "f":
+        return map(repr, column.astype(np.float64).tolist())
+    return map(str, column.tolist())
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table that ``write_table`` wrote.
+
+    A column whose every cell is a whole number becomes int64, every cell a number float64, every
+    cell true or false bool; any other column is text.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file, strict=True))
+    except OSError as error:
+        raise NeedReplayError(f"{str(path)!r} cannot be read: {_reason(error)}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise NeedReplayError(f"{str(path)!r} is not a CSV table: {error}.") from error
+    if not rows:
+        raise NeedReplayError(f"{str(path)!r} is empty: a table begins with its column names.")
+    names, cells = rows[0], rows[1:]
+    if len(set(names)) < len(names):
+        raise NeedReplayError(f"{str(path)!r} has two columns of one name: {', '.join(names)}.")
+    for number, row in enumerate(cells, start=2):
+        if len(row) != len(names):
+            raise NeedReplayError(
+                f"Row {number} of {str(path)!r} has {len(row)} cells instead of {len(names)}."
+            )
+    return Table({name: _parsed([row[i] for row in cells]) for i, name in enumerate(names)})
+
+
+def _parsed(cells: list[str]) -> AnyArray:
+    if cells and set(cells) <= {"true", "false"}:
+        return np.array([cell == "true" for cell in cells])
+    for kind in (int, float):
+        try:
+            numbers = [kind(cell) for cell in cells]
+            return np.array(numbers, dtype=np.int64 if kind is int else np.float64)
+        except (ValueError, OverflowError):
+            continue
+    return np.array(cells, dtype=np.str_)
+
+
+def write_json(path: str | Path, value: object) -> None:
+    """Write ``value`` to ``path`` as JSON; dataclasses, arrays and paths become plain values.
+
+    JSON has no infinite or missing numbers: they are written as the text "inf", "-inf", "nan".
+    """
+    write_text(
+        path, json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    raise NeedReplayError(f"{value!r} cannot be written as JSON.")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file, and say in prose what is wrong with one that is damaged."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NeedReplayError(f"{str(path)!r} cannot be read: {_reason(error)}.") from error
+    except (ValueError, RecursionError) as error:
+        raise NeedReplayError(f"{str(path)!r} is not JSON: {error}.") from error
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "the disk is full"
+    return (error.strerror or str(error)).lower()

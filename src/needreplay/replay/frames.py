@@ -1,0 +1,224 @@
+"""Image frames, each stored once: a stack is rebuilt from its newest frame when it is drawn.
+
+Each frame knows how far back its predecessor is. A stack that does not continue the one before
+(a new episode, whatever its padding) starts a chain of its own, so that what is rebuilt is always
+what was given, and no stack reaches across an episode's border.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, BoolArray, IntArray
+from needreplay.replay.ring import Bytes, aligned_rows
+
+_EPISODE_LENGTH = 200
+"""Room is made for one more frame (an episode's last) in so many."""
+
+_NEXT = 0
+
+
+@jit
+def _equal(left: Bytes, right: Bytes) -> bool:
+    """Whether two frames are the same, byte by byte."""
+    differing = np.uint8(0)
+    for k in range(len(left)):
+        differing |= left[k] ^ right[k]
+    return bool(differing == 0)
+
+
+@jit
+def moved_on(obs: Bytes, next_obs: Bytes, passed_over: BoolArray) -> int:
+    """The first environment whose next stack is not its stack moved on by one frame, or -1."""
+    for e in range(len(obs)):
+        for k in range(obs.shape[1] - 1):
+            if not passed_over[e] and not _equal(obs[e, k + 1], next_obs[e, k]):
+                return e
+    return -1
+
+
+@jit
+def _continues(frames: Bytes, back: AnyArray, newest: int, stack: Bytes) -> bool:
+    """Whether ``stack`` is the one whose newest frame is ``newest``."""
+    number = newest
+    for k in range(len(stack) - 1, -1, -1):
+        place = number % len(frames)
+        if not _equal(frames[place], stack[k]):
+            return False
+        number -= back[place]
+    return True
+
+
+@jit
+def _write(frames: Bytes, back: AnyArray, numbers: IntArray, frame: Bytes, distance: int) -> int:
+    """Store one frame, ``distance`` after its predecessor (0: it has none); its number."""
+    number: int = numbers[_NEXT]
+    place = number % len(frames)
+    for k in range(len(frame)):
+        frames[place, k] = frame[k]
+    back[place] = distance
+    numbers[_NEXT] = number + 1
+    return number
+
+
+@jit
+def store(
+    frames: Bytes,
+    back: AnyArray,
+    numbers: IntArray,
+    obs: Bytes,
+    next_obs: Bytes,
+    passed_over: BoolArray,
+    obs_frame: IntArray,
+    next_frame: IntArray,
+) -> None:
+    """Store what is new in the stacks of one step; writes the numbers of their newest frames.
+
+    ``numbers`` is the next frame's number and then each environment's newest. A chain leaves out
+    the repeated frames that a stack begins with: they are repeated again when it is rebuilt.
+    """
+    for e in range(len(obs)):
+        if passed_over[e]:
+            continue
+        newest = numbers[1 + e]
+        if newest < 0 or not _continues(frames, back, newest, obs[e]):
+            first = 0
+            while first + 1 < obs.shape[1] and _equal(obs[e, first], obs[e, first + 1]):
+                first += 1
+            for k in range(first, obs.shape[1]):
+                newest = _write(frames, back, numbers, obs[e, k], 0 if k == first else 1)
+        obs_frame[e] = newest
+        distance = numbers[_NEXT] - newest
+        next_frame[e] = _write(frames, back, numbers, next_obs[e, -1], distance)
+        numbers[1 + e] = next_frame[e]
+
+
+@jit
+def _take_stack(frames: Bytes, back: AnyArray, newest: int, out: Bytes, i: int) -> None:
+    """Rebuild the stack whose newest frame is ``newest``; writes ``out[i]``."""
+    number = newest
+    for k in range(out.shape[1] - 1, -1, -1):
+        place = number % len(frames)
+        for b in range(frames.shape[1]):
+            out[i, k, b] = frames[place, b]
+        number -= back[place]
+
+
+@jit
+def take_stacks(
+    frames: Bytes,
+    back: AnyArray,
+    obs_frame: IntArray,
+    next_frame: IntArray,
+    obs: Bytes,
+    next_obs: Bytes,
+) -> None:
+    """Rebuild both stacks of each transition; writes the last two (stacks, frames, bytes).
+
+    One transition after the other: its stacks share most of their frames, which are then at hand.
+    """
+    for i in range(len(obs_frame)):
+        _take_stack(frames, back, obs_frame[i], obs, i)
+        _take_stack(frames, back, next_frame[i], next_obs, i)
+
+
+@jit
+def count_stale(next_frames: IntArray, first_id: int, end_id: int, limit: int) -> int:
+    """How many transitions from ``first_id`` on have a next frame numbered below ``limit``."""
+    stale = 0
+    while first_id + stale < end_id and next_frames[(first_id + stale) % len(next_frames)] < limit:
+        stale += 1
+    return stale
+
+
+class FrameStore:
+    """Frames of stacks of shape ``stack_shape`` (first axis: oldest to newest), in a ring.
+
+    ``capacity`` transitions fit if episodes are 200 steps long on average, or longer; of shorter
+    ones fewer fit, and ``limit`` says from which frame on transitions are whole.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        stack_shape: tuple[int, ...],
+        dtype: np.dtype[np.generic],
+        *,
+        n_envs: int,
+        n_step: int,
+    ) -> None:
+        stack = stack_shape[0]
+        self.stack_shape = stack_shape
+        self.dtype = dtype
+        most_a_step = n_envs * (stack + 1)
+        self._reach = most_a_step * (n_step + stack + 2)
+        self._size = dtype.itemsize * int(np.prod(stack_shape[1:], dtype=np.int64))
+        spare = capacity // _EPISODE_LENGTH + self._reach + most_a_step
+        self.frames = aligned_rows(capacity + spare, self._size)
+        self.back = np.zeros(len(self.frames), dtype=np.int32)
+        self.numbers = np.empty(1 + n_envs, dtype=np.int64)
+        self.empty()
+
+    def empty(self) -> None:
+        """No frame is kept, and no environment has one."""
+        self.numbers[:] = -1
+        self.numbers[_NEXT] = 0
+
+    @property
+    def limit(self) -> int:
+        """A transition is whole if its next frame's number is at least this.
+
+        All frames it needs were stored within the last ``_reach`` before its next frame.
+        """
+        return int(self.numbers[_NEXT]) - len(self.frames) + self._reach
+
+    def as_bytes(self, name: str, stacks: AnyArray) -> Bytes:
+        """(n_envs, stack, bytes of a frame) of what was given as ``name``."""
+        n_envs = len(self.numbers) - 1
+        array = np.asarray(stacks)
+        if array.shape != (n_envs, *self.stack_shape) and (
+            n_envs > 1 or array.shape != self.stack_shape
+        ):
+            raise NeedReplayError(
+                f"{name} has shape {array.shape}, but stacks of {self.stack_shape} are stored, "
+                f"one for each of {n_envs} environments; nothing was stored."
+            )
+        if not np.can_cast(array.dtype, self.dtype, casting="same_kind"):
+            raise NeedReplayError(
+                f"{name} is {array.dtype}, but frames are {self.dtype}; nothing was stored."
+            )
+        whole = np.ascontiguousarray(array, dtype=self.dtype).view(np.uint8)
+        return whole.reshape(n_envs, self.stack_shape[0], self._size)
+
+    def check(self, obs: Bytes, next_obs: Bytes, passed_over: BoolArray) -> None:
+        """Raise unless every next stack is its stack moved on by one frame."""
+        wrong = moved_on(obs, next_obs, passed_over)
+        if wrong >= 0:
+            raise NeedReplayError(
+                f"next_obs of environment {wrong} is not obs moved on by one frame, so its frames "
+                "cannot be stored once; nothing was stored. At an episode's end give the true last "
+                "observation (Gymnasium's info['final_obs']), not the first of the next episode."
+            )
+
+    def take(self, obs_frame: IntArray, next_frame: IntArray) -> tuple[AnyArray, AnyArray]:
+        """The stacks whose newest frames have these numbers, copied."""
+        size = len(obs_frame)
+        stacks = np.empty((2, size, *self.stack_shape), dtype=self.dtype)
+        flat = stacks.view(np.uint8).reshape(2, size, self.stack_shape[0], self._size)
+        take_stacks(self.frames, self.back, obs_frame, next_frame, flat[0], flat[1])
+        return stacks[0], stacks[1]
+
+    def stale(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
+        """How many transitions from the oldest on are no longer whole."""
+        return count_stale(next_frames, oldest_id, next_id, self.limit)
+
+    def filled(self) -> dict[str, int]:
+        """How many rows of an array are in use."""
+        count = min(int(self.numbers[_NEXT]), len(self.frames))
+        return {"frames": count, "back": count}
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to hold, live."""
+        return {"frames": self.frames, "back": self.back, "numbers": self.numbers}

@@ -1,0 +1,222 @@
+"""Slots kept in order of their gain, in sorted blocks: insert, remove and find the k-th.
+
+A block is a short run of slots; finding a place is a binary search among blocks and within one, and
+making room moves at most one block's numbers. The largest gain is first; of equal gains, the lower
+slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+
+BLOCK = 512
+ABSENT = -1.0
+_BLOCKS, _FREE, _COUNT = 0, 1, 2
+
+
+class Ordered(NamedTuple):
+    """``blocks[order[k], :length[order[k]]]`` for k = 0, 1, ... are the slots in order.
+
+    ``gain`` is per slot, -1 where the slot is absent. ``spare`` is a stack of unused blocks.
+    ``sizes`` holds how many blocks are in use, how many are spare, and how many slots there are.
+    """
+
+    gain: FloatArray
+    blocks: AnyArray
+    length: IntArray
+    order: IntArray
+    spare: IntArray
+    sizes: IntArray
+
+
+def empty_order(capacity: int) -> Ordered:
+    """An order without any slot in it.
+
+    Two neighbouring blocks always hold more than half a block together, which bounds their number.
+    """
+    n_blocks = 4 * (capacity // BLOCK + 1) + 2
+    return Ordered(
+        gain=np.full(capacity, ABSENT),
+        blocks=np.zeros((n_blocks, BLOCK), dtype=np.int32),
+        length=np.zeros(n_blocks, dtype=np.int64),
+        order=np.zeros(n_blocks, dtype=np.int64),
+        spare=np.arange(n_blocks, dtype=np.int64),
+        sizes=np.array([0, n_blocks, 0], dtype=np.int64),
+    )
+
+
+@jit
+def _is_before(gain: FloatArray, slot: int, mark: float, other: int) -> bool:
+    """Whether ``slot`` comes before a slot ``other`` of gain ``mark``."""
+    return gain[slot] > mark or (gain[slot] == mark and slot < other)
+
+
+@jit
+def _block_of(order: Ordered, mark: float, slot: int) -> int:
+    """The place of the first block whose last slot does not come before ``slot``."""
+    low, high = 0, order.sizes[_BLOCKS]
+    while low < high:
+        middle = (low + high) // 2
+        block = order.order[middle]
+        last = order.blocks[block, order.length[block] - 1]
+        if _is_before(order.gain, last, mark, slot):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def _place_in(order: Ordered, block: int, mark: float, slot: int) -> int:
+    """The place within ``block`` of the first slot that does not come before ``slot``."""
+    low, high = 0, order.length[block]
+    while low < high:
+        middle = (low + high) // 2
+        if _is_before(order.gain, order.blocks[block, middle], mark, slot):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def _open_block(order: Ordered, place: int) -> int:
+    """Put a spare block at ``place`` of the order; answers with it."""
+    order.sizes[_FREE] -= 1
+    block: int = order.spare[order.sizes[_FREE]]
+    for k in range(order.sizes[_BLOCKS], place, -1):
+        order.order[k] = order.order[k - 1]
+    order.order[place] = block
+    order.length[block] = 0
+    order.sizes[_BLOCKS] += 1
+    return block
+
+
+@jit
+def _close_block(order: Ordered, place: int) -> None:
+    """Take the block at ``place`` out of the order."""
+    order.spare[order.sizes[_FREE]] = order.order[place]
+    order.sizes[_FREE] += 1
+    order.sizes[_BLOCKS] -= 1
+    for k in range(place, order.sizes[_BLOCKS]):
+        order.order[k] = order.order[k + 1]
+
+
+@jit
+def _join(order: Ordered, place: int) -> None:
+    """If the blocks at ``place`` and after it fill half a block at most, make them one."""
+    if place < 0 or place + 1 >= order.sizes[_BLOCKS]:
+        return
+    left, right = order.order[place], order.order[place + 1]
+    if order.length[left] + order.length[right] > BLOCK // 2:
+        return
+    for k in range(order.length[right]):
+        order.blocks[left, order.length[left] + k] = order.blocks[right, k]
+    order.length[left] += order.length[right]
+    _close_block(order, place + 1)
+
+
+@jit
+def insert(order: Ordered, slot: int, mark: float) -> None:
+    """Put an absent ``slot`` where gain ``mark`` belongs."""
+    place = _block_of(order, mark, slot)
+    if order.sizes[_BLOCKS] == 0:
+        _open_block(order, 0)
+    elif place == order.sizes[_BLOCKS]:
+        place -= 1
+    block = order.order[place]
+    if order.length[block] == BLOCK:
+        half = BLOCK // 2
+        right = _open_block(order, place + 1)
+        for k in range(half):
+            order.blocks[right, k] = order.blocks[block, half + k]
+        order.length[right] = half
+        order.length[block] = half
+        if _is_before(order.gain, order.blocks[block, half - 1], mark, slot):
+            block = right
+    within = _place_in(order, block, mark, slot)
+    for k in range(order.length[block], within, -1):
+        order.blocks[block, k] = order.blocks[block, k - 1]
+    order.blocks[block, within] = slot
+    order.length[block] += 1
+    order.gain[slot] = mark
+    order.sizes[_COUNT] += 1
+
+
+@jit
+def remove(order: Ordered, slot: int) -> None:
+    """Take ``slot`` out; it is absent afterwards."""
+    place = _block_of(order, order.gain[slot], slot)
+    block = order.order[place]
+    within = _place_in(order, block, order.gain[slot], slot)
+    order.length[block] -= 1
+    for k in range(within, order.length[block]):
+        order.blocks[block, k] = order.blocks[block, k + 1]
+    order.gain[slot] = ABSENT
+    order.sizes[_COUNT] -= 1
+    if order.length[block] == 0:
+        _close_block(order, place)
+        _join(order, place - 1)
+    else:
+        _join(order, place)
+        _join(order, place - 1)
+
+
+@jit
+def set_gains(order: Ordered, slots: IntArray, gain: FloatArray) -> None:
+    """Move (or insert) each slot to where its gain belongs."""
+    for i in range(len(slots)):
+        if order.gain[slots[i]] != ABSENT:
+            remove(order, slots[i])
+        insert(order, slots[i], gain[i])
+
+
+@jit
+def remove_all(order: Ordered, slots: IntArray) -> None:
+    """Take each slot out."""
+    for i in range(len(slots)):
+        remove(order, slots[i])
+
+
+@jit
+def slots_at(order: Ordered, places: IntArray) -> IntArray:
+    """The slots at ``places`` (from 0) of the order."""
+    n_blocks = order.sizes[_BLOCKS]
+    ends = np.empty(n_blocks, dtype=np.int64)
+    end = 0
+    for k in range(n_blocks):
+        end += order.length[order.order[k]]
+        ends[k] = end
+    slots = np.empty(len(places), dtype=np.int64)
+    for i in range(len(places)):
+        k = np.searchsorted(ends, places[i], side="right")
+        block = order.order[k]
+        slots[i] = order.blocks[block, places[i] - (ends[k] - order.length[block])]
+    return slots
+
+
+def count(order: Ordered) -> int:
+    """How many slots are in the order."""
+    return int(order.sizes[_COUNT])
+
+
+def check_order(order: Ordered) -> None:
+    """Raise unless every present slot is in the order once, at its place."""
+    listed = slots_at(order, np.arange(count(order)))
+    present = np.flatnonzero(order.gain != ABSENT)
+    by_gain = present[np.lexsort((present, -order.gain[present]))]
+    if not np.array_equal(listed, by_gain):
+        raise NeedReplayError("The slots are not in the order of their gains.")
+    in_use = order.order[: order.sizes[_BLOCKS]]
+    blocks = np.concatenate([in_use, order.spare[: order.sizes[_FREE]]])
+    if not np.array_equal(np.sort(blocks), np.arange(len(order.length))):
+        raise NeedReplayError("A block is lost, or both in use and spare.")
+    lengths = order.length[in_use]
+    if np.any(lengths < 1) or np.any(lengths[1:] + lengths[:-1] <= BLOCK // 2):
+        raise NeedReplayError("Two neighbouring blocks should have been joined.")

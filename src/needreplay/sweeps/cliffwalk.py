@@ -1,0 +1,105 @@
+"""Runs of kind ``cliffwalk``: trials of one method in Blind Cliffwalks of several sizes."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.types import FloatArray
+from needreplay.sweeps.kinds import REQUIRED, Config, filled
+from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
+from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, cliffwalk_preset
+
+if TYPE_CHECKING:
+    from needreplay.tabular.per_sr import Trial
+
+FIFTH_STATE = 4
+"""Whose need row figure 3 shows."""
+
+_DEFAULTS: Config = {
+    "world": "cliffwalk",
+    "agent": REQUIRED,
+    "preset": "corrected",
+    "sizes": [],
+    "seed": 0,
+    "first_trial": 0,
+    "trials": 100,
+    "overrides": {},
+}
+
+
+def settings_of(config: Config) -> CliffwalkSettings:
+    """The preset's settings with the overrides."""
+    return cliffwalk_preset(config["preset"], **config["overrides"])
+
+
+def complete(config: Config) -> Config:
+    """All values, with the preset's own sizes where none are said."""
+    found = filled(config, _DEFAULTS, "cliffwalk")
+    if found["world"] != "cliffwalk":
+        raise unknown("world of kind cliffwalk", found["world"], ["cliffwalk"])
+    if found["agent"] not in METHODS:
+        raise unknown("agent of kind cliffwalk", found["agent"], METHODS)
+    for name, bounds in (("seed", COUNT), ("first_trial", COUNT), ("trials", AT_LEAST_ONE)):
+        check_number(name, found[name], int, bounds)
+    if not isinstance(found["sizes"], list | tuple):
+        raise NeedReplayError(f"sizes must be a list, not {found['sizes']!r}.")
+    settings = settings_of(found)
+    if "sizes" in found["overrides"]:
+        raise NeedReplayError("Say sizes beside the overrides of a cliffwalk run, not in them.")
+    sizes = list(found["sizes"]) or list(settings.sizes)
+    for size in sizes:
+        check_number("a size of the cliffwalk", size, int, (2, math.inf))
+    return {**found, "sizes": sizes}
+
+
+def _cases(config: Config) -> list[tuple[int, int]]:
+    return [(states, trial) for states in config["sizes"] for trial in numbers_of(config)]
+
+
+def trials_of(config: Config) -> Trials:
+    """Updates until Q is right; a trial that is given up counts as its budget."""
+    return Trials(_cases(config), partial(_row, settings_of(config), config), 1)
+
+
+def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> dict[str, Any]:
+    from needreplay.tabular.per_sr import run_trial
+    from needreplay.worlds.cliffwalk import cliffwalk_table
+
+    states, number = case
+    table = cliffwalk_table(states, settings.fall, settings.right_actions)
+    trial = run_trial(table, settings, config["agent"], seed=config["seed"], trial=number)
+    row = {
+        "states": states,
+        "trial": number,
+        "updates": trial.updates if trial.converged else trial.budget,
+        "converged": trial.converged,
+        "diverged": trial.diverged,
+        "replayed": trial.updates,
+        "budget": trial.budget,
+        "transitions": trial.transitions,
+        "largest_entry": trial.largest_entry,
+        "negative_rows": trial.negative_rows,
+        "by_gain": trial.by_gain,
+        "need_row": " ".join(map(repr, need_row(trial).tolist())),
+    }
+    return {name: np.array([value]) for name, value in row.items()}
+
+
+def need_row(trial: Trial) -> FloatArray:
+    """M's row of the fifth state (or of the last before the goal), at the trial's end."""
+    row: FloatArray = trial.M[min(FIFTH_STATE, len(trial.q) - 1)]
+    return row
+
+
+def probe(config: Config) -> Config:
+    """Few trials at every size, and two at least: the first may compile."""
+    return {**config, "trials": max(2, min(config["trials"], 3))}
+
+
+KIND = trial_kind(trials_of, complete, units=lambda config: len(_cases(config)), probe=probe)

@@ -1,0 +1,206 @@
+"""Runs as the tasks of a Ray cluster: one task is one run.
+
+Where a node sees the sweep's folder, the run works in it, and goes on there after its node is lost.
+Where it does not, the task brings the finished run's folder back as bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import secrets
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from needreplay._version import __version__
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import write_text
+from needreplay.sweeps.engines.base import Ended
+from needreplay.sweeps.execute import execute, last_lines
+from needreplay.sweeps.spec import RunSpec
+
+_TOKEN = ".shared"
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a task answers with: the lines of an error, and the folder where it is not shared."""
+
+    lines: tuple[str, ...]
+    archive: bytes | None
+
+
+class RayEngine:
+    """The runs of a sweep on a cluster.
+
+    Args:
+        folder: the sweep's.
+        address: of a running cluster ("auto": the one on this machine); ``None`` starts one here.
+        workers: runs at once; ``None`` leaves it to the cluster's resources.
+        cpus_per_run: CPUs that a run claims.
+        gpus_per_run: GPUs, or a share of one.
+        bring_back: do not even look for a shared folder.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        address: str | None = None,
+        workers: int | None = None,
+        cpus_per_run: float = 1,
+        gpus_per_run: float = 0,
+        bring_back: bool = False,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise NeedReplayError(f"workers must be at least 1, not {workers}.")
+        self._ray = ray = _imported()
+        self._slots = workers or 10_000
+        self._tasks: dict[Any, tuple[str, Path]] = {}
+        self._token = secrets.token_hex(16)
+        self._folder = folder.resolve()
+        if not bring_back:
+            write_text(self._folder / _TOKEN, self._token)
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address is None:
+            settings |= {"include_dashboard": False, "num_cpus": _cpus(workers, cpus_per_run)}
+        try:
+            ray.init(address=address or "local", **settings)
+        except Exception as error:
+            raise NeedReplayError(
+                f"There is no Ray cluster at {address or 'this machine'}: {error}"
+            ) from error
+        # Lost runs are started again by the sweep, which bounds and names them for every engine.
+        self._task = ray.remote(
+            num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_retries=0, max_calls=1
+        )(_task)
+        self._refuse_too_large(cpus_per_run, gpus_per_run)
+
+    def _refuse_too_large(self, cpus: float, gpus: float) -> None:
+        """Ray would wait for ever for resources that no node has."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):
+            self.close()
+            raise NeedReplayError(
+                f"No node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs, which one run needs; "
+                "change --cpus-per-run or --gpus-per-run."
+            )
+
+    @property
+    def slots(self) -> int:
+        """How many runs are handed to the cluster at once; it begins those that it has room for."""
+        return self._slots
+
+    def start(self, spec: RunSpec, folder: Path) -> None:
+        """Hand a run to the cluster."""
+        relative = str(folder.resolve().relative_to(self._folder))
+        task = self._task.remote(spec, str(self._folder), relative, self._token, __version__)
+        self._tasks[task] = (spec.name, folder)
+
+    def wait(self, seconds: float) -> list[Ended]:
+        """Runs whose task has ended."""
+        if not self._tasks:
+            time.sleep(seconds)
+            return []
+        ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        return [self._fetch(task) for task in ready]
+
+    def _fetch(self, task: Any) -> Ended:
+        name, folder = self._tasks.pop(task)
+        try:
+            returned: Returned = self._ray.get(task)
+        except self._ray.exceptions.RayTaskError as error:
+            return Ended(name, "raised", tuple(last_lines(error.as_instanceof_cause())))
+        except self._ray.exceptions.RayError as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            return Ended(name, "lost", (f"{type(error).__name__}: {first}",))
+        if returned.archive is not None:
+            try:
+                _unpack(returned.archive, folder)
+            except (OSError, tarfile.TarError) as error:
+                return Ended(name, "raised", (f"Its results cannot be written: {error}.",))
+        return Ended(name, "raised" if returned.lines else "done", returned.lines)
+
+    def close(self) -> None:
+        """Stop what runs, and leave the cluster (one started here ends)."""
+        for task in self._tasks:
+            self._ray.cancel(task, force=True)
+        self._tasks.clear()
+        self._ray.shutdown()
+        (self._folder / _TOKEN).unlink(missing_ok=True)
+
+
+def _imported() -> Any:
+    # Ray asks the network where its usage report could go; a sweep tells nobody anything.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray 2 warns of a change to come for GPUs that this needs not know.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError as missing:
+        raise NeedReplayError(
+            "The engine ray needs Ray, which is not installed; install it with: "
+            "pip install 'needreplay[ray]', or choose --engine local."
+        ) from missing
+    return ray
+
+
+def _cpus(workers: int | None, each: float) -> int | None:
+    return None if workers is None else max(1, math.ceil(workers * each))
+
+
+def _task(spec: RunSpec, sweep: str, relative: str, token: str, version: str) -> Returned:
+    """On a node: work in the shared folder, or in one of this node's own and bring it back."""
+    if _reads(Path(sweep) / _TOKEN) == token:
+        return Returned(_done(spec, Path(sweep) / relative, version), None)
+    own = Path(tempfile.mkdtemp(prefix="needreplay-"))
+    try:
+        lines = _done(spec, own / spec.name, version)
+        return Returned(lines, _packed(own / spec.name))
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _done(spec: RunSpec, folder: Path, version: str) -> tuple[str, ...]:
+    try:
+        execute(spec, folder, version)
+    except Exception as error:
+        return tuple(last_lines(error)) or (repr(error),)
+    return ()
+
+
+def _reads(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _packed(folder: Path) -> bytes:
+    kept = io.BytesIO()
+    with tarfile.open(fileobj=kept, mode="w:gz", compresslevel=1) as archive:
+        for path in sorted(folder.iterdir()):
+            if path.name != ".lock":
+                archive.add(path, arcname=path.name)
+    return kept.getvalue()
+
+
+def _unpack(archive: bytes, folder: Path) -> None:
+    """Put the run's files into its folder, the mark of completion last."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".back-") as place:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+            packed.extractall(place, filter="data")
+        found: Sequence[Path] = sorted(Path(place).iterdir(), key=lambda p: p.name == "done.json")
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in found:
+            target = folder / path.name
+            if target.is_dir():
+                shutil.rmtree(target)
+            path.replace(target)

@@ -1,0 +1,96 @@
+"""The live table of a sweep, on a terminal's standard error; where nobody watches, nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from needreplay.core.clock import Speed, duration
+from needreplay.sweeps.kinds import kind_named
+from needreplay.sweeps.loop import State
+from needreplay.sweeps.spec import RunSpec
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SHOWN = 12
+
+
+def units_of(spec: RunSpec) -> int:
+    """How much work a run is."""
+    return kind_named(spec.kind).units(dict(spec.config))
+
+
+class LiveTable:
+    """``with LiveTable() as table: run_sweep(..., watch=table)``.
+
+    Args:
+        visible: whether to draw; ``None`` draws only where standard error is a terminal.
+    """
+
+    def __init__(self, *, visible: bool | None = None) -> None:
+        self._visible = sys.stderr.isatty() if visible is None else visible
+        self._live: Any = None
+        self._speed = Speed()
+
+    def __enter__(self) -> LiveTable:
+        if self._visible:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, state: State) -> None:
+        """Sampler the state."""
+        if self._live is None:
+            return
+        progress = {name: state.folder.progress(name)[0] for name in state.running}
+        finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
+        speed = self._speed.tell(time.monotonic(), finished + sum(progress.values()))
+        self._live.update(table(state, progress, speed))
+
+
+def table(state: State, progress: dict[str, int], speed: float) -> RenderableType:
+    """The counts, the runs under way, and the failures so far."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    left = sum(units_of(spec) for spec in state.waiting)
+    left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
+    counts = (
+        f"{len(state.kept) + len(state.done)} of {state.total} done, {_under_way(progress)}, "
+        f"{len(state.waiting)} waiting, {len(state.failures)} failed"
+    )
+    if state.lost:
+        counts += f", {len(state.lost)} lost and started again"
+    if speed > 0:
+        units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
+        unit = units.pop() if len(units) == 1 else "steps"
+        counts += f"; {speed:,.0f} {unit}/s, {duration(left / speed)} to finish"
+    rows = Table("run", "what", "done", box=None, pad_edge=False)
+    moved_first = sorted(state.running.items(), key=lambda item: progress[item[0]] == 0)
+    for name, spec in moved_first[:SHOWN]:
+        share = progress[name] / max(1, units_of(spec))
+        rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
+    more = len(state.running) - SHOWN
+    parts: list[RenderableType] = [Text(counts), rows]
+    if more > 0:
+        parts.append(Text(f"and {more} more"))
+    parts += [Text(f"failed: {one.spec.name} {one.spec.label}") for one in state.failures[-SHOWN:]]
+    return Group(*parts)
+
+
+def _under_way(progress: dict[str, int]) -> str:
+    """A run that is handed to a cluster may wait there; only its progress tells that it runs."""
+    moved = sum(units > 0 for units in progress.values())
+    if moved == len(progress):
+        return f"{moved} running"
+    return f"{len(progress)} handed out ({moved} with progress)"

@@ -1,0 +1,161 @@
+"""n-step transitions of several environments against brute force."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.replay import Episodes, ReplayBuffer, UniformSampler
+
+
+class Step(NamedTuple):
+    """One step of one environment."""
+
+    obs: float
+    action: int
+    reward: float
+    next_obs: float
+    terminated: bool
+    truncated: bool
+
+
+def walk(n_steps: int, name: str, ends: float = 0.2) -> list[Step]:
+    """Random episodes; every observation is a number of its own."""
+    rng = stream(0, "walk", name)
+    steps, obs, fresh = [], 0.0, 1.0
+    for t in range(n_steps):
+        terminated, truncated = rng.random() < ends / 2, rng.random() < ends / 2
+        reward = float(np.float32(rng.normal()))
+        steps.append(Step(obs, t, reward, fresh, bool(terminated), bool(truncated)))
+        obs, fresh = (fresh + 1, fresh + 2) if terminated or truncated else (fresh, fresh + 1)
+    return steps
+
+
+def brute_force(steps: list[Step], n: int, discount: float) -> dict[int, tuple[float, ...]]:
+    """What each step's transition should be, by its action, for windows that are closed."""
+    transitions: dict[int, tuple[float, ...]] = {}
+    for t in range(len(steps)):
+        total = 0.0
+        for k in range(n):
+            if t + k >= len(steps):
+                break
+            step = steps[t + k]
+            total += discount**k * step.reward
+            ended = step.terminated or step.truncated
+            if ended or k == n - 1:
+                left = 0.0 if step.terminated else discount ** (k + 1)
+                transitions[steps[t].action] = (steps[t].obs, total, step.next_obs, left)
+                break
+    return transitions
+
+
+def stored(replay: ReplayBuffer) -> list[tuple[float, ...]]:
+    """Every transition in the memory, oldest first."""
+    rows = []
+    for ident in range(replay.oldest_id, replay.next_id):
+        slot = ident % replay.capacity
+        column = {name: replay._ring.column(name)[slot] for name in COLUMNS}
+        rows.append(tuple(float(column[name]) for name in COLUMNS))
+    return rows
+
+
+COLUMNS = ("env", "action", "obs", "reward", "next_obs", "discount")
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_against_brute_force(n_step: int, n_envs: int) -> None:
+    discount = 0.9
+    walks = [walk(120, f"env {e}") for e in range(n_envs)]
+    replay = memory(n_envs, n_step, discount)
+    ids: list[int] = []
+    for t in range(120):
+        steps = [w[t] for w in walks]
+        ids.extend(replay.add(**together(steps, range(n_envs))))
+        replay.check_valid()
+    assert ids == list(range(replay.next_id))
+    found = {(int(row[0]), int(row[1])): row[2:] for row in stored(replay)}
+    expected = {
+        (e, action): transition
+        for e in range(n_envs)
+        for action, transition in brute_force(walks[e], n_step, discount).items()
+    }
+    assert found.keys() == expected.keys()
+    for key, transition in expected.items():
+        np.testing.assert_allclose(found[key], transition, rtol=1e-6, atol=1e-6)
+
+
+def memory(n_envs: int, n_step: int, discount: float, **options: Any) -> ReplayBuffer:
+    columns = {"obs": np.float64, "action": np.int64, "env": np.int16}
+    episodes = Episodes(n_envs=n_envs, n_step=n_step, discount=discount, **options)
+    return ReplayBuffer(1000, columns, episodes=episodes, sampler=UniformSampler())
+
+
+def together(steps: list[Step], envs: range) -> dict[str, Any]:
+    """One step of every environment, as ``add`` takes it."""
+    values: dict[str, Any] = {
+        name: np.array([getattr(step, name) for step in steps]) for name in Step._fields
+    }
+    return {**values, "env": np.array(envs, dtype=np.int16)}
+
+
+def test_truncation_bootstraps_from_the_true_last_observation_and_termination_does_not() -> None:
+    replay = memory(1, 3, 0.5)
+    common = {"action": 0, "env": 0, "reward": 1.0}
+    replay.add(obs=0.0, next_obs=1.0, terminated=False, truncated=False, **common)
+    assert len(replay) == 0
+    assert replay.add(obs=1.0, next_obs=2.0, terminated=False, truncated=True, **common) == range(2)
+    replay.add(obs=10.0, next_obs=11.0, terminated=True, truncated=True, **common)
+    rows = [row[2:] for row in stored(replay)]
+    assert rows == [(0.0, 1.5, 2.0, 0.25), (1.0, 1.0, 2.0, 0.5), (10.0, 1.0, 11.0, 0.0)]
+
+
+def test_next_step_autoreset_passes_over_the_reset_step() -> None:
+    replay = memory(2, 1, 0.5, autoreset="next_step")
+    false, true = np.array([False, False]), np.array([True, False])
+    common = {"action": np.zeros(2, int), "env": np.arange(2), "reward": np.ones(2)}
+    step = {"truncated": false, **common}
+    replay.add(obs=np.array([0.0, 0]), next_obs=np.array([1.0, 1]), terminated=true, **step)
+    replay.add(obs=np.array([1.0, 1]), next_obs=np.array([5.0, 2]), terminated=false, **step)
+    replay.add(obs=np.array([5.0, 2]), next_obs=np.array([6.0, 3]), terminated=false, **step)
+    pairs = sorted((row[0], row[2], row[4]) for row in stored(replay))
+    assert pairs == [(0, 0, 1), (0, 5, 6), (1, 0, 1), (1, 1, 2), (1, 2, 3)]
+
+
+def test_previous_ids_are_told_within_an_episode_only() -> None:
+    told: list[tuple[int, int]] = []
+
+    class Watching(UniformSampler):
+        """Notes what it is told of trajectories."""
+
+        def place(self, slots: Any, previous: Any) -> None:
+            told.extend(zip(slots.tolist(), previous.tolist(), strict=True))
+
+    columns = {"obs": np.float64, "action": np.int64}
+    replay = ReplayBuffer(4, columns, episodes=Episodes(n_envs=2), sampler=Watching())
+    for t in range(3):
+        ended = np.array([t == 0, False])
+        replay.add(
+            obs=np.zeros(2), action=np.zeros(2, int), reward=np.zeros(2), next_obs=np.zeros(2),
+            terminated=ended, truncated=np.array([False, False]),
+        )  # fmt: skip
+    assert told == [(0, -1), (1, -1), (2, -1), (3, 1), (0, 2), (1, 3)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"n_envs": 0}, {"n_step": 0}, {"discount": 1.5}, {"frame_stack": -1}, {"autoreset": "never"}],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(NeedReplayError):
+        Episodes(**settings)
+
+
+@pytest.mark.parametrize("columns", [{"action": np.int64}, {"obs": "f4", "reward": "f4"}])
+def test_columns_that_episodes_make_themselves_are_refused(columns: dict[str, Any]) -> None:
+    with pytest.raises(NeedReplayError, match="With episodes"):
+        ReplayBuffer(10, columns, episodes=Episodes())

@@ -1,0 +1,200 @@
+"""The public memory with need draws: told by id, forgotten when overwritten, saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.core.types import FloatArray
+from needreplay.replay import ProportionalSampler, RankSampler, ReplayBuffer, UniformSampler
+from needreplay.replay.samplers import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    NeedScalingSampler,
+    PSERSampler,
+    ResampledSampler,
+    StateNeedSampler,
+    VectorTreeSampler,
+)
+from needreplay.replay.samplers.base import Sampler
+
+CAPACITY = 40
+
+
+def memory(sampler: Sampler) -> ReplayBuffer:
+    return ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=sampler, seed=3)
+
+
+def fill(replay: ReplayBuffer, count: int, *, states: bool) -> FloatArray:
+    """``count`` transitions with a state or features each; answers with their gains."""
+    rng = stream(count, "replay need")
+    ids = np.array(replay.add(x=rng.random(count).astype(np.float32)))
+    if states:
+        replay.set_states(ids, rng.integers(0, 3, count))
+    else:
+        replay.set_features(ids, np.abs(rng.standard_normal((count, 4))))
+    gain = rng.random(count)
+    replay.update_priorities(ids, gain)
+    replay.check_valid()
+    return gain
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda **k: StateNeedSampler(3, **k), lambda **k: ExhaustiveNeedSampler(n_states=3, **k)],
+)
+def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., Sampler]) -> None:
+    replay = memory(make(alpha=1.0, need_alpha=1.0))
+    fill(replay, CAPACITY, states=True)
+    replay.set_states(np.arange(CAPACITY), np.zeros(CAPACITY, dtype=np.int64))
+    new = replay.add(x=np.zeros(CAPACITY - 1, dtype=np.float32))
+    batch = replay.sample(20, need=np.array([1.0, 0.0, 0.0]))
+    assert set(batch.ids) == {CAPACITY - 1}
+    replay.set_states(np.array([new[0]]), np.array([2]))
+    assert set(replay.sample(20, need=np.array([0.0, 0.0, 1.0])).ids) == {new[0]}
+    replay.check_valid()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FeatureNeedSampler(4),
+        lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, corrects="gain"),
+        lambda: VectorTreeSampler(4),
+        lambda: VectorTreeSampler(4, need_alpha=1.0, backward=True, corrects="gain"),
+        lambda: ExhaustiveNeedSampler(n_features=4),
+        lambda: ResampledSampler(ProportionalSampler(), n_features=4),
+        lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
+    ],
+)
+def test_a_loaded_memory_goes_on_with_the_very_draws(
+    make: Callable[[], Sampler], tmp_path: Path
+) -> None:
+    need = stream(5, "need").standard_normal(4)
+    old, new = memory(make()), memory(make())
+    fill(old, 70, states=False)
+    old.sample(8, need=need)
+    old.update_priorities(np.arange(60, 70), np.full(10, 0.3))
+    old.save(tmp_path / "memory")
+    new.load(tmp_path / "memory")
+    for _ in range(3):
+        a, b = old.sample(8, need=need), new.sample(8, need=need)
+        np.testing.assert_array_equal(a.ids, b.ids)
+        np.testing.assert_array_equal(a.weights, b.weights)
+    new.check_valid()
+
+
+@pytest.mark.parametrize(
+    ("make", "states"),
+    [
+        (partial(VectorTreeSampler, 4), False),
+        (partial(FeatureNeedSampler, 4), False),
+        (partial(ExhaustiveNeedSampler, n_features=4), False),
+        (partial(ExhaustiveNeedSampler, n_states=4), True),
+        (partial(StateNeedSampler, 4), True),
+    ],
+)
+def test_weights_correct_for_both_or_for_gain_alone(
+    make: Callable[..., Sampler], states: bool
+) -> None:
+    batches = []
+    for corrects in ("both", "gain"):
+        replay = memory(make(need_alpha=1.0, alpha=1.0, corrects=corrects))
+        gains = fill(replay, CAPACITY, states=states)
+        batches.append(replay.sample(16, need=np.arange(1.0, 5.0), beta=1.0))
+    both, gain = batches
+    np.testing.assert_array_equal(both.ids, gain.ids)
+    told = gains[gain.ids]
+    np.testing.assert_allclose(gain.weights, told.min() / told)
+    np.testing.assert_allclose(both.weights, both.probabilities.min() / both.probabilities)
+    assert not np.allclose(both.weights, gain.weights)
+
+
+def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
+    plain, uniform = memory(ProportionalSampler(stratified=False)), memory(UniformSampler())
+    for replay in (plain, uniform):
+        rng = stream(70, "replay need")
+        ids = np.array(replay.add(x=rng.random(70).astype(np.float32)))
+        rng.standard_normal((70, 4))
+        replay.update_priorities(ids, rng.random(70))
+    for peer, alpha in ((plain, 0.6), (uniform, 0.0)):
+        for sampler in (
+            VectorTreeSampler(4, alpha=alpha, need_alpha=0.0),
+            FeatureNeedSampler(4, alpha=alpha, need_alpha=0.0),
+            ExhaustiveNeedSampler(n_features=4, alpha=alpha, need_alpha=0.0),
+        ):
+            replay = memory(sampler)
+            fill(replay, 70, states=False)
+            ours = replay.sample(64, need=np.ones(4))
+            np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
+            peer.__dict__["_rng"] = stream(3, "replay", "draws")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        UniformSampler,
+        ProportionalSampler,
+        RankSampler,
+        lambda: RankSampler(exact=True),
+        lambda: PSERSampler(0.7),
+    ],
+)
+def test_weights_of_magnitude_by_the_buffer_are_those_of_its_draw_by_gain(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    plain = ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=make(), weight_norm="buffer", seed=3)
+    scaled = ReplayBuffer(
+        CAPACITY,
+        {"x": np.float32},
+        sampler=NeedScalingSampler(make()),
+        weight_norm="buffer",
+        seed=3,
+    )
+    for replay in (plain, scaled):
+        replay.add(x=np.zeros(70, dtype=np.float32))
+        replay.update_priorities(np.arange(30, 70), np.arange(40.0))
+    scaled.save(tmp_path / "memory")
+    scaled.update_priorities(np.arange(30, 70), np.full(40, 2.0))
+    scaled.load(tmp_path / "memory")
+    for _ in range(20):
+        a, b = plain.sample(4, beta=1.0), scaled.sample(4, need=np.arange(40.0), beta=1.0)
+        np.testing.assert_array_equal(a.ids, b.ids)
+        np.testing.assert_array_equal(a.weights, b.weights)
+        smallest = plain.sampler.smallest_probability(4)  # type: ignore[attr-defined]
+        np.testing.assert_allclose(b.weights, smallest / b.probabilities)
+    scaled.check_valid()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FeatureNeedSampler(2),
+        lambda: VectorTreeSampler(2),
+        lambda: ExhaustiveNeedSampler(n_features=2),
+        lambda: ResampledSampler(ProportionalSampler(), n_features=2),
+        lambda: NeedScalingSampler(UniformSampler(), n_features=2),
+    ],
+)
+def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sampler]) -> None:
+    replay = ReplayBuffer(8, {"x": np.int64}, sampler=make())
+    replay.add(x=np.arange(13))
+    assert replay.read([5, 12, 9, 9])["x"].tolist() == [5, 12, 9, 9]
+    assert replay.read([])["x"].tolist() == []
+    for gone in ([4, 6], [13], [-1]):
+        with pytest.raises(NeedReplayError, match="are kept"):
+            replay.read(gone)
+    assert replay.next_to_refresh(3).tolist() == []
+    replay.set_features(range(6, 13), np.ones((7, 2)))
+    turns = [replay.next_to_refresh(3).tolist() for _ in range(3)]
+    # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never told.
+    assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]
+    assert replay.next_to_refresh(0).tolist() == []
+    assert replay.next_to_refresh(10**30).tolist() == [10, 11, 12, 6, 7, 8, 9]

@@ -1,0 +1,365 @@
+"""Saved and loaded: the very same draws; damage, other settings and foreign files refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
+from needreplay.replay import (
+    LinearBeta,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    ReplayBuffer,
+    UniformSampler,
+    checkpoint,
+)
+from needreplay.replay.samplers import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    NeedScalingSampler,
+    ResampledSampler,
+    StateNeedSampler,
+    VectorTreeSampler,
+)
+
+DRAWS: dict[str, Any] = {
+    "uniform": UniformSampler,
+    "proportional": ProportionalSampler,
+    "rank": RankSampler,
+    "exact rank": lambda: RankSampler(exact=True),
+    "sequence": PSERSampler,
+    "grouped": lambda: StateNeedSampler(3),
+    "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
+    "sweep by features": lambda: ExhaustiveNeedSampler(n_features=3),
+    "vector tree": lambda: VectorTreeSampler(3),
+    "norm tree": lambda: FeatureNeedSampler(3),
+    "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=3),
+    "resampled": lambda: ResampledSampler(ProportionalSampler(), n_states=3),
+}
+
+
+def memory(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
+    space = gym.spaces.Box(0, 255, (3, 2, 2), np.uint8)
+    chosen: dict[str, Any] = {
+        "capacity": 40,
+        "n_envs": 2,
+        "n_step": 3,
+        "frame_stack": 3,
+        "beta": LinearBeta(0.4, 1.0, 50),
+        "initial_priority": "present",
+        "seed": 3,
+        **options,
+    }
+    return ReplayBuffer.for_spaces(
+        space, gym.spaces.Discrete(4), sampler=DRAWS[sampler](), **chosen
+    )
+
+
+class Actor:
+    """Steps two environments of random frames; its own numbers do not depend on the memory."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = stream(seed, "actor")
+        self._stacks = np.zeros((2, 3, 2, 2), dtype=np.uint8)
+
+    def act(self, replay: ReplayBuffer) -> None:
+        frames = self._rng.integers(0, 256, size=(2, 1, 2, 2), dtype=np.uint8)
+        then = np.concatenate([self._stacks[:, 1:], frames], axis=1)
+        ends = self._rng.random(2) < 0.1
+        ids = replay.add(
+            obs=self._stacks, action=self._rng.integers(0, 4, 2), reward=self._rng.random(2),
+            next_obs=then, terminated=ends, truncated=np.zeros(2, bool),
+        )  # fmt: skip
+        if getattr(replay.sampler, "n_states", None):
+            replay.set_states(ids, self._rng.integers(0, 3, len(ids)))
+        if getattr(replay.sampler, "n_features", None):
+            replay.set_features(ids, self._rng.random((len(ids), 3)))
+        self._stacks = np.where(ends[:, None, None, None], frames, then)
+
+
+def need_now(replay: ReplayBuffer) -> Any:
+    """Another need at each batch, for a draw that takes it."""
+    sampler: Any = replay.sampler
+    if getattr(sampler, "n_states", None) or getattr(sampler, "n_features", None):
+        return stream(replay.batches, "need").standard_normal(3)
+    return None
+
+
+def learn(replay: ReplayBuffer, record: list[Any]) -> None:
+    batch = replay.sample(8, need=need_now(replay))
+    drawn = batch.ids, batch.probabilities, batch.weights, batch.factors
+    record.append((*drawn, batch["obs"], batch["reward"], *counts_of(replay)))
+    replay.update_priorities(batch.ids, batch["reward"].astype(np.float64) + 0.1)
+
+
+def counts_of(replay: ReplayBuffer) -> list[Any]:
+    """What the draw, and the draw it is made of, say of themselves."""
+    sampler: Any = replay.sampler
+    parts = [sampler, getattr(sampler, "by_gain", None), getattr(sampler, "need_of_slots", None)]
+    said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
+    stores = [part.features for part in parts if getattr(part, "n_features", None)]
+    turns = [replay.next_to_refresh(3)] if getattr(sampler, "n_features", None) else []
+    return [*said, *(store.oldest_age for store in stores), *turns]
+
+
+def starve(replay: ReplayBuffer) -> None:
+    """Every gain is 0 for one batch: how it is drawn then is counted."""
+    if len(replay):
+        ids = np.arange(replay.oldest_id, replay.next_id)
+        replay.update_priorities(ids, np.zeros(len(ids)))
+        learn(replay, [])
+
+
+def go_on(replay: ReplayBuffer, actor: Actor, steps: int) -> list[Any]:
+    record: list[Any] = []
+    for _ in range(steps):
+        actor.act(replay)
+        if len(replay):
+            learn(replay, record)
+    return record
+
+
+@pytest.mark.filterwarnings("ignore:Every gain")
+@pytest.mark.parametrize("sampler", DRAWS)
+@pytest.mark.parametrize("steps", [1, 7, 60])
+def test_goes_on_with_the_very_draws(sampler: str, steps: int, tmp_path: Path) -> None:
+    straight, actor = memory(sampler), Actor(0)
+    go_on(straight, actor, steps - 1)
+    starve(straight)
+    go_on(straight, actor, 1)
+    straight.save(tmp_path / "memory")
+    resumed, other = memory(sampler, seed=9), Actor(0)
+    go_on(memory(sampler), other, steps)
+    go_on(resumed, Actor(5), 20)
+    resumed.load(tmp_path / "memory")
+    resumed.check_valid()
+    for a, b in zip(go_on(straight, actor, 40), go_on(resumed, other, 40), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert straight.batches == resumed.batches
+    assert straight.dropped == resumed.dropped
+
+
+def test_saving_changes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
+    replay = memory()
+    go_on(replay, Actor(0), 30)
+    before = {name: array.copy() for name, array in replay.arrays().items()}
+    replay.save(tmp_path / "memory")
+    replay.save(tmp_path / "memory")
+    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    for name, array in replay.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def assert_refused(path: Path, said: str, **options: Any) -> None:
+    replay = memory(**options)
+    go_on(replay, Actor(1), 25)
+    before = {name: array.copy() for name, array in replay.arrays().items()}
+    state = replay._rng.bit_generator.state
+    with pytest.raises(NeedReplayError, match=said):
+        replay.load(path)
+    for name, array in replay.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    assert replay._rng.bit_generator.state == state
+    replay.check_valid()
+
+
+def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    replay = memory()
+    go_on(replay, Actor(0), 30)
+    replay.save(path)
+    whole = path.read_bytes()
+    places = [20, 40, 200, len(whole) // 2, len(whole) - 40, len(whole) - 1]
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert_refused(path, "damaged")
+    for length in (len(checkpoint._MAGIC), 30, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert_refused(path, "damaged")
+    path.write_bytes(whole + b"x")
+    assert_refused(path, "damaged")
+
+
+def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    assert_refused(path, "cannot be opened")
+    for content in (b"", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100)):
+        path.write_bytes(content)
+        assert_refused(path, "not a memory")
+
+
+def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = memory()
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    replay.save(tmp_path / "memory")
+    monkeypatch.undo()
+    assert_refused(tmp_path / "memory", "format 99")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"capacity": 41},
+        {"n_step": 2},
+        {"n_envs": 1},
+        {"discount": 0.5},
+        {"draw": "uniform"},
+        {"initial_priority": "seen"},
+        {"weight_norm": "buffer"},
+        {"extra_columns": {"more": np.int8}},
+    ],
+)
+def test_other_settings_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
+    memory(**options).save(tmp_path / "memory")
+    assert_refused(tmp_path / "memory", "was saved with")
+
+
+RECORD, TURNED = [("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "others"),
+    [
+        ({"a": np.float32, "b": np.float32}, {"b": np.float32, "a": np.float32}),
+        ({"x": np.dtype(RECORD)}, {"x": np.dtype(TURNED)}),
+    ],
+    ids=["columns", "fields of a record"],
+)
+def test_columns_in_another_order_are_refused(
+    columns: dict[str, Any], others: dict[str, Any], tmp_path: Path
+) -> None:
+    """They lie elsewhere in a row: read back, they would have changed places."""
+    ReplayBuffer(3, columns).save(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match="was saved with columns"):
+        ReplayBuffer(3, others).load(tmp_path / "memory")
+
+
+def test_another_exponent_is_refused(tmp_path: Path) -> None:
+    columns = {"x": np.int64}
+    ReplayBuffer(3, columns, sampler=ProportionalSampler(0.5)).save(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match=r"alpha 0\.5"):
+        ReplayBuffer(3, columns, sampler=ProportionalSampler(0.6)).load(tmp_path / "memory")
+
+
+def test_a_save_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    replay = memory()
+    replay.save(path)
+    whole = path.read_bytes()
+    go_on(replay, Actor(0), 10)
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        replay.save(path)
+    assert path.read_bytes() == whole
+    assert [p.name for p in tmp_path.iterdir()] == ["memory"]
+
+
+@pytest.mark.parametrize("sampler", DRAWS)
+@pytest.mark.parametrize("how", ["short", "broken"])
+def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
+    sampler: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    saved = memory(sampler)
+    go_on(saved, Actor(0), 30)
+    saved.save(path)
+    whole = path.read_bytes()
+    replay = memory(sampler)
+    go_on(replay, Actor(1), 25)
+    read_into = checkpoint.Checkpoint.read_into
+
+    class Failing:
+        """A file whose last piece but one cannot be read, or not all of it."""
+
+        left = len(saved.arrays()) - 2
+
+        def readinto(self, chunk: memoryview) -> int:
+            self.left -= 1
+            if self.left == 0 and how == "broken":
+                raise OSError("Input/output error")
+            chunk[:] = bytes(len(chunk))
+            return len(chunk) - (self.left == 0)
+
+    def fail(opened: Any, arrays: Any) -> None:
+        opened._file = Failing()
+        read_into(opened, arrays)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "read_into", fail)
+    with pytest.raises(NeedReplayError, match="empty now"):
+        replay.load(path)
+    monkeypatch.undo()
+    replay.check_valid()
+    assert len(replay) == replay.next_id == replay.batches == replay.dropped == 0
+    with pytest.raises(NeedReplayError, match="memory is empty"):
+        replay.sample(1)
+    fresh = memory(sampler)
+    fresh._rng = stream(1, "both")
+    replay._rng = stream(1, "both")
+    for a, b in zip(go_on(fresh, Actor(2), 30), go_on(replay, Actor(2), 30), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    path.write_bytes(whole)
+    replay.load(path)
+    assert len(replay) == len(saved)
+
+
+def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "memory"
+    replay = ReplayBuffer(5_000, {"x": (np.float64, 100)}, sampler=UniformSampler())
+    replay.add(x=np.ones((5_000, 100)))
+    replay.save(path)
+    check_arrays = checkpoint.Checkpoint.check_arrays
+
+    def cut(opened: Any, arrays: Any) -> None:
+        check_arrays(opened, arrays)
+        os.truncate(path, 2_000_000)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "check_arrays", cut)
+    with pytest.raises(NeedReplayError, match="shorter while"):
+        replay.load(path)
+    assert len(replay) == 0
+    replay.check_valid()
+
+
+def test_a_draw_within_a_draw_has_to_agree(tmp_path: Path) -> None:
+    columns = {"x": np.int64}
+    for make in (NeedScalingSampler, ResampledSampler):
+        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "memory")
+        with pytest.raises(NeedReplayError, match=r"draw\.by_gain\.alpha 0\.5"):
+            ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(
+                tmp_path / "memory"
+            )
+        with pytest.raises(NeedReplayError, match=r"draw\.by_gain proportional"):
+            ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "memory")
+
+
+def test_no_second_copy_is_made(tmp_path: Path) -> None:
+    import tracemalloc
+
+    replay = ReplayBuffer(40_000, {"x": (np.float64, 100)}, sampler=UniformSampler())
+    replay.add(x=np.ones((20_000, 100)))
+    path = tmp_path / "memory"
+    tracemalloc.start()
+    replay.save(path)
+    replay.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size < 17_000_000
+    assert peak < 9_000_000

@@ -1,0 +1,91 @@
+"""Columns from dtypes, shapes and Gymnasium spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.replay.schema import Column, columns_of, flattened, laid_out, nested
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "shape"),
+    [
+        (np.float32, np.float32, ()),
+        ("uint8", np.uint8, ()),
+        (np.dtype(np.complex128), np.complex128, ()),
+        ((np.float32, 4), np.float32, (4,)),
+        ((np.int16, (2, 3)), np.int16, (2, 3)),
+        ((bool, ()), np.bool_, ()),
+        (gym.spaces.Box(0, 255, (84, 84, 3), np.uint8), np.uint8, (84, 84, 3)),
+        (gym.spaces.Discrete(5, start=2), np.int64, ()),
+        (gym.spaces.MultiDiscrete([2, 3, 4]), np.int64, (3,)),
+        (gym.spaces.MultiBinary(6), np.int8, (6,)),
+    ],
+)
+def test_one_column(spec: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    assert columns_of("x", spec) == [Column("x", np.dtype(dtype), shape)]
+
+
+def test_a_dict_space_is_several_columns() -> None:
+    space = gym.spaces.Dict(
+        {
+            "arm": gym.spaces.Dict({"angle": gym.spaces.Box(-1, 1, (2,))}),
+            "mode": gym.spaces.Discrete(3),
+        }
+    )
+    assert [column.name for column in columns_of("obs", space)] == ["obs/arm/angle", "obs/mode"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        object,
+        None,
+        "no such dtype",
+        (np.float32, (0,)),
+        (np.float32, (-1, 3)),
+        gym.spaces.Text(5),
+        gym.spaces.Tuple([gym.spaces.Discrete(2)]),
+        gym.spaces.Sequence(gym.spaces.Discrete(2)),
+        gym.spaces.Dict({}),
+        "S0",
+    ],
+)
+def test_what_cannot_be_stored_is_refused(spec: Any) -> None:
+    with pytest.raises(NeedReplayError, match="'x'"):
+        columns_of("x", spec)
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_names_that_would_be_ambiguous_are_refused(name: str) -> None:
+    with pytest.raises(NeedReplayError, match="named"):
+        columns_of(name, np.float32)
+
+
+def test_layout_keeps_dtypes_aligned_and_rows_and_groups_on_words() -> None:
+    a, b, c = (Column(n, np.dtype(d), ()) for n, d in (("a", "i1"), ("b", "f8"), ("c", "u1")))
+    layout = laid_out([a, b], [c])
+    assert layout.offsets == (8, 0, 16)
+    assert layout.groups == (0, 16)
+    assert layout.stride == 24
+    np.testing.assert_array_equal(layout.spans, [[8, 1], [0, 8], [16, 1]])
+
+
+def test_layout_refuses_no_columns_and_doubled_ones() -> None:
+    column = Column("a", np.dtype("i1"), ())
+    with pytest.raises(NeedReplayError, match="empty"):
+        laid_out([])
+    with pytest.raises(NeedReplayError, match="twice"):
+        laid_out([column, column])
+
+
+def test_flattened_and_nested_are_opposites() -> None:
+    tree = {"obs": {"arm": {"angle": 1}, "mode": 2}, "action": 3}
+    flat = {"obs/arm/angle": 1, "obs/mode": 2, "action": 3}
+    assert flattened(tree) == flat
+    assert nested(flat) == tree

@@ -1,0 +1,167 @@
+"""An actor's and a learner's thread on one memory, under load."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from needreplay.replay import (
+    Episodes,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    ReplayBuffer,
+    UniformSampler,
+)
+from needreplay.replay.samplers.base import Sampler
+
+SECONDS = 0.7
+WARM_UP = 20
+
+
+@pytest.fixture(autouse=True)
+def _hectic() -> Iterator[None]:
+    """Let threads take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def run_together(act: Callable[[], None], learn: Callable[[], None]) -> int:
+    """Both in threads of their own, again and again; how often ``learn`` was done.
+
+    All that they call is compiled before: on a cold cache that takes longer than the threads have.
+    """
+    for _ in range(WARM_UP):
+        act()
+        learn()
+    stop, failures, learned = threading.Event(), [], 0
+
+    def again(what: Callable[[], None]) -> None:
+        nonlocal learned
+        try:
+            while not stop.is_set():
+                what()
+                learned += what is learn
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=again, args=(what,)) for what in (act, learn)]
+    for thread in threads:
+        thread.start()
+    stop.wait(SECONDS)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return learned
+
+
+@pytest.mark.parametrize(
+    "sampler", [UniformSampler(), ProportionalSampler(), PSERSampler(), RankSampler()]
+)
+def test_no_half_written_transition_is_ever_seen(sampler: Sampler) -> None:
+    columns = {"obs": (np.int64, 50), "action": np.int64}
+    replay = ReplayBuffer(
+        64, columns, episodes=Episodes(n_envs=4, n_step=2, discount=1.0), sampler=sampler
+    )
+    steps = itertools.count(1)
+
+    def act() -> None:
+        t = next(steps)
+        numbers = 4 * t + np.arange(4)
+        replay.add(
+            obs=np.repeat(numbers[:, None], 50, axis=1),
+            action=numbers,
+            reward=np.ones(4),
+            next_obs=np.repeat((numbers + 4)[:, None], 50, axis=1),
+            terminated=np.zeros(4, bool),
+            truncated=np.full(4, t % 7 == 0),
+        )
+
+    def learn() -> None:
+        if len(replay) == 0:
+            return
+        batch = replay.sample(16)
+        numbers = batch["action"]
+        assert np.all(batch["obs"] == numbers[:, None])
+        assert np.all(batch["next_obs"] == (numbers + 4 * batch["reward"].astype(int))[:, None])
+        replay.update_priorities(batch.ids, np.abs(numbers % 10).astype(float) + 1.0)
+
+    assert run_together(act, learn) > 10
+    assert replay.next_id > 64
+    replay.check_valid()
+
+
+def test_ids_and_columns_belong_together() -> None:
+    replay = ReplayBuffer(2, {"value": np.int64})
+    values = itertools.count()
+    for _ in range(2):
+        replay.add(value=next(values))
+
+    def learn() -> None:
+        batch = replay.sample(2)
+        np.testing.assert_array_equal(batch["value"], batch.ids)
+
+    def act() -> None:
+        replay.add(value=next(values))
+
+    assert run_together(act, learn) > 10
+    replay.check_valid()
+
+
+def test_no_gain_goes_to_a_transition_that_came_later() -> None:
+    """Each id is told a gain of its own below 1, which is what new transitions get."""
+    # by the buffer: the extension takes no part, and threads take turns within an update
+    capacity = 2**15
+    replay = ReplayBuffer(
+        capacity, {"x": np.int8}, sampler=ProportionalSampler(1.0), weight_norm="buffer"
+    )
+    replay.add(x=np.zeros(capacity, dtype=np.int8))
+
+    def act() -> None:
+        replay.add(x=np.zeros(8, dtype=np.int8))
+
+    def learn() -> None:
+        ids = replay.oldest_id + np.arange(64)  # soon overwritten
+        replay.update_priorities(ids, 1.0 / (ids + 2.0))
+
+    assert run_together(act, learn) > 10
+    assert replay.next_id > capacity
+    learn()
+    replay.check_valid()
+    ids = np.arange(replay.oldest_id, replay.next_id)
+    gain = replay.arrays()["draw/gain"][ids % capacity]
+    own = gain == 1.0 / (ids + 2.0)
+    assert own[:64].all()
+    assert np.all(own | (gain == 1.0))
+
+
+def test_a_file_saved_meanwhile_holds_whole_and_consecutive_transitions(tmp_path: Path) -> None:
+    columns = {"value": np.int64, "copies": (np.int64, 50)}
+    replay, again = ReplayBuffer(256, columns), ReplayBuffer(256, columns)
+    values = itertools.count()
+
+    def act() -> None:
+        value = next(values)
+        replay.add(value=value, copies=np.full(50, value))
+
+    def learn() -> None:
+        replay.save(tmp_path / "memory")
+        again.load(tmp_path / "memory")
+        again.check_valid()
+        ids = np.arange(again.oldest_id, again.next_id)
+        kept = again.read(ids)
+        np.testing.assert_array_equal(kept["value"], ids)
+        np.testing.assert_array_equal(kept["copies"], np.repeat(ids[:, None], 50, axis=1))
+
+    assert run_together(act, learn) > 2

@@ -1,0 +1,177 @@
+"""A sweep on a real Ray cluster of two nodes, each with its own processes, and bad days."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.sweeps import Sweep, run_sweep
+from needreplay.sweeps.engines.local import LocalEngine
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray's own code leaves sockets and files to the garbage collector.
+    pytest.mark.filterwarnings("default"),
+]
+
+RUNS = 8
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What every process of these tests has: the fakes, and little patience with a lost head."""
+    # Where landings hang on it, its absence is a failure.
+    if not os.environ.get("NEEDREPLAY_CI"):
+        pytest.importorskip("ray", reason="Ray is not installed (pip install 'needreplay[ray]')")
+    fakes = Path(__file__).parents[2] / "fakes"
+    added = {
+        "PYTHONPATH": os.pathsep.join([str(fakes), os.environ.get("PYTHONPATH", "")]),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "4",
+        "RAY_health_check_initial_delay_ms": "500",
+        "RAY_health_check_period_ms": "500",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_health_check_failure_threshold": "2",
+        "FAKE_RUNS": str(RUNS),
+        "FAKE_SECONDS": "2",
+        "FAKE_LOG": str(tmp_path_factory.mktemp("log")),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in added.items():
+            patch.setenv(name, value)
+        patch.syspath_prepend(str(fakes))
+        yield {**os.environ, **added}
+
+
+@pytest.fixture(scope="module")
+def expected(
+    environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, bytes]:
+    """What the local engine makes of the same sweep."""
+    from fake_runs import specs
+
+    out = tmp_path_factory.mktemp("local")
+    sweep = Sweep("counting", "", tuple(specs()))
+    assert len(run_sweep(sweep, out, lambda _: LocalEngine(4)).done) == RUNS
+    return results(out)
+
+
+def results(out: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in out.glob("runs/*/metrics.csv")}
+
+
+def started(environment: dict[str, str], address: str, out: Path, *words: str) -> Any:
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "needreplay", "sweep", "fake_runs:specs", "--engine", "ray",
+            "--address", address, "--out", str(out), *words,
+        ],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def wait_for(condition: Callable[[], bool], process: Any) -> None:
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the sweep does not move"
+        time.sleep(0.05)
+
+
+def count(log: Path, what: str) -> list[str]:
+    return sorted(path.name.split("-")[0] for path in log.glob(f"*-{what}-*"))
+
+
+def new_cluster(cpus: int, address: str | None = None) -> Any:
+    from ray.cluster_utils import Cluster
+
+    place = {} if address is None else {"gcs_server_port": int(address.rpartition(":")[2])}
+    return Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, **place})
+
+
+def test_a_node_is_killed_and_then_the_head(
+    environment: dict[str, str], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    log, out = Path(environment["FAKE_LOG"]), tmp_path / "out"
+    for path in log.iterdir():
+        path.unlink()
+    cluster = new_cluster(cpus=1)
+    try:
+        node = cluster.add_node(num_cpus=2)
+        # Half of the runs, one node killed while it works.
+        names = sorted(expected)[: RUNS // 2]
+        only = [word for name in names for word in ("--only", name)]
+        process = started(environment, cluster.address, out, *only)
+        wait_for(lambda: len(count(log, "began")) >= 3, process)
+        cluster.remove_node(node, allow_graceful=False)
+        stdout, stderr = process.communicate(timeout=120)
+        assert process.returncode == 0, stderr
+        assert f"{RUNS // 2} runs done" in stdout
+        assert "lost with its process and started again" in stderr
+        assert results(out) == {name: expected[name] for name in names}
+        assert len(count(log, "ended")) == len(set(count(log, "ended"))) == RUNS // 2
+        # All runs; the head is killed while the rest is at work.
+        address = cluster.address
+        process = started(environment, address, out)
+        wait_for(lambda: len(count(log, "ended")) > RUNS // 2, process)
+    finally:
+        cluster.shutdown()
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode != 0, "a sweep without a head cannot be complete"
+
+    # The head is back where it was: the very same command goes on.
+    cluster = new_cluster(cpus=2, address=address)
+    try:
+        assert cluster.address == address
+        process = started(environment, address, out)
+        stdout, stderr = process.communicate(timeout=120)
+    finally:
+        cluster.shutdown()
+    assert process.returncode == 0, stderr
+    assert "0 failed" in stdout
+    assert results(out) == expected
+    assert count(log, "ended") == sorted(map(str, range(RUNS))), "every run ended once"
+
+
+def test_without_a_shared_folder_results_are_brought_back(
+    environment: dict[str, str], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    from fake_runs import counting
+
+    from needreplay.sweeps.engines.cluster import RayEngine
+
+    names = sorted(expected)[:2]
+    from fake_runs import specs
+
+    chosen = [spec for spec in specs() if spec.name in names]
+    bad = [counting(0, how="raise"), counting(1, how="die")]
+    sweep = Sweep("counting", "", (*chosen, *bad))
+
+    def engine(folder: Path) -> RayEngine:
+        return RayEngine(folder, workers=2, bring_back=True)
+
+    found = run_sweep(sweep, tmp_path, engine)
+    assert sorted(found.done) == names
+    assert {name: results(tmp_path)[name] for name in names} == {n: expected[n] for n in names}
+    failed = {failure.spec.name: failure for failure in found.failures}
+    assert failed[bad[0].name].lines[-1] == "RuntimeError: seed 0 has <no> luck"
+    assert failed[bad[0].name].attempts == 1
+    assert failed[bad[1].name].attempts == 3
+    assert sorted(run_sweep(Sweep("counting", "", tuple(chosen)), tmp_path, engine).kept) == names
+
+
+def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    from needreplay.sweeps.engines.cluster import RayEngine
+
+    with pytest.raises(NeedReplayError, match="No node of the cluster has 1 CPUs and 3 GPUs"):
+        RayEngine(tmp_path, workers=1, gpus_per_run=3)
+    with pytest.raises(NeedReplayError, match="workers must be at least 1"):
+        RayEngine(tmp_path, workers=0)

@@ -1,0 +1,159 @@
+"""What a sweep's file says, what ships, and names that follow from configs."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from pathlib import Path
+
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.sweeps import RunSpec, load_sweep, shipped_sweeps
+from needreplay.sweeps import spec as spec_module
+from needreplay.sweeps.file import parsed
+
+BLOCK = """
+[[runs]]
+kind = "maze"
+agents = ["ps", "ps-sr"]
+presets = ["printed", "released"]
+seeds = 3
+"""
+
+
+def test_a_block_is_every_combination() -> None:
+    runs = parsed(BLOCK, "a.toml").runs
+    assert len(runs) == 12
+    assert len({run.name for run in runs}) == 12
+    first = runs[0].config
+    assert (first["agent"], first["preset"], first["seed"]) == ("ps", "printed", 0)
+    assert [run.config["seed"] for run in runs[:3]] == [0, 1, 2]
+    assert first["episodes"] == 50, "every value is filled in"
+
+
+def test_overrides_are_variants_and_chunks_cut_trials() -> None:
+    text = '[[runs]]\nkind = "maze"\nagent = "ps"\nseeds = [4]\ntrials = 25\ntrials_per_run = 10\n'
+    runs = parsed(text + "overrides = [{ sweeps = 1 }, { sweeps = 2 }]", "a.toml").runs
+    assert [run.config["overrides"]["sweeps"] for run in runs] == [1, 1, 1, 2, 2, 2]
+    pieces = [(run.config["first_trial"], run.config["trials"]) for run in runs[:3]]
+    assert pieces == [(0, 10), (10, 10), (20, 5)]
+    assert {run.config["seed"] for run in runs} == {4}
+
+
+def test_equal_runs_are_one() -> None:
+    assert len(parsed(BLOCK + BLOCK, "a.toml").runs) == 12
+
+
+def test_a_name_is_a_hash_of_the_config_and_stays() -> None:
+    """Folders of earlier sweeps are found by it, so it must never change."""
+    spec = RunSpec("maze", {"agent": "ps", "seed": 0})
+    assert spec.name == "b04c728f5e52e470"
+    assert RunSpec("maze", {"agent": "ps", "seed": 1}).name != spec.name
+    assert RunSpec("cliffwalk", dict(spec.config)).name != spec.name
+    assert doctest.testmod(spec_module).failed == 0
+    for config in ({"a": float("nan")}, {"a": object()}):
+        with pytest.raises(NeedReplayError, match="JSON"):
+            _ = RunSpec("maze", config).name
+    with pytest.raises(NeedReplayError, match="kind"):
+        _ = RunSpec("maze", {"kind": "deep"}).name
+
+
+def test_the_sweeps_that_ship() -> None:
+    assert shipped_sweeps() == (
+        "ablation-need", "minatar-full", "minatar-small", "paper-atari", "paper-cliffwalk",
+        "paper-maze",
+    )  # fmt: skip
+    sizes = {name: len(load_sweep(name).runs) for name in ("paper-maze", "paper-cliffwalk")}
+    assert sizes == {"paper-maze": 6, "paper-cliffwalk": 18}
+    assert load_sweep("paper-maze").about
+
+
+def test_the_deep_sweeps_that_ship() -> None:
+    pytest.importorskip("torch")
+    small = load_sweep("minatar-small").runs
+    assert len(small) == 24
+    assert {run.config["steps"] for run in small} == {200_000}
+    atari = load_sweep("paper-atari").runs
+    assert len({run.config["world"] for run in atari}) == 15
+    assert len(atari) == 15 * 5 * 5
+    # 200 iterations of 250,000 steps.
+    assert {run.config["steps"] for run in atari} == {50_000_000}
+    needs = [run.config["overrides"] for run in load_sweep("ablation-need").runs]
+    for setting in ("direction", "negative", "scale"):
+        assert any(setting in overrides for overrides in needs)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "There is no entry 'x'"),
+        ("name = 'a'", "names no runs"),
+        ("[[runs", "is not TOML"),
+        ("[[runs]]\nkind = 'walk'", "There is no kind of run 'walk'"),
+        ("[[runs]]\nkind = 'maze'", "needs its agent"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'x'", "There is no agent of kind maze 'x'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\npreset = 'x'", "There is no preset 'x'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nagents = ['ps']", "both agent and agents"),
+        ("[[runs]]\nkind = 'maze'\nagents = []", "agents must be a list"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nworld = 'moon'", "There is no world"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials = 0", "trials is 0"),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 0\ntrials = 1",
+            "trials_per_run is 0",
+        ),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 5", "trials_per_run cuts trials"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nsteps = 1", "There is no entry of a maze run"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = { x = 1 }", "no setting 'x'"),
+        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'ps'", "There is no agent of kind cliffwalk"),
+        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = [1]", "must be a whole number, 2"),
+        ("[[runs]]\nkind = 'nothing:here'", "'nothing:here' cannot be imported"),
+        ("[[runs]]\nkind = 'json:here'", "has no 'here'"),
+        ("runs = [1]", "each of its runs must be a table, [[runs]]"),
+        ("[[runs]]\nkind = 1", "kind is 1; it must be text"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = [1]", "overrides must be a table"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = []", "overrides must be a table"),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = true\ntrials = 1",
+            "trials_per_run is True",
+        ),
+        (
+            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 1\ntrials = 1\n"
+            "first_trial = 'x'",
+            "first_trial is 'x'; it must be a whole number, 0 or more",
+        ),
+        ("[[runs]]\nkind = 'maze'\nagent = 'dyna-q'\npreset = 'x'", "There is no preset 'x'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'q-learning'\npreset = []", "There is no preset []"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = 'a'", "reward_std is 'a'"),
+        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = -1.0", "reward_std is -1.0"),
+        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = 3", "sizes must be a list"),
+    ],
+)
+def test_what_is_refused_names_the_file(text: str, said: str) -> None:
+    with pytest.raises(NeedReplayError, match=r"^a\.toml") as refused:
+        parsed(text, "a.toml")
+    assert said in str(refused.value)
+
+
+def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fakes_folder: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(BLOCK)
+    assert load_sweep(path).name == "mine"
+    with pytest.raises(NeedReplayError, match="There is no sweep 'x'; choose from: ablation-need"):
+        load_sweep("x")
+    with pytest.raises(NeedReplayError, match="cannot be read"):
+        load_sweep(tmp_path / "none.toml")
+    monkeypatch.syspath_prepend(str(fakes_folder))
+    monkeypatch.setenv("FAKE_RUNS", "2")
+    assert len(load_sweep("fake_runs:specs").runs) == 2
+    with pytest.raises(NeedReplayError, match="must return RunSpecs"):
+        load_sweep("json:JSONDecoder")
+
+
+def test_a_kind_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kind_of_here.py").write_text("def run(config, folder, on_units): ...\n")
+    (tmp_path / "mine.toml").write_text('[[runs]]\nkind = "kind_of_here:run"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    (spec,) = load_sweep("mine.toml").runs
+    assert spec.kind == "kind_of_here:run"

@@ -1,0 +1,265 @@
+"""The kinds of run: the same numbers as the studies, whole after every stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import read_table
+from needreplay.sweeps import RunSpec, chunk, trials
+from needreplay.sweeps import speed as speed_module
+from needreplay.sweeps.execute import Pace, execute
+from needreplay.sweeps.file import parsed
+from needreplay.sweeps.folder import SweepFolder
+from needreplay.sweeps.kinds import Kind, kind_named
+from needreplay.sweeps.speed import Estimate, _speed, estimate, like, probe
+
+MAZE = '[[runs]]\nkind = "maze"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
+CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5]\n'
+
+
+def one(text: str) -> RunSpec:
+    (spec,) = parsed(text, "a.toml").runs
+    return spec
+
+
+def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
+    from needreplay.core.rng import stream
+    from needreplay.tabular.settings import PS_SR
+    from needreplay.tabular.trial import run_trial
+    from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
+
+    execute(one(MAZE), tmp_path)
+    table = read_table(tmp_path / "metrics.csv")
+    world = maze_table(parse_layout(DYNA_MAZE), 0.1)
+    lived = [run_trial(world, PS_SR["printed"], 50, stream(0, "maze", i)) for i in range(4)]
+    theirs = np.array([trial.lengths for trial in lived])
+    assert np.array_equal(table["steps"].reshape(4, 50), theirs)
+    assert table["trial"].reshape(4, 50)[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
+    from needreplay.tabular.cliffwalk_settings import cliffwalk_preset
+    from needreplay.tabular.per_sr import run_trial
+    from needreplay.worlds.cliffwalk import cliffwalk_table
+
+    execute(one(CLIFF.replace("need", "gain") + 'preset = "released"\n'), tmp_path)
+    table = read_table(tmp_path / "metrics.csv")
+    settings = cliffwalk_preset("released")
+    for states in (3, 5):
+        world = cliffwalk_table(states, settings.fall, settings.right_actions)
+        lived = [run_trial(world, settings, "gain", seed=0, trial=i) for i in range(3)]
+        rows = table["states"] == states
+        counted = [trial.updates if trial.converged else trial.budget for trial in lived]
+        assert table["updates"][rows].tolist() == counted
+        assert table["replayed"][rows].tolist() == [trial.updates for trial in lived]
+        assert table["converged"][rows].tolist() == [trial.converged for trial in lived]
+    assert not table["converged"].all()
+    assert table["updates"].tolist() != table["replayed"].tolist()
+
+
+def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
+    parts = [
+        {"agent": "ps", "trials": 2},
+        {"agent": "ps-sr", "preset": "released", "first_trial": 1, "trials": 3},
+    ]
+    config = chunk.complete({"of": "maze", "parts": parts})
+    spec = RunSpec("chunk", config)
+    assert chunk.units(config) == 5
+    assert spec.label == "maze, 2 parts"
+    single = chunk.complete({"of": "maze", "parts": parts[:1]})
+    assert RunSpec("chunk", single).label == "maze, 1 part"
+    execute(spec, tmp_path / "chunk")
+    together = read_table(tmp_path / "chunk" / "metrics.csv")
+    for number, part in enumerate(config["parts"]):
+        alone = tmp_path / str(number)
+        execute(RunSpec("maze", part), alone)
+        table = read_table(alone / "metrics.csv")
+        rows = together["part"] == number
+        for name in table.names:
+            assert together[name][rows].tolist() == table[name].tolist()
+
+
+def test_what_a_chunk_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match="A chunk run needs its parts"):
+        chunk.complete({"of": "maze"})
+    with pytest.raises(NeedReplayError, match="at least one part"):
+        chunk.complete({"of": "maze", "parts": []})
+    with pytest.raises(NeedReplayError, match="There is no agent of kind maze 'x'"):
+        chunk.complete({"of": "maze", "parts": [{"agent": "x"}]})
+    with pytest.raises(NeedReplayError, match="'deep' is not made of trials"):
+        chunk.complete({"of": "deep", "parts": [{}]})
+    parts = [{"agent": "ps", "trials": 1, "episodes": n} for n in (2, 3)]
+    with pytest.raises(NeedReplayError, match="equally many rows"):
+        execute(RunSpec("chunk", chunk.complete({"of": "maze", "parts": parts})), tmp_path)
+
+
+def test_chunks_are_the_whole(tmp_path: Path) -> None:
+    """Results do not depend on how trials are cut into runs."""
+    execute(one(MAZE), tmp_path / "whole")
+    for spec in parsed(MAZE + "trials_per_run = 3\n", "a.toml").runs:
+        execute(spec, tmp_path / spec.name)
+    parts = [
+        read_table(tmp_path / s.name / "metrics.csv")
+        for s in parsed(MAZE + "trials_per_run = 3\n", "").runs
+    ]
+    whole = read_table(tmp_path / "whole" / "metrics.csv")
+    for column in whole.names:
+        assert np.array_equal(np.concatenate([part[column] for part in parts]), whole[column])
+
+
+@pytest.mark.parametrize("text", [MAZE, CLIFF])
+def test_a_chunk_goes_on_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    spec = one(text)
+    execute(spec, tmp_path / "whole")
+    monkeypatch.setattr(trials, "_SECONDS_BETWEEN_WRITES", 0.0)
+    stopped: list[int] = []
+
+    class Stopping(Pace):
+        def moved(self, units: int) -> None:
+            stopped.append(units)
+            if len(stopped) == 3:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("needreplay.sweeps.execute.Pace", Stopping)
+        with pytest.raises(KeyboardInterrupt):
+            execute(spec, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "done.json").exists()
+    assert stopped == [0, 1, 2]
+    execute(spec, tmp_path / "cut")
+    for name in ("metrics.csv", "done.json", "config.json"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
+    """Also by whoever was told to run it: a task that Ray had given up may have gone on."""
+    execute(one(MAZE), tmp_path)
+    (tmp_path / "metrics.csv").write_text("as it is")
+    execute(one(MAZE), tmp_path)
+    assert (tmp_path / "metrics.csv").read_text() == "as it is"
+
+
+def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("trial,episode,steps\n0,0,1\n")
+    with pytest.raises(NeedReplayError, match="whole trials"):
+        execute(one(MAZE), tmp_path)
+
+
+def test_a_run_is_refused_where_it_cannot_be_right(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match="the same version on every machine"):
+        execute(one(MAZE), tmp_path / "a", version="0.0.0")
+    execute(one(MAZE), tmp_path / "b")
+    with pytest.raises(NeedReplayError, match="holds another config"):
+        execute(one(CLIFF), tmp_path / "b")
+
+
+def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    text = (
+        '[[runs]]\nworld = "CartPole-v1"\nagent = "per"\nsteps = 150\noverrides = '
+        "{ min_history = 50, iteration_steps = 50, eval_steps = 20, reward_clip = true }\n"
+    )
+    spec = one(text)
+    execute(spec, tmp_path / "a")
+    from needreplay.sweeps.deep import KIND
+    from needreplay.training.config import RunConfig
+    from needreplay.training.run import run_training
+
+    run_training(RunConfig(**spec.config), tmp_path / "b")
+    for name in ("metrics.csv", "done.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    command = KIND.command(dict(spec.config), Path("x y"))
+    assert "--set reward_clip=true" in command
+    assert command.endswith("--out 'x y'")
+    shorter = KIND.probe(dict(spec.config)) if KIND.probe else {}
+    assert (shorter["overrides"]["iteration_steps"], shorter["overrides"]["eval_steps"]) == (
+        500,
+        200,
+    )
+    with pytest.raises(NeedReplayError, match="There is no setting 'x'"):
+        parsed(text.replace("min_history", "x"), "a.toml")
+
+
+def test_the_time_is_told_from_measured_speed(tmp_path: Path) -> None:
+    maze, more = one(MAZE), one(MAZE + "seed = 1\n")
+    assert like(maze) == like(more)
+    assert like(maze) != like(one(CLIFF))
+    folder = SweepFolder(tmp_path)
+    folder.of(more.name).mkdir(parents=True)
+    (folder.of(more.name) / "progress.json").write_text('{"units": 2, "seconds": 10.0}')
+    found = estimate([maze, more], folder, measure=False)
+    # 0.2 trials a second: 4 trials are left of the one, 2 of the other.
+    assert found.seconds == pytest.approx({maze.name: 24.0, more.name: 14.0})
+    assert (found.wall(1), found.wall(2)) == pytest.approx((38.0, 24.0))
+    assert Estimate({}, (), 0).wall(2) == 0.0
+    (folder.of(more.name) / "done.json").write_text("{}")
+    assert set(estimate([maze, more], folder, measure=False).seconds) == {maze.name}
+    assert estimate([one(CLIFF)], folder, measure=False).unknown == (one(CLIFF).name,)
+
+
+@pytest.mark.parametrize(
+    "said", ['{"units": 1, "seconds": 1' + "0" * 400 + "}", '{"units": 1e999, "seconds": 1}', "[]",
+             '{"units": 1, "seconds": Infinity}', '{"units": 1, "seconds": NaN}', "{", ""],
+)  # fmt: skip
+def test_nonsense_is_no_progress(tmp_path: Path, said: str) -> None:
+    folder = SweepFolder(tmp_path)
+    folder.of("a").mkdir(parents=True)
+    (folder.of("a") / "progress.json").write_text(said)
+    assert folder.progress("a") == (0, 0.0)
+
+
+def test_speed_leaves_out_the_first_second() -> None:
+    assert _speed([(0.0, 0), (2.0, 100), (4.0, 500)]) == 200.0
+    assert _speed([(0.0, 0), (0.5, 100)]) == 200.0
+    assert _speed([(0.0, 0)]) is None
+    assert _speed([]) is None
+
+
+def test_speed_leaves_out_what_came_before_the_first_unit() -> None:
+    """Compiled for eight seconds, then ten a second; the start is where a stopped run went on."""
+    marks = [(0.0, 7), (0.5, 7), (8.0, 8), (8.1, 9), (8.2, 10)]
+    assert _speed(marks) == pytest.approx(10.0)
+    # A second more of warming up is left out where enough came after it.
+    assert _speed([*marks, (9.5, 11), (11.5, 71)]) == pytest.approx(30.0)
+
+
+def test_a_probe_measures() -> None:
+    speed: Any = probe(one(MAZE))
+    assert speed > 0
+
+
+@pytest.mark.parametrize("trial", [0.1, 6.0])
+def test_a_probe_does_not_measure_compilation(
+    monkeypatch: pytest.MonkeyPatch, trial: float
+) -> None:
+    now = 100.0
+
+    def run(config: dict[str, Any], folder: Path, on_units: Callable[[int], None]) -> None:
+        nonlocal now
+        on_units(0)
+        now += 8.0
+        for number in range(1, config["trials"] + 1):
+            now += trial
+            on_units(number)
+
+    kind = Kind(run=run, probe=lambda config: config)
+    monkeypatch.setattr(speed_module, "kind_named", lambda _: kind)
+    monkeypatch.setattr("needreplay.sweeps.speed.time.monotonic", lambda: now)
+    assert probe(RunSpec("slow", {"trials": 1000})) == pytest.approx(1 / trial)
+    assert now < 140.0, "it has seen enough after a few seconds"
+
+
+def test_a_probe_has_a_trial_to_compile_in() -> None:
+    for text in (MAZE, CLIFF):
+        spec = one(text.replace("trials = 4", "trials = 1").replace("trials = 3", "trials = 1"))
+        shorter = kind_named(spec.kind).probe
+        assert shorter is not None
+        assert shorter(dict(spec.config))["trials"] == 2

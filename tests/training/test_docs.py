@@ -1,0 +1,60 @@
+"""docs/deep.md says what the source says; run as a script, this writes its table anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from needreplay.training.config import RunConfig
+from needreplay.training.explain import explained
+from needreplay.training.metrics import COLUMNS
+
+PAGE = Path(__file__).parents[3] / "docs" / "deep.md"
+BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
+RUNS = {
+    "Atari printed": RunConfig("atari/Pong", preset="printed"),
+    "released": RunConfig("atari/Pong", preset="released"),
+    "corrected": RunConfig("atari/Pong"),
+    "MinAtar": RunConfig("minatar/breakout"),
+    "rows": RunConfig("CartPole-v1"),
+}
+
+
+def settings_table() -> str:
+    """Every setting in Markdown: its values and its meaning."""
+    found = [explained(config.resolved()) for config in RUNS.values()]
+    lines = [f"| setting | {' | '.join(RUNS)} | meaning |", "|---" * (len(RUNS) + 2) + "|"]
+    for heading in found[0]:
+        lines.append(f"| **{heading}** |" + " |" * (len(RUNS) + 1))
+        for same in zip(*(each[heading] for each in found), strict=True):
+            values = " | ".join(str(each.value) for each in same)
+            meaning = same[0].meaning.replace("|", "\\|")
+            choices = f" ({', '.join(same[0].choices)})" if same[0].choices else ""
+            lines.append(f"| `{same[0].name}` | {values} | {meaning}{choices} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_of_settings_is_that_of_the_source() -> None:
+    pytest.importorskip("torch")
+    assert PAGE.read_text().split(BEGIN)[1].split(END)[0] == settings_table(), (
+        "run python tests/training/test_docs.py"
+    )
+
+
+def test_every_column_is_explained() -> None:
+    told = {line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if "|" in line}
+    assert set(COLUMNS) <= told
+
+
+def test_every_agent_is_explained() -> None:
+    pytest.importorskip("torch")
+    from needreplay.deep import AGENTS
+
+    text = PAGE.read_text()
+    assert all(f"`{name}`" in text for name in AGENTS)
+
+
+if __name__ == "__main__":
+    before, rest = PAGE.read_text().split(BEGIN)
+    PAGE.write_text(before + BEGIN + settings_table() + END + rest.split(END)[1])

@@ -1,0 +1,156 @@
+"""A run's folder: what is written, who may write, and what is refused before anything is."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed import CARTPOLE, TINY
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.training.config import RunConfig
+from needreplay.training.folder import claimed, newest_checkpoint, write_checkpoint
+from needreplay.training.metrics import COLUMNS, MetricsFile, Tally
+from needreplay.training.run import run_training
+from needreplay.training.summary import summary_of
+
+pytest.importorskip("torch")
+
+
+def test_a_second_process_is_refused_and_the_lock_goes_with_its_holder(tmp_path: Path) -> None:
+    with (
+        claimed(tmp_path, CARTPOLE),
+        pytest.raises(NeedReplayError, match="Another process is training in"),
+        claimed(tmp_path, CARTPOLE),
+    ):
+        pass
+    assert (tmp_path / "lock").exists(), "the file stays, the lock does not"
+    with claimed(tmp_path, CARTPOLE):
+        pass
+
+
+def test_a_folder_that_holds_another_run_is_refused(tmp_path: Path) -> None:
+    with claimed(tmp_path, CARTPOLE):
+        pass
+    before = (tmp_path / "config.json").read_bytes()
+    other = replace(CARTPOLE, seed=4)
+    with pytest.raises(NeedReplayError, match="holds a run with seed 3, not 4"):
+        run_training(other, tmp_path)
+    assert (tmp_path / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (RunConfig("Pendulum-v1"), "Pendulum-v1 has the actions"),
+        (RunConfig("CartPole-v1", "sarsa"), "no agent 'sarsa'"),
+        (RunConfig("CartPole-v1", preset="x"), "no preset 'x'"),
+        (RunConfig("CartPole-v1", overrides={"featurs": 3}), "no setting 'featurs'; choose from"),
+        (RunConfig("CartPole-v1", overrides={"sticky": 2}), "sticky is 2"),
+        (RunConfig("CartPole-v1", overrides={"eval_steps": -1}), "eval_steps is -1"),
+        (RunConfig("CartPole-v1", overrides={"network": "nature"}), "'nature' takes observations"),
+        (RunConfig("CartPole-v1", device="abacus"), "device 'abacus' cannot be used"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(
+    config: RunConfig, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NeedReplayError, match=said):
+        run_training(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_and_evaluation_are_recorded_and_summed_up(tmp_path: Path) -> None:
+    told: list[tuple[int, Any]] = []
+    metrics = run_training(
+        replace(CARTPOLE, steps=210),
+        tmp_path,
+        on_steps=lambda steps, row: told.append((steps, row)),
+    )
+    rows = list(csv.DictReader(metrics.read_text().splitlines()))
+    assert tuple(rows[0]) == COLUMNS
+    assert [int(row["iteration"]) for row in rows][:2] == [1, 2]
+    assert all(int(row["eval_episodes"]) >= 1 for row in rows)
+    assert all(float(row["need_mean"]) > 0 for row in rows[1:])
+    assert [row for _, row in told if row is not None][-1]["iteration"] == int(
+        rows[-1]["iteration"]
+    )
+    done = json.loads((tmp_path / "done.json").read_text())
+    for name in ("train_return", "eval_return"):
+        returns = [float(row[name]) for row in rows]
+        assert done[name]["best"] == max(returns)
+        assert done[name]["final"] == returns[-1]
+    assert done["steps"] == int(rows[-1]["steps"]) >= 210
+
+
+def test_best_final_and_the_last_ten_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    lines = ["iteration,train_return,eval_return"]
+    lines += [f"{k},{(5.0, 90.0)[k == 2]},{k if k > 3 else ''}" for k in range(1, 13)]
+    path.write_text("\n".join(lines) + "\n")
+    assert summary_of(path) == {
+        "rows": 12,
+        "train_return": {"best": 90.0, "best_iteration": 2, "final": 5.0, "last_10": 5.0},
+        "eval_return": {"best": 12.0, "best_iteration": 12, "final": 12.0, "last_10": 8.0},
+    }
+
+
+def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
+    """JSON has no NaN, which the entropy is for draws that do not know their probabilities."""
+    from needreplay.core.tables import read_json, write_json
+
+    tally = Tally(1, 2.5, 3, {"sampling_entropy": float("nan"), "loss": 0.1})
+    write_json(tmp_path / "run.json", tally.plain())
+    back = Tally.of_plain(read_json(tmp_path / "run.json"))
+    back._add(sampling_entropy=1.0, loss=0.2)
+    assert back.sums["loss"] == 0.1 + 0.2
+    assert back.sums["sampling_entropy"] != back.sums["sampling_entropy"]
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_at_a_row_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = MetricsFile(tmp_path / "metrics.csv")
+    metrics.begin(0)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NeedReplayError, match=r"No space left.*the same command goes on"):
+        metrics.append({"iteration": 1})
+
+
+def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, 10, lambda _: None)
+    with pytest.raises(NeedReplayError, match=r"step 20 cannot be written: No space.*goes on"):
+        write_checkpoint(tmp_path, 20, full)
+    assert newest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+    assert not (tmp_path / "checkpoint.part").exists(), "half-written, it would keep the disk full"
+
+
+def test_metrics_that_lost_rows_are_refused(tmp_path: Path) -> None:
+    metrics = MetricsFile(tmp_path / "metrics.csv")
+    with pytest.raises(NeedReplayError, match="does not hold the 2 rows"):
+        metrics.begin(2)
+
+
+def test_curves_for_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    config = replace(CARTPOLE, steps=110, overrides={**TINY, "eval_steps": 0})
+    run_training(config, tmp_path, tensorboard=True)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(tmp_path / "tensorboard"))
+    found.Reload()
+    rows = list(csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines()))
+    points = found.Scalars("train_return")
+    assert [point.step for point in points] == [int(row["steps"]) for row in rows]
+    assert points[0].value == pytest.approx(float(rows[0]["train_return"]))
+    assert "eval_return" not in found.Tags()["scalars"]
