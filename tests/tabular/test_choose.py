@@ -73,3 +73,16 @@ def test_an_action_always_exists_and_is_greedy_beyond_epsilon(
 def test_just_below_epsilon_the_last_action_is_drawn(n_actions: int, epsilon: float) -> None:
     agent = new_knowledge(1, n_actions)
     assert chosen(agent, 0, epsilon, np.nextafter(epsilon, 0.0)) == n_actions - 1
+
+
+LAST = 1.0 - 2.0**-53
+"""The largest number that a generator's ``random()`` gives."""
+
+
+@pytest.mark.parametrize("row", [[0.0, 1.0], [0.0, 0.0, 1.0, 1.0], [-1.0, 2.0, 2.0]])
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.32, 0.4, 0.49, 0.99])
+def test_the_last_uniform_number_takes_the_last_best_action(
+    row: list[float], epsilon: float
+) -> None:
+    # (u - 0.32) / (1 - 0.32) rounds to 1, which used to select no action but return the first.
+    assert chosen(knowing(row), 0, epsilon, LAST) == len(row) - 1

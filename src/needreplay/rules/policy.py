@@ -1,4 +1,4 @@
-"""Policies as probabilities, and how long they take."""
+"""Policies: as probabilities, as a choice from one uniform number, and how long they take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import numpy as np
 
 from needreplay.core.types import FloatArray
 from needreplay.rules.successor import closed_form
+
+
+def uniform_index(u: float, n: int) -> int:
+    """⌊u n⌋ for u in [0, 1], at most n − 1: one of ``n`` things, each equally likely.
+
+    A ``u`` that was rescaled can round to 1; without the minimum, the index would not exist.
+    """
+    return min(int(u * n), n - 1)
 
 
 def epsilon_greedy_policy(Q: FloatArray, epsilon: float) -> FloatArray:

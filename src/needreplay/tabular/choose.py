@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.jit import compiled_in_place
+from needreplay.core.jit import compiled_in_place, jit
+from needreplay.rules.policy import uniform_index as _uniform_index
 from needreplay.tabular.layout import Records
+
+uniform_index = jit(_uniform_index)
 
 
 @compiled_in_place
@@ -18,12 +21,12 @@ def epsilon_greedy(
     after the first decision is uniform again.
     """
     if u < epsilon:
-        return int(u / epsilon * n_actions)
+        return uniform_index(u / epsilon, n_actions)
     first = state * n_actions
     ties = 0
     for pair in range(first, first + n_actions):
         ties += pairs[pair]["q"] == value
-    wanted = int((u - epsilon) / (1.0 - epsilon) * ties)
+    wanted = uniform_index((u - epsilon) / (1.0 - epsilon), ties)
     chosen = 0
     for pair in range(first, first + n_actions):
         if pairs[pair]["q"] == value:

@@ -9,6 +9,7 @@ import numpy as np
 from needreplay.core.jit import compiled_in_place
 from needreplay.core.types import IntArray, TransitionTable
 from needreplay.tabular.backup import update
+from needreplay.tabular.choose import uniform_index
 from needreplay.tabular.layout import N_ACTIONS, SEEN, STEPS, Knowledge
 from needreplay.tabular.model import record
 from needreplay.tabular.settings import DynaSettings, LearningSettings
@@ -54,7 +55,7 @@ def learn_from_step(
     record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
     update(agent, rule.step_size, pair)
     for _ in range(rule.planning_updates):
-        drawn = int(rng.random() * agent.counts[SEEN])
+        drawn = uniform_index(rng.random(), agent.counts[SEEN])
         update(agent, rule.step_size, agent.pairs[drawn]["seen"])
 
 

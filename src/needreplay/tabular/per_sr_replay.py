@@ -18,7 +18,7 @@ from needreplay.rules import gain as gain_rules
 from needreplay.rules import need as need_rules
 from needreplay.rules import priority as priority_rules
 from needreplay.rules import td as td_rules
-from needreplay.tabular.choose import largest_q
+from needreplay.tabular.choose import largest_q, uniform_index
 from needreplay.tabular.dense_successor import greedy_changed, greedy_occupancy
 from needreplay.tabular.per_sr_layout import (
     AT_REST,
@@ -158,7 +158,7 @@ def replay_one(agent: Replayer, rule: Rule, index: int, beta: float, uniform: fl
     if rule.draw == ORACLE:
         pair = oracle_pair(agent, rule)
     elif rule.draw == UNIFORM:
-        slot = int(uniform * memory)
+        slot = uniform_index(uniform, memory)
         pair = agent.slot_pair[slot]
     elif rule.draw == RANKED:
         cumulative = agent.order.cumulative
