@@ -62,5 +62,7 @@ def test_the_exported_names() -> None:
         "register_worlds",
         "require_discrete",
         "shortest_path_length",
+        "make_table",
+        "table_of_env",
         "to_layout",
     }

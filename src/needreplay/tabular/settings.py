@@ -7,11 +7,13 @@ ran. ``docs/maze.md`` numbers their differences and measures the effect of each.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, check_fields, preset
+from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, changed, check_fields, preset
+from needreplay.core.errors import unknown
 
 __all__ = [
+    "AGENTS",
     "OCCUPANCY",
     "PS_SR",
     "DynaSettings",
@@ -19,6 +21,7 @@ __all__ = [
     "NeedFrom",
     "NeedKind",
     "SweepingSettings",
+    "agent_settings",
     "preset",
     "without_need",
 ]
@@ -115,3 +118,28 @@ OCCUPANCY = {
 def without_need(settings: SweepingSettings) -> SweepingSettings:
     """The PS baseline of a PS-SR: the same settings with need = 1."""
     return replace(settings, need="none", learn_successor=False)
+
+
+AGENTS = ("ps", "ps-sr", "q-learning", "dyna-q")
+"""The tabular agents by name."""
+
+
+def agent_settings(agent: str, preset_name: str = "printed", **overrides: Any) -> LearningSettings:
+    """The settings of an agent by name, with any field changed.
+
+    >>> agent_settings("dyna-q", planning_updates=50).planning_updates
+    50
+
+    Args:
+        agent: one of ``AGENTS``.
+        preset_name: of ``PS_SR``; Q-learning and Dyna-Q are the same in all of them.
+        overrides: fields to change.
+    """
+    if agent not in AGENTS:
+        raise unknown("agent", agent, AGENTS)
+    settings = preset(PS_SR, preset_name)
+    if agent == "ps-sr":
+        return changed(settings, **overrides)
+    if agent == "ps":
+        return without_need(changed(settings, **overrides))
+    return changed(DynaSettings(planning_updates=0 if agent == "q-learning" else 5), **overrides)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from needreplay.core.types import FloatArray, IntArray, TransitionTable
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay.core.rng import stream
+from needreplay.core.types import AnyArray, FloatArray, IntArray, TransitionTable
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.tabular import dyna, sweeping
 from needreplay.tabular.layout import (
@@ -19,7 +21,7 @@ from needreplay.tabular.layout import (
     q_values,
 )
 from needreplay.tabular.log import new_log
-from needreplay.tabular.settings import LearningSettings, SweepingSettings
+from needreplay.tabular.settings import LearningSettings, SweepingSettings, agent_settings
 from needreplay.tabular.walk import Until
 
 
@@ -101,6 +103,64 @@ def run_trial(
     """A fresh agent's first episodes."""
     knowledge = new_agent(table, settings)
     return Trial(live(knowledge, table, settings, episodes, rng), knowledge)
+
+
+def run_trials(
+    settings: LearningSettings | str,
+    table: TransitionTable,
+    episodes: int,
+    trials: int,
+    seed: int = 0,
+    *,
+    first_trial: int = 0,
+    key: tuple[str | int, ...] = ("maze",),
+) -> dict[str, AnyArray]:
+    """Run any tabular agent on any table: one row per trial and episode, as columns.
+
+    >>> import numpy as np
+    >>> from needreplay.tabular.settings import agent_settings
+    >>> table = TransitionTable(
+    ...     next_state=np.array([[1, 0], [2, 0], [2, 2]]),
+    ...     reward_mean=np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]),
+    ...     reward_std=np.zeros((3, 2)),
+    ...     ends=np.array([[False, False], [True, False], [False, False]]),
+    ...     start=0,
+    ... )
+    >>> columns = run_trials(agent_settings("ps-sr"), table, episodes=5, trials=2)
+    >>> columns["steps"].reshape(2, 5)[:, -1].tolist()
+    [2, 2]
+
+    ``worlds.make_table`` makes the table of any tabular world from its name.
+
+    Args:
+        settings: of the agent (see ``settings.agent_settings``), or its name.
+        table: the world.
+        episodes: of each trial.
+        trials: how many; each begins with a fresh agent.
+        seed: trial i depends on the seed, ``key`` and i alone, whatever else runs.
+        first_trial: the number of the first one, so that a part of the trials can be run.
+        key: names of the random stream; the same for all agents, so that trials are paired.
+
+    Returns:
+        ``trial``, ``episode`` and ``steps``, each [trials * episodes].
+    """
+    if isinstance(settings, str):
+        settings = agent_settings(settings)
+    for name, value, bounds in (
+        ("episodes", episodes, AT_LEAST_ONE), ("trials", trials, AT_LEAST_ONE),
+        ("first_trial", first_trial, COUNT), ("seed", seed, COUNT),
+    ):  # fmt: skip
+        check_number(name, value, int, bounds)
+    numbers = np.arange(first_trial, first_trial + trials)
+    steps = [
+        run_trial(table, settings, episodes, stream(seed, *key, int(number))).lengths
+        for number in numbers
+    ]
+    return {
+        "trial": np.repeat(numbers, episodes),
+        "episode": np.tile(np.arange(episodes), trials),
+        "steps": np.concatenate(steps),
+    }
 
 
 def logged_trial(

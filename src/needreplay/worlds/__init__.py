@@ -9,6 +9,7 @@ from needreplay.worlds.layout import Layout, parse_layout, read_layout, to_layou
 from needreplay.worlds.maze import DYNA_MAZE, maze_table, shortest_path_length
 from needreplay.worlds.registration import register_worlds
 from needreplay.worlds.table_env import MazeEnv, TableEnv
+from needreplay.worlds.tables import make_table, table_of_env
 
 __all__ = [
     "DYNA_MAZE",
@@ -19,12 +20,14 @@ __all__ = [
     "ZeroBased",
     "as_discrete",
     "cliffwalk_table",
+    "make_table",
     "maze_table",
     "parse_layout",
     "read_layout",
     "register_worlds",
     "require_discrete",
     "shortest_path_length",
+    "table_of_env",
     "to_layout",
 ]
 
