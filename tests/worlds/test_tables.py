@@ -61,7 +61,11 @@ def test_the_table_of_a_toy_text_environment_walks_like_it() -> None:
     ("world", "options", "message"),
     [
         ("FrozenLake-v1", {"is_slippery": True}, "is not deterministic: action 0 in state 0 has"),
-        ("Taxi", {}, r"Taxi-v\d begins in different states"),
+        (
+            max(name for name in gymnasium.registry if name.startswith("Taxi-v")),
+            {},
+            r"Taxi-v\d begins in different states",
+        ),
         ("Blackjack-v1", {}, "observation space of Blackjack-v1 is Tuple"),
         ("Nothing-v0", {}, "world is 'Nothing-v0', which is not dyna-maze, cliffwalk or a maze"),
         ("no_such_maze.txt", {}, "no_such_maze.txt cannot be read"),
