@@ -224,7 +224,7 @@ def test_a_gain_that_is_no_gain_is_refused_with_all_others(bad: float, where: in
     before = {name: array.copy() for name, array in replay.arrays().items()}
     gain = np.array([1.0, 2.0, 3.0])
     gain[where] = bad
-    with pytest.raises(NeedReplayError, match=rf"gain\[{where}\]"):
+    with pytest.raises(NeedReplayError, match=rf"priorities\[{where}\]"):
         replay.update_priorities(np.array([0, 4, 5]), gain)
     for name, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[name])
@@ -237,9 +237,9 @@ def test_a_gain_that_is_no_gain_is_refused_with_all_others(bad: float, where: in
         ([0, 1], [1.0], "shape"),
         ([0, 1], [[1.0, 2.0]], "shape"),
         ([[0, 1]], [[1.0, 2.0]], "vector"),
-        ([0.0, 1.0], [1.0, 2.0], "whole numbers"),
-        ([0, 6], [1.0, 2.0], "never given"),
-        ([-1, 0], [1.0, 2.0], "never given"),
+        ([0.0, 1.0], [1.0, 2.0], "integers"),
+        ([0, 6], [1.0, 2.0], "never existed"),
+        ([-1, 0], [1.0, 2.0], "never existed"),
         ([0, 1], ["a", "b"], "numbers"),
         (3, 1.0, "vector"),
     ],
@@ -347,7 +347,7 @@ def test_corrected_probabilities_make_the_weights_and_factors_are_handed_on() ->
     np.testing.assert_array_equal(batch.probabilities, 0.1)
     assert batch.factors is not None
     np.testing.assert_array_equal(batch.factors, 2.0 * (batch.ids + 1.0))
-    assert not batch.normalised
+    assert not batch.normalized
 
 
 # What is told by id ------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_features_and_states_are_told_by_id() -> None:
     assert replay.dropped == 1
     with pytest.raises(NeedReplayError, match="one for each id"):
         replay.set_features([2, 3], np.zeros((3, 1)))
-    with pytest.raises(NeedReplayError, match="never given"):
+    with pytest.raises(NeedReplayError, match="never existed"):
         replay.set_states([99], [7])
     with pytest.raises(NeedReplayError, match="set_features"):
         memory().set_features([2], np.zeros((1, 1)))

@@ -183,10 +183,10 @@ class Machine(RuleBasedStateMachine):
         elif self.sampler in BY_NEED:
             score = {i: gain**0.6 * need_of(v, self.sampler) ** 0.6 for i, v, gain in self.kept}
             # no need anywhere, or, where it only chooses among candidates, in any of these
-            if not any(score.values()) or (self.sampler == "resampled" and batch.normalised):
+            if not any(score.values()) or (self.sampler == "resampled" and batch.normalized):
                 score = {i: gain**0.6 for i, _, gain in self.kept}
             ratio = batch.probabilities / [score[i] for i in batch.ids]
-            constant = 1.0 / sum(score.values()) if batch.normalised else ratio[0]
+            constant = 1.0 / sum(score.values()) if batch.normalized else ratio[0]
             np.testing.assert_allclose(ratio, constant, rtol=1e-6)
         assert np.all(batch.probabilities > 0)
         assert np.all((batch.weights > 0) & (batch.weights <= 1 + 1e-12))

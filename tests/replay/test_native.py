@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray
 from needreplay.replay import ProportionalSampler, PSERSampler, ReplayBuffer, UniformSampler, native
-from needreplay.replay.admit import LARGEST_GAIN
 from needreplay.replay.intake import Episodes
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.sumtree import SumTree
+from needreplay.replay.validation import MAX_PRIORITY
 
 pytestmark = pytest.mark.skipif(
     not native.is_built() and not os.environ.get("NEEDREPLAY_CI"),
@@ -93,7 +93,7 @@ def assert_same_batch(short: Any, long: Any) -> None:
         {**{name: getattr(long, name) for name in names}, **long.columns},
     )
     assert list(short.keys()) == list(long.keys())
-    assert short.normalised is long.normalised
+    assert short.normalized is long.normalized
     assert all(
         array.flags.c_contiguous and array.flags.writeable for array in short.columns.values()
     )
@@ -365,8 +365,8 @@ ODD_UPDATES: list[tuple[Any, Any]] = [
     (np.arange(4, 7), np.array([1.0, np.inf, 1.0], np.float32)),
     (np.arange(4, 7), np.array([1.0, 1.0, -1.0])),
     (np.arange(4, 7), np.array([1.0, 1.0, -0.0])),
-    (np.arange(4, 7), np.array([LARGEST_GAIN, 1.0, 1.0])),
-    (np.arange(4, 7), np.array([2 * LARGEST_GAIN, 1.0, 1.0])),
+    (np.arange(4, 7), np.array([MAX_PRIORITY, 1.0, 1.0])),
+    (np.arange(4, 7), np.array([2 * MAX_PRIORITY, 1.0, 1.0])),
     (np.arange(4, 7), np.ones(2)),
     (np.arange(4, 7), np.ones((3, 1))),
     (np.arange(4, 7)[:, None], np.ones((3, 1))),

@@ -139,11 +139,11 @@ def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> Non
 )
 def test_gains(make: Make, value: Any) -> None:
     replay = memory(make())
-    refuses(replay, lambda: replay.update_priorities([0], value), "gain", "Nothing was changed")
+    refuses(replay, lambda: replay.update_priorities([0], value), "priorities", "Nothing was changed")
     refuses(
         replay,
         lambda: replay.update_priorities(np.array([0]), value),
-        "gain",
+        "priorities",
         "Nothing was changed",
     )
 
@@ -174,9 +174,9 @@ def test_gains_that_are_fine(make: Make, value: Any) -> None:
 @given(RAGGED, np.ma.array([0], mask=[True]), [0.0], ["0"], [True], 0, None, [[0]], [10**400])
 def test_ids(value: Any) -> None:
     replay = memory(ExhaustiveNeedSampler(n_features=2))
-    refuses(replay, lambda: replay.update_priorities(value, [1.0]), "ids", "whole numbers")
-    refuses(replay, lambda: replay.set_features(value, [[1.0, 1.0]]), "ids", "whole numbers")
-    refuses(replay, lambda: replay.read(value), "ids", "whole numbers")
+    refuses(replay, lambda: replay.update_priorities(value, [1.0]), "ids", "integers")
+    refuses(replay, lambda: replay.set_features(value, [[1.0, 1.0]]), "ids", "integers")
+    refuses(replay, lambda: replay.read(value), "ids", "integers")
 
 
 # Features, states and need ----------------------------------------------------------------------
@@ -282,13 +282,13 @@ NOT_NEED: list[Callable[[int], Any]] = [
 def test_need(make: Make, wrong: Callable[[int], Any]) -> None:
     replay = memory(make())
     need = wrong(need_for(replay))
-    refuses(replay, lambda: replay.sample(3, need=need), "need", "Nothing was drawn")
+    refuses(replay, lambda: replay.sample(3, need=need), "need", "Nothing was sampled")
 
 
 @each(BY_NEED)
 def test_no_need_at_all(make: Make) -> None:
     replay = memory(make())
-    refuses(replay, lambda: replay.sample(3), "no need was told")
+    refuses(replay, lambda: replay.sample(3), "need is missing")
 
 
 @each(BY_GAIN)

@@ -86,13 +86,13 @@ class Batch:
     ids: IntArray
     """Hand these back to ``update``."""
     probabilities: FloatArray
-    """With which each was drawn, up to one constant where not ``normalised``; of ``ResampledSampler``,
+    """With which each was drawn, up to one constant where not ``normalized``; of ``ResampledSampler``,
     those that it approximates."""
     weights: FloatArray
     """Importance weights, at most 1 if divided by the batch's maximum: multiply the losses."""
     columns: dict[str, Any]
     """Every column by name; of a Dict space, a dict of arrays."""
-    normalised: bool = True
+    normalized: bool = True
     """Whether ``probabilities`` sum to 1 over the memory."""
     factors: FloatArray | None = None
     """The need of each, where the draw leaves it to the learner to scale its update."""

@@ -18,9 +18,8 @@ from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.admit import admitted, checked_ids, take_gains
 from needreplay.replay.batch import Batch, hand_out
-from needreplay.replay.beta import LinearBeta, checked_beta
+from needreplay.replay.beta import LinearBeta
 from needreplay.replay.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
 from needreplay.replay.mintree import MinTree
 from needreplay.replay.ring import Ring, slots_of, take_rows
@@ -28,7 +27,14 @@ from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.saving import load_memory, save_memory, settings_of_sampler
 from needreplay.replay.schema import ColumnSpec
-from needreplay.replay.told import feature_rows, states_told
+from needreplay.replay.validation import (
+    as_features,
+    as_ids,
+    as_priorities,
+    as_states,
+    check_beta,
+    current_slots,
+)
 
 _LARGEST_BATCH = 2**31 - 1
 _COUNTERS = ("_batches", "_dropped", "_largest_seen")
@@ -75,7 +81,7 @@ class ReplayBuffer:
         )
         self._ring = Ring(capacity, self._intake.layout)
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
-        self._beta = beta if isinstance(beta, LinearBeta) else checked_beta(beta)
+        self._beta = beta if isinstance(beta, LinearBeta) else check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
         self._lock = RLock()
         self._batches = 0
@@ -269,7 +275,7 @@ class ReplayBuffer:
                 scheduled = self._beta
                 beta = scheduled(self._batches) if callable(scheduled) else scheduled
             else:
-                beta = checked_beta(beta)
+                beta = check_beta(beta)
             plain, rows = self._plain, ring.native
             short = None if plain is None or need is not None else plain.fast_path
             if plain is not None and short is not None and rows is not None:
@@ -284,7 +290,7 @@ class ReplayBuffer:
     def _sample_at_length(self, size: int, need: AnyArray | None, beta: float) -> Batch:
         """``sample`` of any draw, when all is checked."""
         drawn = self._sampler.sample(size, self._rng, need)
-        slots, probabilities, normalised, factors, corrected = drawn
+        slots, probabilities, normalized, factors, corrected = drawn
         ids, weights, columns = hand_out(
             self._ring,
             slots,
@@ -294,14 +300,14 @@ class ReplayBuffer:
         )
         self._batches += 1
         return Batch(
-            ids, probabilities, weights, self._intake.columns(columns), normalised, factors
+            ids, probabilities, weights, self._intake.columns(columns), normalized, factors
         )
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of transitions that are kept, one row for each id; draws nothing."""
         with self._lock:
             ring = self._ring
-            wanted = checked_ids(ids)
+            wanted = as_ids(ids)
             if len(wanted) and not ring.oldest_id <= wanted.min() <= wanted.max() < ring.next_id:
                 raise NeedReplayError(
                     f"ids reach from {wanted.min()} to {wanted.max()}, but transitions "
@@ -336,13 +342,19 @@ class ReplayBuffer:
             if plain is not None and plain.fast_path is not None:
                 taken = plain.fast_path.take(ids, gain, oldest_id, next_id, plain.alpha)
             if taken is None:
-                taken = take_gains(
-                    self._set_gain, ids, gain, oldest_id, next_id, self._ring.capacity
-                )
+                taken = self._take_gains(ids, gain)
             gone, largest = taken
             self._dropped += gone
             if largest > self._largest_seen:
                 self._largest_seen = largest
+
+    def _take_gains(self, ids: ArrayLike, gain: ArrayLike) -> tuple[int, float]:
+        ring, ids = self._ring, as_ids(ids)
+        gains = as_priorities(gain, ids)
+        gone, keep, slots = current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
+        chosen: FloatArray = gains[keep].astype(np.float64) + 0.0  # 0 has no sign
+        self._set_gain(slots, chosen)
+        return gone, float(chosen.max(initial=0.0))
 
     def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
         assert self._present is not None
@@ -351,23 +363,23 @@ class ReplayBuffer:
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
-        self._tell("set_features", ids, "features", feature_rows(features))
+        self._tell("set_features", ids, "features", as_features(features))
 
     def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """The transitions ``ids`` began in these states (integers), for a draw by them."""
-        self._tell("set_state", ids, "states", states_told(states))
+        self._tell("set_state", ids, "states", as_states(states))
 
     def _tell(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:
             ring = self._ring
             tell = self._sampler_method(method)
-            ids = checked_ids(ids)
+            ids = as_ids(ids)
             if rows.ndim < 1 or len(rows) != len(ids):
                 raise NeedReplayError(
                     f"{name} has shape {rows.shape} for {len(ids)} ids; give one for each id. "
                     "Nothing was changed."
                 )
-            gone, keep, slots = admitted(ids, ring.oldest_id, ring.next_id, ring.capacity)
+            gone, keep, slots = current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
             tell(slots, rows if len(keep) == len(rows) else rows[keep])
             self._dropped += gone
 

@@ -277,7 +277,7 @@ def test_refusals_leave_everything_as_it_was(make: Maker) -> None:
             tree.set_features(np.array([0, 1]), bad)
     with pytest.raises(NeedReplayError, match="shape"):
         tree.set_features(np.array([0, 1]), np.ones((3, N_FEATURES)))
-    with pytest.raises(NeedReplayError, match="no need was told"):
+    with pytest.raises(NeedReplayError, match="need is missing"):
         make(2).sample(1, rng)
     for name, array in tree.arrays().items():
         np.testing.assert_array_equal(array, before[name])

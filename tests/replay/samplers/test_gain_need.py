@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.replay.admit import LARGEST_GAIN
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
     StateNeedSampler,
     VectorTreeSampler,
 )
+from needreplay.replay.validation import MAX_PRIORITY
 
 MAKERS: dict[str, Callable[..., Any]] = {
     "grouped": lambda **options: StateNeedSampler(2, **options),
@@ -67,7 +67,7 @@ def test_an_exponent_above_one_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_largest_gain_leaves_everything_finite(name: str) -> None:
     sampler = made(name, alpha=1.0, need_alpha=1.0)
-    sampler.set_priorities(np.array([0, 2, 3]), np.full(3, LARGEST_GAIN))
+    sampler.set_priorities(np.array([0, 2, 3]), np.full(3, MAX_PRIORITY))
     drawn = sampler.sample(30, np.random.default_rng(0), np.array([1.0, 1.0]))
     assert np.isfinite(drawn.probabilities).all()
     assert set(drawn.slots) == {0, 2, 3}

@@ -171,7 +171,7 @@ def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="empty"):
         sampler.sample(1, rng, np.ones(2))
     sampler.set_priorities(np.array([0]), np.ones(1))
-    with pytest.raises(NeedReplayError, match="no need was told"):
+    with pytest.raises(NeedReplayError, match="need is missing"):
         sampler.sample(1, rng)
     with pytest.raises(NeedReplayError, match="shape"):
         sampler.sample(1, rng, np.ones(3))

@@ -9,7 +9,7 @@ from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.dots import dot_rows
 from needreplay.replay.samplers.query import checked_need
-from needreplay.replay.told import feature_rows
+from needreplay.replay.validation import as_features
 from needreplay.rules.projection import projector
 
 UNTOLD = -1
@@ -50,7 +50,7 @@ class FeatureStore:
 
     def tell(self, slots: IntArray, features: AnyArray) -> None:
         """``slots`` have ``features`` from now on, one row each; all of them or none."""
-        features = feature_rows(features)
+        features = as_features(features)
         if features.shape != (len(slots), self.n_features):
             raise NeedReplayError(
                 f"features has the shape {features.shape}, but {len(slots)} slots with "

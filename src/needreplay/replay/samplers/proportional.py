@@ -13,11 +13,11 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import native
-from needreplay.replay.admit import LARGEST_GAIN
 from needreplay.replay.mintree import MinTree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.equal import ZeroMass
 from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
+from needreplay.replay.validation import MAX_PRIORITY
 from needreplay.rules import priority as rules
 
 shaped = jit(rules.shaped)
@@ -95,7 +95,7 @@ class ProportionalSampler:
     def _find_short_way(self) -> None:
         """For a memory that draws by gains and their tree alone: what the extension makes of it."""
         self.fast_path = (
-            native.gains_of(self._gain, self._tree.array, LARGEST_GAIN)
+            native.gains_of(self._gain, self._tree.array, MAX_PRIORITY)
             if self._smallest is None
             else None
         )

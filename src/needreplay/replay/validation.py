@@ -1,0 +1,284 @@
+"""Validation: what callers pass becomes arrays that kernels can read, or is refused with a reason.
+
+numpy converts a lot that was hardly meant as a number: text, dates, complex numbers without their
+imaginary part, masked entries without their mask. All of it is refused here. Every check runs
+before anything changes, so a refused call leaves the buffer as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+
+MAX_PRIORITY = 1e200
+"""Sums of larger priorities, and their products with need, could overflow."""
+
+KERNEL_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
+"""Dtypes that kernels take as they are; everything else is converted to float64 first."""
+
+_ID = np.dtype(np.int64)
+_UNCHANGED = "Nothing was changed."
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+def as_floats(name: str, values: Any, advice: str) -> FloatArray:
+    """``values`` as float64 of any shape; ``advice`` ends the message if they are not."""
+    array = _as_array(name, values, advice)
+    if array.dtype == np.float64:
+        return np.asarray(array, order="C")
+    if array.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):  # the caller checks for infinity
+            return np.asarray(array, dtype=np.float64, order="C")
+    if array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.flat):
+        try:
+            return array.astype(np.float64)
+        except OverflowError as error:
+            raise NeedReplayError(
+                f"{name} has a number beyond float64 ({error}); {advice}"
+            ) from error
+    raise NeedReplayError(f"{name} is {array.dtype} of shape {array.shape}; {advice}")
+
+
+def as_integers(name: str, values: Any, advice: str) -> IntArray:
+    """``values`` as a vector of int64; ``advice`` ends the message if they are not."""
+    array = _as_array(name, values, advice)
+    if array.shape != (0,) and (array.ndim != 1 or array.dtype.kind not in "iu"):
+        raise NeedReplayError(f"{name} is {array.dtype} of shape {array.shape}; {advice}")
+    return np.asarray(array, dtype=np.int64)
+
+
+def _as_array(name: str, values: Any, advice: str) -> AnyArray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise NeedReplayError(f"{name} is a masked array, and its mask would be lost; {advice}")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise NeedReplayError(f"{name} cannot be read as an array ({error}); {advice}") from error
+
+
+def as_features(features: ArrayLike) -> AnyArray:
+    """``features`` as an array that a kernel can read, of any shape."""
+    if type(features) is np.ndarray and features.dtype in KERNEL_FLOATS:
+        return features
+    return as_floats("features", features, f"pass real numbers, one row per id. {_UNCHANGED}")
+
+
+def as_states(states: ArrayLike) -> IntArray:
+    """``states`` as a vector of int64."""
+    return as_integers("states", states, f"pass a vector of integers, one per id. {_UNCHANGED}")
+
+
+def check_states(states: IntArray, n_states: int) -> None:
+    """Refuse states outside 0 to ``n_states`` - 1."""
+    if len(states) and not (states.min() >= 0 and states.max() < n_states):
+        raise NeedReplayError(
+            f"states has values from {states.min()} to {states.max()}, but the sampler was made "
+            f"for {n_states} states, numbered from 0. {_UNCHANGED}"
+        )
+
+
+def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
+    """``need`` as a float64 vector of ``length`` finite numbers.
+
+    Args:
+        need: what the caller passed to ``sample``.
+        length: how many entries the sampler expects.
+        meaning: what an entry stands for, used in the message ("one per state").
+    """
+    if need is None:
+        raise NeedReplayError(
+            f"need is missing: this sampler takes {length} numbers ({meaning}). Nothing was sampled."
+        )
+    if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
+        vector = np.asarray(need, dtype=np.float64)
+    else:
+        advice = f"pass {length} real numbers ({meaning}). Nothing was sampled."
+        vector = as_floats("need", need, advice)
+    if vector.shape != (length,):
+        raise NeedReplayError(
+            f"need has shape {vector.shape}, but {length} numbers are expected ({meaning}). "
+            "Nothing was sampled."
+        )
+    if not np.isfinite(vector).all():
+        raise NeedReplayError(
+            "need has NaN or infinity; every entry must be finite. Nothing was sampled."
+        )
+    return np.ascontiguousarray(vector)
+
+
+def check_beta(beta: Any, name: str = "beta") -> float:
+    """``beta`` as a float, if it is a real number from 0 to 1."""
+    number = beta
+    if getattr(beta, "ndim", None) == 0 and not isinstance(beta, np.ma.MaskedArray):
+        number = beta.item()
+    is_real = isinstance(number, Real) and not isinstance(number, bool)
+    share = float(number) if is_real and 0 <= number <= 1 else math.nan
+    if math.isnan(share):
+        raise NeedReplayError(
+            f"{name} is {beta!r}; it must be a number from 0 (no correction) to 1 (full "
+            "correction)."
+        )
+    return share
+
+
+# Ids and priorities ------------------------------------------------------------------------------
+
+
+def as_ids(ids: ArrayLike) -> IntArray:
+    """``ids`` as a vector of int64."""
+    if type(ids) is np.ndarray and ids.dtype is _ID and ids.ndim == 1:
+        return ids
+    return as_integers("ids", ids, f"pass a vector of integers, such as batch.ids. {_UNCHANGED}")
+
+
+@jit
+def _first_bad_priority(priorities: FloatArray) -> int:
+    """The index of the first priority that is NaN, infinite, negative or too large, or -1."""
+    for i in range(len(priorities)):
+        if not 0.0 <= float(priorities[i]) <= MAX_PRIORITY:
+            return i
+    return -1
+
+
+@jit
+def _current(ids: IntArray, oldest_id: int, next_id: int, chosen: IntArray) -> tuple[int, int, int]:
+    """Which ids count: those still stored, and the last of equal ones.
+
+    Writes their indices, in order, to the end of ``chosen``. Returns the index of the first id that
+    never existed, or -1; where the chosen ones start; how many ids were overwritten. Ids seen so
+    far are in a small hash table with open addressing.
+    """
+    for i in range(len(ids)):
+        if not 0 <= ids[i] < next_id:
+            return i, 0, 0
+    size = 2
+    while size < 2 * len(ids):
+        size *= 2
+    seen = np.full(size, -1, dtype=np.int64)
+    first, overwritten = len(ids), 0
+    for i in range(len(ids) - 1, -1, -1):
+        if ids[i] < oldest_id:
+            overwritten += 1
+            continue
+        place = (ids[i] * 0x9E3779B1) & (size - 1)
+        while seen[place] != -1 and seen[place] != ids[i]:
+            place = (place + 1) & (size - 1)
+        if seen[place] == -1:
+            seen[place] = ids[i]
+            first -= 1
+            chosen[first] = i
+    return -1, first, overwritten
+
+
+def current_slots(
+    ids: IntArray, oldest_id: int, next_id: int, capacity: int
+) -> tuple[int, IntArray, IntArray]:
+    """How many of ``ids`` were overwritten; the indices and slots of those that count."""
+    chosen = np.empty(len(ids), dtype=np.int64)
+    bad, first, overwritten = _current(ids, oldest_id, next_id, chosen)
+    if bad >= 0:
+        raise NeedReplayError(
+            f"ids[{bad}] is {ids[bad]}, which never existed: ids so far are 0 to {next_id - 1}. "
+            f"{_UNCHANGED}"
+        )
+    chosen = chosen[first:]
+    return overwritten, chosen, ids[chosen] % capacity
+
+
+def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
+    """``priorities`` as a vector, one for each id, each from 0 to ``MAX_PRIORITY``."""
+    array: AnyArray
+    if (
+        type(priorities) is np.ndarray
+        and priorities.dtype in KERNEL_FLOATS
+        and priorities.flags.c_contiguous
+    ):
+        array = priorities
+    else:
+        advice = f"pass a vector of real numbers, one per id. {_UNCHANGED}"
+        array = as_floats("priorities", priorities, advice)
+    if array.shape != ids.shape:
+        raise NeedReplayError(
+            f"priorities has shape {array.shape} and ids {ids.shape}; pass one priority per id. "
+            f"{_UNCHANGED}"
+        )
+    bad = _first_bad_priority(array)
+    if bad >= 0:
+        raise NeedReplayError(
+            f"priorities[{bad}] is {array[bad]}; a priority must be a finite number from 0 to "
+            f"{MAX_PRIORITY:g}. {_UNCHANGED}"
+        )
+    return array
+
+
+# Columns -----------------------------------------------------------------------------------------
+
+
+def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str, Any]) -> None:
+    """Check ``values`` and write them into ``targets``, arrays with ``size`` rows each.
+
+    Where ``size`` is 1 the leading axis may be missing. A value may be cast within its kind
+    (float64 to float32), but not across kinds (a float to an integer), nor where it does not fit.
+    """
+    if values.keys() != targets.keys():
+        _refuse_names(targets, values)
+    first, target = next(iter(targets.items()))
+    single = size == 1 and len(shape_of(values[first])) < target.ndim
+    for name, target in targets.items():
+        part = target[0, ...] if single else target
+        array = _as_column(name, values[name], target.dtype)
+        if array.shape != part.shape:
+            raise NeedReplayError(
+                f"{name} has shape {array.shape}, but add takes {part.shape} here"
+                + (", with or without a leading axis of 1" if size == 1 else "")
+                + "; nothing was stored."
+            )
+        part[...] = array
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of ``value``, or () if it is not an array."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return ()
+
+
+def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) -> NoReturn:
+    missing = sorted(targets.keys() - values.keys())
+    unknown = sorted(values.keys() - targets.keys())
+    parts = [f"{', '.join(missing)} missing"] if missing else []
+    parts += [f"{', '.join(unknown)} unknown"] if unknown else []
+    raise NeedReplayError(
+        f"add takes {', '.join(sorted(targets))}: {' and '.join(parts)}. Nothing was stored."
+    )
+
+
+def _as_column(name: str, value: Any, dtype: np.dtype[Any]) -> AnyArray:
+    """``value`` as an array that a column of ``dtype`` can hold."""
+    array = _as_array(name, value, "nothing was stored.")
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        fits = not array.size or (array.min() >= limits.min and array.max() <= limits.max)
+    else:
+        fits = np.can_cast(array.dtype, dtype, casting="same_kind")
+    if not fits:
+        raise NeedReplayError(
+            f"{name} is {array.dtype}{f' {array}' if array.size == 1 else ''}, but its column is "
+            f"{dtype}, which cannot hold it; nothing was stored. Cast it, or declare the column "
+            "with another dtype."
+        )
+    return array
