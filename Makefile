@@ -2,35 +2,49 @@
 
 PYTHON ?= python3
 OUT ?= reproduction
+FUZZ_SECONDS ?= 600
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SHELL := /bin/bash
 PEERS := .venv-peers
+NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
-.PHONY: help reproduce reproduce-full test lint types contracts unit unit-ray coverage bench bench-replay lock clean
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable fuzz \
+	bench bench-replay lock clean
 
-help: ## Say what can be made.
+help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
-
-$(READY): requirements.lock pyproject.toml $(NATIVE)
+# $(call environment,FOLDER,LOCK): a virtual environment with exactly the files whose hashes are in the lock.
+# PyPI's torch for Linux needs NVIDIA's libraries; a CPU build of torch does not, so they have their own lock.
+define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "needreplay needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-	@echo "Making the environment in $(VENV) from requirements.lock (about a minute, once)."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
+		|| { echo "needreplay needs Python 3.11 or newer. Choose one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "Creating $(1) from $(2). This takes a minute or a few, once."
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $(2)
+	@if grep -qi '^Requires-Dist: nvidia' $(1)/lib/python*/site-packages/torch-*.dist-info/METADATA; then \
+		$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+			-r requirements-cuda.lock; fi
+	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(1)/bin/python -m pip check -q
+	@touch $(1)/.ready
+endef
 
-reproduce: $(READY) ## Make every figure at a quick size and one page with all of them.
+$(READY): requirements.lock requirements-cuda.lock pyproject.toml $(NATIVE)
+	$(call environment,$(VENV),requirements.lock)
+
+$(PEERS)/.ready: requirements-peers.lock requirements-cuda.lock pyproject.toml $(NATIVE)
+	$(call environment,$(PEERS),requirements-peers.lock)
+
+reproduce: $(READY) ## Make every figure at a quick size, and one page with all of them.
 	@$(BIN)/needreplay reproduce --size quick --out $(OUT)
 
 reproduce-full: $(READY) ## Make every figure at full size (all presets, more trials).
 	@$(BIN)/needreplay reproduce --size full --out $(OUT)-full
 
-test: lint types contracts unit unit-ray coverage ## Run lint, types, contracts and all tests.
+test: lint types layers unit unit-ray uncompiled ## Run every check and test (the next six lines).
 
 lint: $(READY) ## Check style.
 	@$(BIN)/ruff check .
@@ -39,37 +53,38 @@ lint: $(READY) ## Check style.
 types: $(READY) ## Check types.
 	@$(BIN)/mypy
 
-contracts: $(READY) ## Check which room imports which.
+layers: $(READY) ## Check which package imports which.
 	@$(BIN)/lint-imports
 
-unit: $(READY) ## Run the tests on compiled kernels.
-	@$(BIN)/pytest -n 2
+unit: $(READY) ## Run the tests.
+	@$(PYTEST)
 
-unit-ray: $(READY) ## Run the tests on a real Ray cluster of two nodes, started here.
-	@$(BIN)/pytest -m ray tests/sweeps/engines
+unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
+	@$(BIN)/pytest -m ray tests/sweeps
 
-coverage: $(READY) ## Run the rules' and agents' tests uncompiled, and hold their coverage at 95%.
-	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 tests/rules tests/tabular \
+uncompiled: $(READY) ## Run the tests of rules/ and tabular/ without numba's compiler; coverage is at least 95%.
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular \
 		--cov=needreplay.rules --cov=needreplay.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
+
+# The CPU features that numpy would choose between on this machine.
+DISPATCH = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
+
+test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted to what every CPU has.
+	@NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(DISPATCH)')" NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= \
+		NUMBA_CACHE_DIR=$(VENV)/portable-cache ATEN_CPU_CAPABILITY=default $(MAKE) unit uncompiled
+
+fuzz: $(READY) ## Run the property tests on new random cases for FUZZ_SECONDS (600).
+	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
 
 bench: $(READY) ## Measure speed as ratios to named peers.
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-bench-replay: $(PEERS)/.ready ## Measure the replay memory against cpprb, tianshou and stable-baselines3.
+bench-replay: $(PEERS)/.ready ## Measure the replay buffer against cpprb, tianshou and Stable-Baselines3.
 	@$(PEERS)/bin/needreplay bench replay
 
-$(PEERS)/.ready: requirements-peers.lock pyproject.toml $(NATIVE)
-	@$(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-peers.lock
-	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
+lock: ## Pin every package again, with hashes (needs uv).
+	@$(PYTHON) tools/lock.py
 
-lock: ## Pin every package anew (needs uv).
-	uv pip compile pyproject.toml --group dev --extra deep --extra minatar --extra atari --extra tensorboard --extra ray \
-		--constraint <(echo 'torch==2.13.0') --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock
-	@# torch's own wheels name the CUDA packages they need; a CPU build needs none.
-	sed -i -E '/^(nvidia-|cuda-|triton)/d' requirements.lock
-
-clean: ## Remove the environment and everything that was made.
+clean: ## Remove the environments and everything that was made.
 	rm -f src/needreplay/replay/native/*.so
 	rm -rf build $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

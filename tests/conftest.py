@@ -1,17 +1,16 @@
-"""The fake studies, for tests of everything that runs studies."""
+"""What every test shares: fixed cases for the property tests, and the fake studies."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# At a desk hypothesis tries new cases every time; what lands must not be red by chance.
-settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("NEEDREPLAY_CI"):
-    settings.load_profile("ci")
+# The same cases on every machine and every day. `make fuzz` searches new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+settings.register_profile("fuzz", deadline=None, print_blob=True)
+settings.load_profile("fixed")
 
 FAKES = Path(__file__).parent / "fakes"
 

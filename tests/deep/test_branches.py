@@ -68,7 +68,7 @@ LOSSES = [
     {"encoder": "shared", "successor_of": "state"},
     {"decoder": "none", "feature_sign": "any", "negative": "clip"},
     {"successor_target_period": 0, "successor_batch": "another"},
-    {"draw": "per-sr-sampling", "direction": "backward"},
+    {"sampler": "per-sr-sampling", "direction": "backward"},
 ]
 
 

@@ -31,7 +31,7 @@ def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_values")
 @pytest.mark.parametrize("network", ["vector", "minatar"])
 @pytest.mark.parametrize(
-    ("preset", "draw", "options"),
+    ("preset", "sampler", "options"),
     [
         ("corrected", "per", {}),
         ("corrected", "per-sr", {}),

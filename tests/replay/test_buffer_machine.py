@@ -256,7 +256,7 @@ def test_every_capacity_by_the_short_way(capacity: int) -> None:
 
 def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
     for turn, (sampler, options) in enumerate(turns):
-        of_case = {"capacity": capacity, "draw": sampler, "options": options}
+        of_case = {"capacity": capacity, "sampler": sampler, "options": options}
         # derandomized, every capacity would run through the very same operations
         machine: Any = seed(2 * capacity + turn)(type("Sized", (Machine,), of_case))
         run_state_machine_as_test(

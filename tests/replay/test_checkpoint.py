@@ -212,7 +212,7 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"n_step": 2},
         {"n_envs": 1},
         {"discount": 0.5},
-        {"draw": "uniform"},
+        {"sampler": "uniform"},
         {"initial_priority": "seen"},
         {"weight_norm": "buffer"},
         {"extra_columns": {"more": np.int8}},

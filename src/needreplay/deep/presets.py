@@ -143,14 +143,14 @@ SIZES: dict[Network, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
 """What suits a kind of world: the same for all presets, and by preset."""
 
 AGENTS: dict[str, dict[str, Any]] = {
-    "dqn": {"base": "dqn", "draw": "uniform"},
-    "double-dqn": {"base": "double-dqn", "draw": "uniform"},
-    "uniform": {"draw": "uniform"},
-    "per": {"draw": "per"},
-    "rank": {"draw": "rank"},
-    "pser": {"draw": "pser"},
-    "per-sr": {"draw": "per-sr"},
-    "per-sr-sampling": {"draw": "per-sr-sampling"},
+    "dqn": {"base": "dqn", "sampler": "uniform"},
+    "double-dqn": {"base": "double-dqn", "sampler": "uniform"},
+    "uniform": {"sampler": "uniform"},
+    "per": {"sampler": "per"},
+    "rank": {"sampler": "rank"},
+    "pser": {"sampler": "pser"},
+    "per-sr": {"sampler": "per-sr"},
+    "per-sr-sampling": {"sampler": "per-sr-sampling"},
 }
 """Agents by name. All but the first two take their base from the preset."""
 
