@@ -1,8 +1,9 @@
 """How much faster the need draws are than going over the whole memory, on one core.
 
-StateNeedSampler against the sweep (tabular need); vector tree and norm tree against scoring every slot once
-with one-thread float32 BLAS and a cumulative sum (need from features). Ratios of medians of CPU
-times over alternating rounds, with intervals: ``python benchmarks/bench_need_sampling.py --json out``.
+StateNeedSampler against the sweep (tabular need); vector tree and norm tree against scoring every
+slot once with one-thread float32 BLAS and a cumulative sum (need from features). Ratios of medians
+of CPU times over alternating rounds, with intervals:
+``python benchmarks/bench_need_sampling.py --json out``.
 """
 
 from __future__ import annotations

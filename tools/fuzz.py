@@ -18,22 +18,13 @@ def main(seconds: float) -> int:
     rounds = examples = 0
     while (left := end - time.monotonic()) > 0:
         seed += 1
+        command = [*COMMAND, f"--hypothesis-seed={seed}"]
         try:
-            done = subprocess.run(
-                [*COMMAND, f"--hypothesis-seed={seed}"],
-                capture_output=True,
-                text=True,
-                timeout=left,
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=left)
         except subprocess.TimeoutExpired:
             break
         if done.returncode:
-            print(
-                done.stdout,
-                done.stderr,
-                f"Again: {' '.join(COMMAND)} --hypothesis-seed={seed}",
-                sep="\n",
-            )
+            print(done.stdout, done.stderr, f"Repeat it with: {' '.join(command)}", sep="\n")
             return done.returncode
         rounds += 1
         examples += sum(int(n) for n in re.findall(r"(\d+) passing examples", done.stdout))

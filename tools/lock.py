@@ -1,8 +1,9 @@
 """Pin every package that ``make`` installs, with the hashes of its files (``make lock``; needs uv).
 
-Writes ``requirements.lock`` (what ``make`` installs), ``requirements-cuda.lock`` (NVIDIA's libraries,
-which PyPI's torch needs on Linux and a CPU build does not) and ``requirements-peers.lock`` (for
-``make bench-replay``). Versions already in a lock stay, if they fit; ``--upgrade`` takes the newest.
+Writes ``requirements.lock`` (what ``make`` installs), ``requirements-cuda.lock`` (NVIDIA's
+libraries, which PyPI's torch for Linux needs and a CPU build does not) and
+``requirements-peers.lock`` (for ``make bench-replay``). Versions in a lock stay where they fit;
+``python tools/lock.py --upgrade`` takes the newest.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ from pathlib import Path
 
 TORCH = "torch==2.13.0"
 CUDA = re.compile(r"(nvidia|cuda|triton)\b")
+EXTRAS = ["deep", "minatar", "atari", "tensorboard", "ray"]
 CONTENTS = {
-    "requirements.lock": [
-        "--group=dev",
-        *("--extra=deep", "--extra=minatar", "--extra=atari", "--extra=tensorboard", "--extra=ray"),
-    ],
+    "requirements.lock": ["--group=dev", *(f"--extra={extra}" for extra in EXTRAS)],
     "requirements-peers.lock": ["--group=build", "--extra=peers", "--extra=atari"],
 }
 HASH = "    --hash=sha256:"
@@ -32,6 +31,7 @@ Pins = dict[str, set[str]]
 def read(lock: Path) -> Pins:
     """The requirements of a lock file and their hashes."""
     pins: Pins = {}
+    requirement = ""
     for line in lock.read_text().splitlines() if lock.exists() else []:
         words = line.rstrip(" \\")
         if words.startswith(HASH):
@@ -59,7 +59,7 @@ def resolve(lock: Path, options: list[str]) -> Pins:
 
 
 def hashes_of_local_wheels(pins: Pins) -> Pins:
-    """The hashes of wheels in the folders of ``PIP_FIND_LINKS``, which pip uses and uv does not see.
+    """The hashes of wheels in the folders of ``PIP_FIND_LINKS``, which pip sees and uv does not.
 
     A local version counts: ``torch-2.13.0+cpu-...whl`` satisfies ``torch==2.13.0``.
     """
@@ -78,19 +78,15 @@ def hashes_of_local_wheels(pins: Pins) -> Pins:
 def main(options: list[str]) -> None:
     """Write the three lock files."""
     cuda: Pins = {}
-    for name, contents in CONTENTS.items():
-        lock = Path(name)
+    for file, contents in CONTENTS.items():
+        lock = Path(file)
         before = read(lock)
         pins = resolve(lock, [*contents, *options])
-        # A hash in the lock stays for as long as the version does: wheels that are not here now count, too.
+        # Old hashes of the same version stay: they may belong to wheels of another machine.
         for more in (before, hashes_of_local_wheels(pins)):
             for requirement in pins.keys() & more.keys():
                 pins[requirement] |= more[requirement]
-        cuda |= {
-            requirement: pins.pop(requirement)
-            for requirement in list(pins)
-            if CUDA.match(requirement)
-        }
+        cuda |= {name: pins.pop(name) for name in list(pins) if CUDA.match(name)}
         write(lock, pins)
     write(Path("requirements-cuda.lock"), cuda)
 

@@ -1,6 +1,6 @@
 """The paper's Algorithm 3: what one update is, over a batch at once.
 
-Sampler, TD-errors, need, a step of both networks, gains told back. The draw is a part of the memory.
+Sampler, TD-errors, need, a step of both networks, gains set. The sampler belongs to the buffer.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class ReplayBuffer:
         beta: the exponent of importance weights, or its schedule.
         weight_norm: importance weights are divided by the maximum in the ``batch``, or over all
             transitions that can be drawn from the ``buffer``.
-        initial_priority: what new transitions get: the largest gain ``seen`` so far, or the largest at
-            ``present`` in the memory.
+        initial_priority: what new transitions get: the largest gain ``seen`` so far, or the largest
+            at ``present`` in the memory.
         seed: every draw follows from it.
     """
 
@@ -137,7 +137,8 @@ class ReplayBuffer:
             frame_stack: frames in a stack of images, each stored once; 0: no stacks.
             autoreset: whether the step after an episode's end is a reset step.
             extra_columns: further columns that belong to a step.
-            **options: ``draw``, ``beta``, ``weight_norm``, ``initial_priority``, ``seed`` of ``ReplayBuffer``.
+            **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority``, ``seed`` of
+                ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
         episodes = Episodes(

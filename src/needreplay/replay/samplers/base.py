@@ -14,9 +14,9 @@ class Sampled(NamedTuple):
     """What a draw answers.
 
     ``probabilities`` sum to 1 over the memory where ``normalised``; otherwise they are right up to
-    one constant, which weights divided by the batch's maximum do not need (of ``ResampledSampler`` they
-    are those that it approximates). ``factors`` is the need of each slot where the draw leaves it
-    to the learner to scale its update; else ``None``.
+    one constant, which weights divided by the batch's maximum do not need (of ``ResampledSampler``
+    they are those that it approximates). ``factors`` is the need of each slot where the sampler
+    leaves it to the learner to scale its update; else ``None``.
     ``corrected`` are the probabilities that importance weights shall correct for, where they are
     others than those drawn by (gain's alone, say).
     """
@@ -51,7 +51,7 @@ class Sampler(Protocol):
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sampler ``size`` slots with replacement; ``need`` is the present query, if it takes one."""
+        """Sample ``size`` slots with replacement; ``need`` is the query, if it takes one."""
         ...
 
     def check_valid(self) -> None:
@@ -70,7 +70,7 @@ class Places(Protocol):
     """A draw that wants to know when a slot gets a new occupant, or what came before it."""
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``; what was there before is gone. ``set_priorities`` follows.
+        """New transitions are in ``slots``, in place of older ones. ``set_priorities`` follows.
 
         ``previous[i]`` is the slot of the transition before ``slots[i]`` in the same episode, or
         -1 where there is none (any more).

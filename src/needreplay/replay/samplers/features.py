@@ -67,8 +67,9 @@ class FeatureStore:
         )
         if found == _NEGATIVE:
             raise NeedReplayError(
-                "features holds negative numbers, which the vector tree cannot take. FeatureNeedSampler, "
-                "with the same arguments, draws by features of any sign. Nothing was changed."
+                "features holds negative numbers, which the vector tree cannot take. "
+                "FeatureNeedSampler, with the same arguments, takes features of any sign. "
+                "Nothing was changed."
             )
         if found == _TOO_LARGE:
             raise NeedReplayError(

@@ -29,8 +29,8 @@ SLACK = 1.0 + 1e-9
 class VectorTreeSampler(FeatureSampler[VectorProposal]):
     """Gain and need from features that are not negative, exactly, in O(d log N) a slot.
 
-    Negative features are refused: ``FeatureNeedSampler`` takes those. At need exponent 1, where need is not
-    negative either, no candidate is ever rejected. ``FeatureSampler`` has the arguments.
+    Negative features are refused: ``FeatureNeedSampler`` takes those. At need exponent 1, where
+    need is not negative either, no candidate is ever rejected. See ``FeatureSampler``.
     """
 
     name = "vector tree"
