@@ -139,7 +139,12 @@ def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> Non
 )
 def test_gains(make: Make, value: Any) -> None:
     replay = memory(make())
-    refuses(replay, lambda: replay.update_priorities([0], value), "priorities", "Nothing was changed")
+    refuses(
+        replay,
+        lambda: replay.update_priorities([0], value),
+        "priorities",
+        "Nothing was changed",
+    )
     refuses(
         replay,
         lambda: replay.update_priorities(np.array([0]), value),

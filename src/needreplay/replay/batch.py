@@ -86,8 +86,8 @@ class Batch:
     ids: IntArray
     """Hand these back to ``update``."""
     probabilities: FloatArray
-    """With which each was drawn, up to one constant where not ``normalized``; of ``ResampledSampler``,
-    those that it approximates."""
+    """With which each was drawn, up to one constant where not ``normalized``; of
+    ``ResampledSampler``, those that it approximates."""
     weights: FloatArray
     """Importance weights, at most 1 if divided by the batch's maximum: multiply the losses."""
     columns: dict[str, Any]

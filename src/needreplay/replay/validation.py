@@ -98,7 +98,8 @@ def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
     """
     if need is None:
         raise NeedReplayError(
-            f"need is missing: this sampler takes {length} numbers ({meaning}). Nothing was sampled."
+            f"need is missing: this sampler takes {length} numbers ({meaning}). "
+            "Nothing was sampled."
         )
     if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
         vector = np.asarray(need, dtype=np.float64)
