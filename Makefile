@@ -70,8 +70,8 @@ uncompiled: $(READY) ## Run the tests of rules/ and tabular/ without numba's com
 DISPATCH = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
 test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted to what every CPU has.
-	@NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(DISPATCH)')" NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= \
-		NUMBA_CACHE_DIR=$(VENV)/portable-cache ATEN_CPU_CAPABILITY=default $(MAKE) unit uncompiled
+	@NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(DISPATCH)')" NUMBA_CPU_NAME=generic \
+		ATEN_CPU_CAPABILITY=default $(MAKE) unit uncompiled
 
 fuzz: $(READY) ## Run the property tests on new random cases for FUZZ_SECONDS (600).
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
