@@ -10,7 +10,7 @@ from needreplay.training.config import RunConfig
 from needreplay.training.explain import explained
 from needreplay.training.metrics import COLUMNS
 
-PAGE = Path(__file__).parents[3] / "docs" / "deep.md"
+PAGE = Path(__file__).parents[2] / "docs" / "deep.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
 RUNS = {
     "Atari printed": RunConfig("atari/Pong", preset="printed"),

@@ -48,7 +48,7 @@ def test_a_folder_that_holds_another_run_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (RunConfig("Pendulum-v1"), "Pendulum-v1 has the actions"),
+        (RunConfig("Pendulum-v1"), "'Pendulum-v1' has the action space"),
         (RunConfig("CartPole-v1", "sarsa"), "no agent 'sarsa'"),
         (RunConfig("CartPole-v1", preset="x"), "no preset 'x'"),
         (RunConfig("CartPole-v1", overrides={"featurs": 3}), "no setting 'featurs'; choose from"),

@@ -77,7 +77,7 @@ class DeepAgent:
             capacity=settings.capacity,
             n_step=settings.n_step,
             discount=settings.discount,
-            frame_stack=shape[0] if settings.network == "nature" else 0,
+            frame_stack=settings.frame_stack,
             extra_columns={"next_action": np.int64} if self.stores_next_action else None,
             sampler=make_sampler(settings, successor.n_features),
             seed=seed,

@@ -107,6 +107,18 @@ class SameConv(nn.Module):
         return total // 2, total - total // 2
 
 
+class Crop(nn.Module):
+    """The first rows and columns of an image."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.rows, self.columns = rows, columns
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Cut off what is below and to the right."""
+        return x[..., : self.rows, : self.columns]
+
+
 class SameDeconv(nn.Module):
     """A transposed convolution to ``stride`` times the rows, cropped as TensorFlow's 'same'."""
 

@@ -97,7 +97,7 @@ _NATURE: dict[str, dict[str, Any]] = {
         "successor_target_period": 8_000,
     },
 }
-_NATURE_SIZE = {"capacity": 1_000_000, "update_period": 4, "features": 512}
+_NATURE_SIZE = {"capacity": 1_000_000, "frame_stack": 4, "update_period": 4, "features": 512}
 
 _MINATAR_RMSPROP = {"learning_rate": 2.5e-4, "optimizer_eps": 0.01}
 _MINATAR: dict[str, dict[str, Any]] = {

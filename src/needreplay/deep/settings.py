@@ -35,6 +35,9 @@ class DeepSettings:
     """transitions in an update"""
     capacity: int = 100_000
     """transitions that the memory keeps"""
+    frame_stack: int = 0
+    """images whose channels are this many successive frames: each frame is stored once; 0: images
+    are stored as they are"""
     min_history: int = 5_000
     """steps before the first update"""
     update_period: int = 4
@@ -155,7 +158,8 @@ BOUNDS: Bounds = {
         AT_LEAST_ONE,
     ),
     "decoder_period": AT_LEAST_ONE,
-    **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period", "refresh"), COUNT),
+    **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period"), COUNT),
+    **dict.fromkeys(("refresh", "frame_stack"), COUNT),
     **dict.fromkeys(
         ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_alpha"),
         SHARE,

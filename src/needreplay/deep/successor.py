@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from needreplay.deep.branches import Branches
 from needreplay.deep.losses import Gradients
-from needreplay.deep.networks import INPUT_SCALE, SameConv, SameDeconv, Shape, check_shape, scaled
+from needreplay.deep.networks import (
+    INPUT_SCALE,
+    Crop,
+    SameConv,
+    SameDeconv,
+    Shape,
+    check_shape,
+    scaled,
+)
 from needreplay.deep.settings import DeepSettings, Network
 
 Back = Callable[[Tensor], Gradients]
@@ -125,6 +133,7 @@ def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> 
         SameDeconv(wide, narrow, 8, 4),
         nn.ReLU(),
         SameConv(narrow, shape[0], 4, 1),
+        Crop(shape[1], shape[2]),
     )
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_fields, check_number
 from needreplay.core.errors import unknown
-from needreplay.worlds.named import Kind, WorldSettings, kind_of
+from needreplay.worlds.adapt import LARGE_IMAGE
+from needreplay.worlds.named import Kind, WorldSettings, kind_of, observation_shape
 
 if TYPE_CHECKING:
     from needreplay.deep.settings import DeepSettings
@@ -41,26 +42,32 @@ class Protocol:
 
 
 PROTOCOLS: dict[Kind, Protocol] = {
-    "nature": Protocol(250_000, 125_000, 250_000),
+    "atari": Protocol(250_000, 125_000, 250_000),
     "minatar": Protocol(10_000, 5_000, 50_000),
+    "image": Protocol(10_000, 5_000, 50_000),
     "vector": Protocol(2_000, 1_000, 10_000),
 }
-"""By kind of world; ``nature`` is the paper's."""
+"""By kind of world; Atari's is the paper's."""
 
-WORLDS: dict[tuple[Kind, str], WorldSettings] = {
-    ("nature", "printed"): WorldSettings(sticky=0.0, life_loss_ends=True),
-    ("nature", "released"): WorldSettings(sticky=0.25),
-    ("nature", "corrected"): WorldSettings(sticky=0.25),
-}
 _MINATAR = WorldSettings(sticky=0.1, episode_cap=5_000, action_set="full")
-_VECTOR = WorldSettings(episode_cap=0)
 
 
 def world_settings(kind: Kind, preset: str) -> WorldSettings:
     """How a world of this kind is made under a preset."""
-    if kind == "nature":
-        return WORLDS[kind, preset]
-    return _MINATAR if kind == "minatar" else _VECTOR
+    if kind == "atari" and preset == "printed":
+        return WorldSettings(sticky=0.0, life_loss_ends=True)
+    return _MINATAR if kind == "minatar" else WorldSettings()
+
+
+def agent_settings(world: str, kind: Kind, preset: str, agent: str) -> DeepSettings:
+    """The agent's settings for a world; other images than Atari's get MinAtar's sizes."""
+    from needreplay.deep.presets import deep_preset
+
+    if kind != "image":
+        return deep_preset(preset, "nature" if kind == "atari" else kind, agent)
+    large = min(observation_shape(world)[1:]) >= LARGE_IMAGE
+    settings = deep_preset(preset, "minatar", agent, reward_clip=False)
+    return replace(settings, network="nature" if large else "minatar")
 
 
 @dataclass(frozen=True)
@@ -83,19 +90,18 @@ class RunConfig:
 
     @property
     def kind(self) -> Kind:
-        """Which network suits the world."""
+        """The family of the world."""
         return kind_of(self.world)
 
     def resolved(self) -> Resolved:
         """The settings of agent, world and protocol, with every override in its place."""
-        from needreplay.deep.presets import deep_preset
-
         rest = dict(self.overrides)
-        agent = deep_preset(self.preset, self.kind, self.agent)
+        kind = self.kind
+        agent = agent_settings(self.world, kind, self.preset, self.agent)
         resolved = Resolved(
             _taking(agent, rest),
-            _taking(world_settings(self.kind, self.preset), rest),
-            _taking(PROTOCOLS[self.kind], rest),
+            _taking(world_settings(kind, self.preset), rest),
+            _taking(PROTOCOLS[kind], rest),
         )
         if rest:
             raise unknown("setting", next(iter(rest)), sorted(resolved.flat()))

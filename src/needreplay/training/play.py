@@ -93,8 +93,8 @@ def film_episode(player: Player, seed: int, *, most_steps: int) -> tuple[Played,
     """The first episode of ``seed``, or as much of it as ``most_steps``, with its pictures."""
     with closing(made_world(player.config, render_mode="rgb_array")) as env:
         film = Film()
-        if player.config.kind == "vector":
-            # The others' own speed is of frames, not of steps.
+        if player.config.kind in ("vector", "image"):
+            # The games' own rate counts frames, not steps.
             film.pictures_per_second = float(env.metadata.get("render_fps", 15))
         played = _play(env, player.agent, seed, 0, film, most_steps)
     return played, film

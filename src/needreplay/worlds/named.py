@@ -1,72 +1,52 @@
-"""Worlds by name: ``minatar/<game>``, ``atari/<Game>``, or any id that Gymnasium knows."""
+"""Worlds by name: ``minatar/<game>``, ``atari/<Game>``, or any Gymnasium id.
+
+An id may name the module that registers it, ``my_module:MyEnv-v0``; the module may stand in the
+current folder.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import gymnasium
-from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.imports import allow_current_folder
+from needreplay.worlds.adapt import adapted
 from needreplay.worlds.settings import WorldSettings
 
-__all__ = ["Kind", "WorldSettings", "kind_of", "make_world"]
+__all__ = ["Kind", "WorldSettings", "kind_of", "make_world", "observation_shape"]
 
-Kind = Literal["nature", "minatar", "vector"]
+Kind = Literal["atari", "minatar", "image", "vector"]
 
 
 def kind_of(world: str) -> Kind:
-    """Which network suits a world, by its name alone."""
-    family = world.split("/", 1)[0]
-    return {"minatar": "minatar", "atari": "nature"}.get(family, "vector")  # type: ignore[return-value]
+    """The family of a world; a Gymnasium id is made once to see its observations."""
+    if world.startswith("atari/"):
+        return "atari"
+    if world.startswith("minatar/"):
+        return "minatar"
+    return "image" if len(observation_shape(world)) == 3 else "vector"
+
+
+@cache
+def observation_shape(world: str) -> tuple[int, ...]:
+    """The shape of the observations that an agent gets: (channels, rows, columns) or (n,)."""
+    env = make_world(world, WorldSettings())
+    env.close()
+    shape = env.observation_space.shape
+    assert shape is not None
+    return shape
 
 
 def make_world(
     world: str, settings: WorldSettings, *, render_mode: str | None = None
 ) -> gymnasium.Env[Any, Any]:
-    """The environment that ``world`` names; one that a deep agent cannot play is refused."""
+    """Make the environment that ``world`` names; refuse one that a deep agent cannot play."""
     env = _made(world, settings, render_mode)
-    try:
-        _check_actions(world, env.action_space)
-        _check_observations(world, env.observation_space)
-    except NeedReplayError:
-        env.close()
-        raise
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
-
-
-def _check_actions(world: str, space: gymnasium.Space[Any]) -> None:
-    if isinstance(space, Discrete) and space.start == 0:
-        return
-    advice = (
-        "map a choice of them to numbers with gymnasium.wrappers.TransformAction"
-        if isinstance(space, Box)
-        else "number them from 0 with gymnasium.wrappers.TransformAction"
-    )
-    raise NeedReplayError(
-        f"{world} has the actions {space}, but a DQN needs Discrete ones from 0; {advice} and "
-        "register the result."
-    )
-
-
-def _check_observations(world: str, space: gymnasium.Space[Any]) -> None:
-    if not isinstance(space, Box):
-        raise NeedReplayError(
-            f"{world} has the observations {space}, but a network needs a Box of numbers; "
-            "gymnasium.wrappers.FlattenObservation makes one, register the result."
-        )
-    if len(space.shape) not in (1, 3) or 0 in space.shape:
-        raise NeedReplayError(
-            f"{world} has observations of shape {space.shape}, but networks take a row of numbers "
-            "or images (channels, rows, columns)."
-        )
-    if len(space.shape) == 3 and kind_of(world) == "vector":
-        game = world.removeprefix("ALE/").rsplit("-", 1)[0]
-        raise NeedReplayError(
-            f"{world} has images of shape {space.shape}, and of images only MinAtar's and Atari's "
-            + (f"can be played: say atari/{game}." if world.startswith("ALE/") else "are known.")
-        )
 
 
 def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymnasium.Env[Any, Any]:
@@ -86,13 +66,18 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
 
         return make_atari(name, settings, render_mode=render_mode)
     if family == "ALE":
-        from needreplay.worlds.atari import register_games
-
-        register_games()
+        game = name.rsplit("-", 1)[0]
+        raise NeedReplayError(
+            f"The world {world!r} is an Atari game without preprocessing; use atari/{game} instead."
+        )
+    allow_current_folder()
     try:
-        return gymnasium.make(world, render_mode=render_mode)
+        # Not every constructor takes a render_mode.
+        options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+        env = gymnasium.make(world, **options)
     except (gymnasium.error.Error, ImportError) as error:
         raise NeedReplayError(
-            f"There is no world {world!r} ({str(error).rstrip('.')}); say minatar/<game>, "
-            "atari/<Game>, or an id that Gymnasium knows, such as CartPole-v1."
+            f"There is no world {world!r} ({str(error).rstrip('.')}); use minatar/<game>, "
+            "atari/<Game>, a Gymnasium id such as CartPole-v1, or my_module:MyEnv-v0."
         ) from error
+    return adapted(env, world)
