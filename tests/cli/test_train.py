@@ -91,7 +91,7 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("train --out x --set scale", "--set 'scale' is not of the form NAME=VALUE."),
         ("train --out x --set scale=big", "There is no scale 'big'; choose from: raw, mean, max."),
         ("train --out x --set featurs=3", "There is no setting 'featurs'; choose from: action_set"),
-        ("train --out x --world Pendulum-v1", "'Pendulum-v1' has the action space Box"),
+        ("train --out x --world Pendulum-v1", "The world 'Pendulum-v1' has the action space Box"),
         ("train --out x --world minatar/pong", "There is no MinAtar game 'pong'; choose from"),
         ("train --out x --steps 0", "steps is 0; it must be a whole number, 1 or more."),
         ("train --world CartPole-v1 --out /proc/x", "The folder '/proc/x' cannot be written"),

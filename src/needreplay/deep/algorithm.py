@@ -72,7 +72,7 @@ class Algorithm(NamedTuple):
         self.replay.update_priorities(drawn.ids, gain)
         entropy = (
             -np.log(drawn.probabilities).mean() / np.log(max(2, len(self.replay)))
-            if drawn.normalised
+            if drawn.normalized
             else np.nan
         )
         return Learned(float(loss.detach()), float(gain.mean()), float(entropy), facts)
