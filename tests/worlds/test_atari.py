@@ -88,7 +88,7 @@ def test_an_unknown_game_is_refused_with_those_spelt_alike(game: str, said: str)
 
 
 def test_the_emulators_own_id_leads_to_ours() -> None:
-    with pytest.raises(NeedReplayError, match="say atari/Pong"):
+    with pytest.raises(NeedReplayError, match="use atari/Pong instead"):
         make_world("ALE/Pong-v5", PLAIN)
 
 

@@ -134,11 +134,6 @@ def test_channels_and_actions_are_those_of_the_world(odd: Any) -> None:
     assert env.unwrapped.taken == 4  # type: ignore[attr-defined]
 
 
-def test_unprocessed_atari_is_refused() -> None:
-    with pytest.raises(NeedReplayError, match="use atari/Pong instead"):
-        make_world("ALE/Pong-v5", WorldSettings())
-
-
 @pytest.mark.parametrize("world", ["CartPole-v99", "x y", "no.such.module:Env-v0", ""])
 def test_unknown_worlds_are_refused(world: str) -> None:
     with pytest.raises(NeedReplayError, match=f"There is no world '{world}' .*minatar/<game>"):
