@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
+# Files are read as UTF-8 whatever the locale.
+export PYTHONUTF8 := 1
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
 .PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable fuzz \

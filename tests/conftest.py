@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# The terminal and the user's own settings do not reach the tests, nor the programs that they start.
+os.environ.update(COLUMNS="100", LINES="40", MATPLOTLIBRC=os.devnull, MPLBACKEND="agg")
+for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
 
 # The same cases on every machine and every day. `make fuzz` searches new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
