@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+from fake_trials import EPISODES, Case, trial
 
-from needreplay.core.progress import Progress
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
 from needreplay.report.claims import Claim, verdict_of
-from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
+from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
-from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.runs import Experiment, run_experiments
-
-EPISODES = 20
+from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.trials import TrialRunner
 
 
-def run(request: Request, progress: Progress) -> Outcome:
-    trials = request.trials or 8
+def run(options: Options, runner: TrialRunner) -> Result:
+    trials = options.trials or 8
     agents = ("ps", "ps-sr")
-    # A trial is said to take a second, so that there are chunks.
-    experiments = [
-        Experiment(
-            "fake_trials:KIND",
-            {"seed": request.seed, "preset": preset, "agent": agent},
-            trials,
-            seconds=1.0,
-        )
-        for preset in request.presets
-        for agent in agents
-    ]
-    results = [table["steps"] for table in run_experiments(experiments, request, progress, "curve")]
-    steps = np.array(results).reshape(len(request.presets), len(agents), trials, EPISODES)
-    figure, axes = new_figure(1, len(request.presets), sharey=True)
+    # A trial claims to take two seconds, so that there are several chunks.
+    cases = [Case(options.seed, preset, agent) for preset in options.presets for agent in agents]
+    found = runner.run(trial, cases, trials, label="curve", seconds=2.0)
+    results = [columns["steps"] for columns in found]
+    steps = np.array(results).reshape(len(options.presets), len(agents), trials, EPISODES)
+    figure, axes = new_figure(1, len(options.presets), sharey=True)
     claims = []
-    colours = colours_of(agents)
-    for i, preset in enumerate(request.presets):
-        rng = stream(request.seed, "bootstrap", preset)
+    colors = colors_of(agents)
+    for i, preset in enumerate(options.presets):
+        rng = stream(options.seed, "bootstrap", preset)
         with house_style():
             for j, agent in enumerate(agents):
                 band = mean_band(steps[i, j], rng)
@@ -44,7 +34,7 @@ def run(request: Request, progress: Progress) -> Outcome:
                     axes[0, i],
                     np.arange(EPISODES),
                     band,
-                    colour=colours[agent],
+                    color=colors[agent],
                     label=label_of(agent),
                 )
             axes[0, i].set(title=preset, xlabel="episode", ylabel="steps")
@@ -66,18 +56,18 @@ def run(request: Request, progress: Progress) -> Outcome:
     with house_style():
         panels[0, 0].hist(steps[0, 0].ravel())
     index = np.indices(steps.shape).reshape(4, -1)
-    return Outcome(
+    return Result(
         tables={
             "data": Table(
                 {
-                    "preset": np.array(request.presets)[index[0]],
+                    "preset": np.array(options.presets)[index[0]],
                     "agent": np.array(agents)[index[1]],
                     "trial": index[2],
                     "episode": index[3],
                     "steps": steps.ravel(),
                 }
             ),
-            "summary": Table({"preset": request.presets, "trials": [trials] * len(steps)}),
+            "summary": Table({"preset": options.presets, "trials": [trials] * len(steps)}),
         },
         figures={"figure": figure, "histogram": second},
         captions={

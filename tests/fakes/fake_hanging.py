@@ -1,29 +1,24 @@
-"""A study that never ends: each run leaves a file that says it has begun, and sleeps."""
+"""A study that never ends: each trial leaves a file that says it has begun, and sleeps."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from needreplay.core.progress import Progress
-from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.runs import run_specs, runs_folder
-from needreplay.sweeps import RunSpec
+from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.trials import TrialRunner
 
 
-def begin_and_sleep(config: dict[str, Any], folder: Path, on_units: Callable[[int], None]) -> None:
+def begin_and_sleep(case: int, trial: int) -> dict[str, int]:
     Path(os.environ["FAKE_STARTED"], str(os.getpid())).touch()
     time.sleep(600)
+    return {"case": case, "trial": trial}
 
 
-def run(request: Request, progress: Progress) -> Outcome:
-    specs = [RunSpec("fake_hanging:begin_and_sleep", {"number": number}) for number in range(4)]
-    with runs_folder(request) as folder, progress.task("hanging", total=4) as bar:
-        run_specs(specs, folder, request.workers, bar, name="hanging")
-    raise AssertionError("it cannot come to an end")
+def run(options: Options, runner: TrialRunner) -> Result:
+    runner.run(begin_and_sleep, range(4), 1, label="hanging", seconds=600)
+    raise AssertionError("it cannot end")
 
 
 STUDY = Study("hanging", "Never done", "Will it end?", ("printed",), run, "docs/hanging.md")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.progress import Progress
-from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.trials import TrialRunner
 
 
-def run(request: Request, progress: Progress) -> Outcome:
+def run(options: Options, runner: TrialRunner) -> Result:
     raise NeedReplayError("The maze has no goal.")
 
 

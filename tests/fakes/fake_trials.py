@@ -5,51 +5,53 @@ from __future__ import annotations
 import os
 import signal
 import time
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.sweeps.kinds import Config
-from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
+from needreplay.core.types import FloatArray
 
 EPISODES = 20
 
 
-def _rows(config: Config, trial: int) -> dict[str, Any]:
-    _log(config, trial)
-    if trial == config.get("bad"):
-        _misbehave(config)
-    rng = stream(config["seed"], config["preset"], config["agent"], trial)
-    speed = 0.5 if config["agent"] == "ps-sr" else 0.3
-    steps = 14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)
-    return {"trial": np.full(EPISODES, trial), "steps": steps}
+class Case(NamedTuple):
+    """What is run, and which trial goes wrong in which way, until the file ``mended`` exists."""
+
+    seed: int
+    preset: str
+    agent: str
+    bad: int = -1
+    how: Literal["raise", "die", "die once"] = "raise"
+    mended: str = ""
 
 
-def _log(config: Config, trial: int) -> None:
-    """Trials leave files in the folder FAKE_LOG: what was run, and how often."""
+def trial(case: Case, number: int) -> dict[str, FloatArray]:
+    """A fake learning curve; files in the folder FAKE_LOG say what was run, and how often.
+
+    If there is a file "hang after" beside that folder, a trial hangs after so many others.
+    """
     if "FAKE_LOG" in os.environ:
-        name = f"{config['preset']} {config['agent']} {trial} {time.time_ns()}"
-        Path(os.environ["FAKE_LOG"], name).touch()
+        log = Path(os.environ["FAKE_LOG"])
+        hang = log.with_name("hang after")
+        if hang.is_file() and len(list(log.iterdir())) >= int(hang.read_text()):
+            time.sleep(600)
+        name = f"{case.preset} {case.agent} {number} {time.time_ns()}"
+        (log / name).touch()
+    if number == case.bad:
+        _misbehave(case)
+    rng = stream(case.seed, case.preset, case.agent, number)
+    speed = 0.5 if case.agent == "ps-sr" else 0.3
+    return {"steps": 14 + 300 * np.exp(-speed * np.arange(EPISODES)) * rng.uniform(0.5, 1.5)}
 
 
-def _misbehave(config: Config) -> None:
-    mended = Path(config["mended"])
-    if config["how"] == "raise" and not mended.exists():
+def _misbehave(case: Case) -> None:
+    mended = Path(case.mended)
+    if case.how == "raise" and not mended.is_file():
         raise NeedReplayError("The maze has no goal.")
-    if config["how"] == "die":
-        print("about to die", flush=True)
+    if case.how == "die" or (case.how == "die once" and not mended.exists()):
+        if case.how == "die once":
+            mended.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    if config["how"] == "die once" and not mended.exists():
-        mended.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def trials_of(config: Config) -> Trials:
-    return Trials(numbers_of(config), partial(_rows, config), EPISODES)
-
-
-KIND = trial_kind(trials_of, dict)

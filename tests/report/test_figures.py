@@ -13,9 +13,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from needreplay.report.figures import (
-    AGENT_COLOURS,
+    AGENT_COLORS,
     PALETTE,
-    colours_of,
+    colors_of,
     draw_band,
     house_style,
     label_of,
@@ -29,7 +29,7 @@ def picture() -> Figure:
     figure, axes = new_figure(1, 2)
     with house_style():
         ramp = np.arange(3.0)
-        draw_band(axes[0, 0], ramp, Band(ramp, ramp - 1, ramp + 1), colour="red", label="a")
+        draw_band(axes[0, 0], ramp, Band(ramp, ramp - 1, ramp + 1), color="red", label="a")
         image = axes[0, 1].imshow([[1, 2], [3, 4]])
         figure.colorbar(image)
         axes[0, 0].legend()
@@ -77,17 +77,17 @@ def test_pyplot_stays_out() -> None:
 def test_an_open_band_is_not_drawn(tmp_path: Path) -> None:
     figure, axes = new_figure()
     infinite = np.full(3, np.inf)
-    draw_band(axes[0, 0], range(3), Band(np.ones(3), -infinite, infinite), colour="red", label="a")
+    draw_band(axes[0, 0], range(3), Band(np.ones(3), -infinite, infinite), color="red", label="a")
     save_figure(figure, tmp_path)
     low, high = axes[0, 0].get_ylim()
     assert np.isfinite([low, high]).all()
 
 
 def test_an_agent_has_one_colour_everywhere() -> None:
-    assert colours_of(["ps", "ps-sr"])["ps"] == colours_of(["ps", "x"])["ps"] == AGENT_COLOURS["ps"]
-    many = colours_of(["ps-sr", "a", "ps", "b", "c", "d", "e", "f"])
+    assert colors_of(["ps", "ps-sr"])["ps"] == colors_of(["ps", "x"])["ps"] == AGENT_COLORS["ps"]
+    many = colors_of(["ps-sr", "a", "ps", "b", "c", "d", "e", "f"])
     assert len(set(many.values())) == len(PALETTE)
-    assert len(colours_of([str(i) for i in range(20)])) == 20
+    assert len(colors_of([str(i) for i in range(20)])) == 20
     assert (label_of("ps-sr"), label_of("mine")) == ("PS-SR", "mine")
 
 

@@ -232,8 +232,8 @@ def test_a_real_browser_shows_the_page(sweep: Path, tmp_path: Path) -> None:
 
     shot = imread(tmp_path / "page.png")
     assert shot.shape[:2] == (1400, 1000)
-    colours = np.unique(shot[:, :, :3].reshape(-1, 3).round(2), axis=0)
-    assert len(colours) > 50, "the figures are drawn"
+    colors = np.unique(shot[:, :, :3].reshape(-1, 3).round(2), axis=0)
+    assert len(colors) > 50, "the figures are drawn"
 
 
 def test_numbers_beyond_measure_are_left_out_by_name(sweep: Path) -> None:

@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.progress import Progress
 from needreplay.core.tables import write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies import fig3, load_study, study_names
-from needreplay.studies.base import Outcome, Request, Size
-from needreplay.studies.engine import plan
 from needreplay.studies.fig3.claims import claims_of
 from needreplay.studies.fig3.compare import centre_interval, compare
 from needreplay.studies.fig3.deciding import (
@@ -32,7 +29,9 @@ from needreplay.studies.fig3.magnitude import variants_of
 from needreplay.studies.fig3.runs import Found, data_table, jobs_of, need_row_table, run_jobs
 from needreplay.studies.fig3.summary import summary_table
 from needreplay.studies.fig3.words import in_words
-from needreplay.sweeps import cliffwalk
+from needreplay.studies.reproduce import plan
+from needreplay.studies.study import Options, Result, Size
+from needreplay.studies.trials import trial_runner
 from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
 from needreplay.tabular.per_sr import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
@@ -72,7 +71,7 @@ def test_every_setting_that_is_changed_alone_has_words() -> None:
 
 
 def test_options_that_nobody_follows_are_refused() -> None:
-    request = Request((), trials=None, seed=0, workers=1, size="quick")
+    options = Options((), trials=None, seed=0, workers=1, size="quick")
     refusals: tuple[tuple[list[str], dict[str, Any], str], ...] = (
         (
             ["maze-replay"],
@@ -89,16 +88,17 @@ def test_options_that_nobody_follows_are_refused() -> None:
     )
     for names, asked, said in refusals:
         with pytest.raises(NeedReplayError) as refused:
-            plan(names, replace(request, **asked))
+            plan(names, replace(options, **asked))
         assert str(refused.value).startswith(said)
     # One that somebody follows is taken, and where no figure is named all are meant.
-    assert len(plan(["fig1", "maze-replay"], replace(request, trials=5))) == 2
-    assert len(plan([], replace(request, states=(4,)))) == len(study_names())
+    assert len(plan(["fig1", "maze-replay"], replace(options, trials=5))) == 2
+    assert len(plan([], replace(options, states=(4,)))) == len(study_names())
 
 
 def test_sizes_that_are_asked_for() -> None:
-    request = Request(("released",), trials=2, seed=1, workers=1, size="quick", states=(3,))
-    found = load_study("fig3").run(request, Progress(visible=False))
+    options = Options(("released",), trials=2, seed=1, workers=1, size="quick", states=(3,))
+    with trial_runner() as runner:
+        found = load_study("fig3").run(options, runner)
     assert sorted(found.tables) == ["data", "need_row", "successor", "summary"]
     assert set(found.tables["data"]["states"].tolist()) == {3}
     assert set(found.tables["data"]["method"].tolist()) == set(PAPER_METHODS)
@@ -107,9 +107,10 @@ def test_sizes_that_are_asked_for() -> None:
     assert found.config["released"]["sizes"] == [3]
 
 
-def outcome(workers: int = 1, presets: tuple[str, ...] = ("released", "corrected")) -> Outcome:
-    request = Request(presets=presets, trials=3, seed=1, workers=workers, size="quick")
-    return load_study("fig3").run(request, Progress(visible=False))
+def outcome(workers: int = 1, presets: tuple[str, ...] = ("released", "corrected")) -> Result:
+    options = Options(presets=presets, trials=3, seed=1, workers=workers, size="quick")
+    with trial_runner(workers) as runner:
+        return load_study("fig3").run(options, runner)
 
 
 def test_the_study(small: None, tmp_path: Path) -> None:
@@ -152,34 +153,17 @@ def test_one_preset_has_nothing_to_decide(small: None) -> None:
 def test_the_quick_size_leaves_printed_out_unless_asked(
     size: Size, asked: tuple[str, ...], run: tuple[str, ...]
 ) -> None:
-    request = Request(presets=asked, trials=3, seed=1, workers=1, size=size)
-    ((_, planned),) = plan(["fig3"], request)
+    options = Options(presets=asked, trials=3, seed=1, workers=1, size=size)
+    ((_, planned),) = plan(["fig3"], options)
     assert planned.presets == run
 
 
-def test_a_job_is_run_with_its_very_settings() -> None:
-    presets = ("released", "corrected", "printed")
-    changed = [settings for _, settings in changes_between(presets)]
-    changed += [variant.settings() for name in presets for variant in variants_of(name)]
-    changed.append(cliffwalk_preset("released", successor_discount=float("nan")))
-    for settings in changed:
-        (job,) = jobs_of("x", settings, ("per",), (4,), 15, 7)
-        config = cliffwalk.complete({**job.experiment.config, "first_trial": 0, "trials": 15})
-        ours, theirs = vars(settings), vars(cliffwalk.settings_of(config))
-        assert job.experiment.config["overrides"].get("successor_discount", 0.0) >= 0.0
-        # NaN is not equal to itself, but is written the same.
-        assert {n: repr(x) for n, x in ours.items() if n != "sizes"} == {
-            n: repr(x) for n, x in theirs.items() if n != "sizes"
-        }
-        assert (config["sizes"], config["seed"], job.experiment.trials) == ([4], 7, 15)
-
-
 def test_what_a_run_keeps_is_what_the_trials_were() -> None:
-    request = Request((), trials=2, seed=3, workers=1, size="quick")
     settings = cliffwalk_preset("corrected")
     jobs = jobs_of("x", settings, ("need", "uniform"), (4, 6), 2, 3)
     table = cliffwalk_table(6, settings.fall, settings.right_actions)
-    found = run_jobs(jobs, request, Progress(visible=False), "x")
+    with trial_runner() as runner:
+        found = run_jobs(jobs, runner, "x")
     assert [(one.states, one.method) for one in found] == [
         (4, "need"), (4, "uniform"), (6, "need"), (6, "uniform")
     ]  # fmt: skip

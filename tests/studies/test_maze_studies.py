@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from needreplay.studies.engine import reproduce
+from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.progress import Progress
 from needreplay.core.rng import stream
 from needreplay.core.tables import read_table
 from needreplay.report.statistics import median_interval
 from needreplay.studies import (
     dyna,
-    fig2,
     load_study,
-    maze_search,
-    maze_settings,
-    mazes,
-    occupancy,
     study_names,
 )
-from needreplay.studies.base import Outcome, Request
-from needreplay.studies.engine import reproduce
-from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import new_agent, run_trial
 from needreplay.worlds import shortest_path_length
@@ -50,30 +46,30 @@ COLUMNS = {
 }
 
 
-def answer(name: str, trials: int = 3, trial: int = 0) -> Outcome:
-    study = load_study(name)
-    request = Request(study.presets, trials, seed=5, workers=1, size="quick", trial=trial)
-    return study.run(request, Progress(visible=False))
-
-
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
-    return {name: answer(name) for name in COLUMNS}
+def results() -> dict[str, Result]:
+    options = Options((), 3, seed=5, workers=1, size="quick")
+    found = {}
+    with trial_runner() as runner:
+        for name in COLUMNS:
+            study = load_study(name)
+            found[name] = study.run(replace(options, presets=study.presets), runner)
+    return found
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_columns_are_the_documented_ones(outcomes: dict[str, Outcome], name: str) -> None:
-    outcome = outcomes[name]
-    assert outcome.tables["data"].names == COLUMNS[name]
-    assert set(outcome.captions) == set(outcome.figures) >= {"figure"}
+def test_columns_are_the_documented_ones(results: dict[str, Result], name: str) -> None:
+    result = results[name]
+    assert result.tables["data"].names == COLUMNS[name]
+    assert set(result.captions) == set(result.figures) >= {"figure"}
 
 
 def test_every_maze_study_is_tested_here() -> None:
     assert set(COLUMNS) <= set(study_names())
 
 
-def test_fig2_is_trials_of_the_presets(outcomes: dict[str, Outcome]) -> None:
-    data = outcomes["fig2"].tables["data"]
+def test_fig2_is_trials_of_the_presets(results: dict[str, Result]) -> None:
+    data = results["fig2"].tables["data"]
     assert len(data) == 2 * 2 * 3 * 50
     rows = (data["preset"] == "released") & (data["agent"] == "ps-sr") & (data["trial"] == 2)
     lived = run_trial(dyna_table(), PS_SR["released"], 50, trial_stream(5, 2))
@@ -81,15 +77,15 @@ def test_fig2_is_trials_of_the_presets(outcomes: dict[str, Outcome]) -> None:
     assert data["episode"][rows].tolist() == list(range(50))
 
 
-def test_fig2_agents_share_their_first_episode(outcomes: dict[str, Outcome]) -> None:
-    data = outcomes["fig2"].tables["data"]
+def test_fig2_agents_share_their_first_episode(results: dict[str, Result]) -> None:
+    data = results["fig2"].tables["data"]
     first = data["episode"] == 0
     ps, ps_sr = (data["steps"][first & (data["agent"] == agent)] for agent in ("ps", "ps-sr"))
     assert ps.tolist() == ps_sr.tolist()
 
 
-def test_fig2_summary_is_the_mean_of_the_data(outcomes: dict[str, Outcome]) -> None:
-    data, summary = outcomes["fig2"].tables["data"], outcomes["fig2"].tables["summary"]
+def test_fig2_summary_is_the_mean_of_the_data(results: dict[str, Result]) -> None:
+    data, summary = results["fig2"].tables["data"], results["fig2"].tables["summary"]
     rows = (data["preset"] == "printed") & (data["agent"] == "ps") & (data["episode"] == 7)
     (at,) = np.flatnonzero(
         (summary["preset"] == "printed") & (summary["agent"] == "ps") & (summary["episode"] == 7)
@@ -102,13 +98,13 @@ def test_fig2_summary_is_the_mean_of_the_data(outcomes: dict[str, Outcome]) -> N
 def test_convergence_is_read_off_a_curve() -> None:
     best = best_mean_steps(dyna_table(), 0.1)
     curve = np.full(50, best)
-    assert fig2.converged_at(curve) == 1
+    assert world.converged_at(curve) == 1
     curve[20] = 1.2 * best
-    assert fig2.converged_at(curve) == 22
+    assert world.converged_at(curve) == 22
     curve[:] = 1.05 * best
-    assert fig2.converged_at(curve) == 1
+    assert world.converged_at(curve) == 1
     curve[49] = 1.2 * best
-    assert fig2.converged_at(curve) == 51
+    assert world.converged_at(curve) == 51
     assert dyna.near_optimal_at(curve) == 1
     curve[10] = 1.3 * best
     assert dyna.near_optimal_at(curve) == 12
@@ -118,42 +114,48 @@ def test_best_mean_steps() -> None:
     table = dyna_table()
     assert best_mean_steps(table, 0.0) == pytest.approx(14.0)
     # By simulation: an agent whose Q is right takes that many steps.
-    settings = without_need(PS_SR["printed"])
-    late = run_trial(dyna_table(0.0), settings, 4000, stream(1)).lengths[2000:]
+    agent = without_need(PS_SR["printed"])
+    late = run_trial(dyna_table(0.0), agent, 4000, stream(1)).lengths[2000:]
     assert late.mean() == pytest.approx(best_mean_steps(table, 0.1), abs=0.3)
 
 
-def test_fig1_shows_the_chosen_trial(outcomes: dict[str, Outcome]) -> None:
-    data = outcomes["fig1"].tables["data"]
+def test_fig1_shows_the_chosen_trial(results: dict[str, Result]) -> None:
+    data = results["fig1"].tables["data"]
     assert len(data) == 2 * 2 * 4 * 54
     # The start is visited at least once, whatever has been learned.
     start = (data["row"] == 2) & (data["column"] == 0)
     assert (data["occupancy"][start & (data["episodes"] == 1)] > 0.5).all()
-    other = answer("fig1", trials=3, trial=1).tables["data"]
-    assert other["occupancy"].tolist() != data["occupancy"].tolist()
+    shown = (data["preset"] == "printed") & (data["lambda"] == 1.0) & (data["episodes"] == 10)
+    other, same = (fig1.snapshots(fig1.Case("printed", 1.0, 5), trial) for trial in (1, 0))
+    assert data["occupancy"][shown].tolist() == same["occupancy"][1].tolist()
+    assert data["occupancy"][shown].tolist() != other["occupancy"][1].tolist()
+    options = Options(("printed",), 3, seed=5, workers=1, size="quick", trial=3)
+    with trial_runner() as runner, pytest.raises(NeedReplayError, match="--trial 3 is not one of"):
+        fig1.run(options, runner)
 
 
 def test_fig1_distance_is_zero_for_the_closed_form() -> None:
-    settings = occupancy.settings_of("printed", 0.5)
+    agent = fig1.Case("printed", 0.5, 0).settings
     # Before anything is learned the policy is random, and M begins as its closed form.
-    assert occupancy.distance_to_truth(new_agent(dyna_table(), settings), settings) < 1e-12
+    assert fig1.distance_to_truth(new_agent(dyna_table(), agent), agent) < 1e-12
 
 
 def test_every_difference_of_the_presets_is_changed_alone() -> None:
     printed, released = asdict(PS_SR["printed"]), asdict(PS_SR["released"])
     differing = {field for field in printed if printed[field] != released[field]}
-    assert set(maze_settings.DIFFERENCES) == differing
+    assert set(settings.DIFFERENCES) == differing
     for name in ("printed", "released"):
         base = asdict(PS_SR[name])
-        for change in maze_settings.changes(name):
-            if change.agent == "ps-sr":
-                changed = {f for f, v in asdict(change.settings).items() if v != base[f]}
-                assert len(changed) == (change.label != "as it is")
+        for (_, agent, label), overrides in settings.changes(name).items():
+            if agent == "ps-sr":
+                own = asdict(world.settings_of(name, agent, **overrides))
+                changed = {field for field in own if own[field] != base[field]}
+                assert len(changed) == (label != "as it is")
 
 
-def test_maze_settings_effects_are_paired_differences(outcomes: dict[str, Outcome]) -> None:
-    data = outcomes["maze-settings"].tables["data"]
-    effects = outcomes["maze-settings"].tables["effects"]
+def test_maze_settings_effects_are_paired_differences(results: dict[str, Result]) -> None:
+    data = results["maze-settings"].tables["data"]
+    effects = results["maze-settings"].tables["effects"]
     at = 5
     key = {name: effects[name][at] for name in ("preset", "agent", "changed")}
     rows = np.logical_and.reduce([data[name] == value for name, value in key.items()])
@@ -165,12 +167,12 @@ def test_maze_settings_effects_are_paired_differences(outcomes: dict[str, Outcom
     assert effects["difference"][at] == pytest.approx(steps[rows].mean() - steps[base].mean())
 
 
-def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome]) -> None:
-    data = outcomes["mazes"].tables["data"]
+def test_larger_mazes_have_more_cells_and_are_solved(results: dict[str, Result]) -> None:
+    data = results["mazes"].tables["data"]
     assert sorted(set(data["states"].tolist())) == [47, 188, 423]
-    shortest = {k: shortest_path_length(maze_search.magnified_table(k)) for k in (1, 2, 3)}
+    shortest = {k: shortest_path_length(growth.magnified_table(k)) for k in (1, 2, 3)}
     assert shortest == {1: 14, 2: 25, 3: 38}
-    budget = np.array([maze_search.BUDGET * shortest[k] for k in data["resolution"].tolist()])
+    budget = np.array([growth.BUDGET * shortest[k] for k in data["resolution"].tolist()])
     # A trial that found nothing walked all its steps; one that found a path knew it.
     assert (data["steps"][~data["found"]] == budget[~data["found"]]).all()
     assert (data["steps"] <= budget).all()
@@ -180,23 +182,17 @@ def test_larger_mazes_have_more_cells_and_are_solved(outcomes: dict[str, Outcome
 
 
 def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
-    def ended(*updates: float) -> list[maze_search.Found]:
-        return [
-            maze_search.Found(
-                10 if np.isinf(u) else int(u), 5, found=bool(np.isfinite(u)), known=True
-            )
-            for u in updates
-        ]
+    def ended(*updates: float) -> dict[str, Any]:
+        values = np.array(updates)
+        return {"updates": np.where(np.isinf(values), 10, values), "found": np.isfinite(values)}
 
     never = np.inf
-    cases = {
-        (0.5, 1, "ps-sr"): ended(3, never, 4, never, 8, 1, 2),
-        (0.5, 1, "ps"): ended(never, 90, 5, never, 8, 2, 3),
+    found = {
+        growth.Case(0.5, 1, "ps-sr"): ended(3, never, 4, never, 8, 1, 2),
+        growth.Case(0.5, 1, "ps"): ended(never, 90, 5, never, 8, 2, 3),
     }
-    medians = {
-        case: median_interval(mazes._ranked(found), stream(0)) for case, found in cases.items()
-    }
-    claim, largest = mazes._claims(0.5, "ps-sr", "ps", "", (1,), cases, medians)
+    medians = {case: median_interval(growth.ranked(own), stream(0)) for case, own in found.items()}
+    claim, largest = growth.compare(0.5, "ps-sr", "ps", "", found, medians)
     # Won: trials 0, 2, 5, 6; lost: 1; neither found it in 3; in 4 they are equal.
     assert claim.measured.startswith("fewer in 4 of 5 trials: 0.80 (95% interval 0.38 to 0.96)")
     assert claim.measured.endswith("; in 2 more neither")
@@ -205,12 +201,12 @@ def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
     assert claim.verdict == "undecided"
 
 
-def test_replay_events_are_the_updates_of_the_trial(outcomes: dict[str, Outcome]) -> None:
-    events = outcomes["maze-replay"].tables["replay_events"]
+def test_replay_events_are_the_updates_of_the_trial(results: dict[str, Result]) -> None:
+    events = results["maze-replay"].tables["replay_events"]
     rows = (events["preset"] == "printed") & (events["agent"] == "ps-sr")
     lived = run_trial(dyna_table(), PS_SR["printed"], 50, trial_stream(5, 0))
     assert rows.sum() == lived.updates
-    counts = outcomes["maze-replay"].tables["data"]
+    counts = results["maze-replay"].tables["data"]
     of_agent = (counts["preset"] == "printed") & (counts["agent"] == "ps-sr")
     assert counts["replays"][of_agent].sum() == lived.updates
     # Nothing is replayed before the goal has been found, and then its own pair comes first.
@@ -223,9 +219,9 @@ def test_replay_events_are_the_updates_of_the_trial(outcomes: dict[str, Outcome]
 
 def test_data_does_not_depend_on_workers(tmp_path: Path) -> None:
     for workers in (1, 2):
-        request = Request((), 45, seed=9, workers=workers, size="quick")
+        options = Options((), 45, seed=9, workers=workers, size="quick")
         reproduce(
-            ["fig2"], request, tmp_path / str(workers), ["test"], progress=Progress(visible=False)
+            ["fig2"], options, tmp_path / str(workers), ["test"], progress=Progress(visible=False)
         )
     one, two = ((tmp_path / name / "fig2" / "data.csv").read_bytes() for name in ("1", "2"))
     assert one == two

@@ -74,10 +74,10 @@ class Reproduce:
 
     def run(self, argv: Sequence[str]) -> None:
         """Do it."""
-        from needreplay.studies.base import Request
-        from needreplay.studies.engine import reproduce
+        from needreplay.studies.reproduce import reproduce
+        from needreplay.studies.study import Options
 
-        request = Request(
+        options = Options(
             presets=tuple(name for names in self.preset for name in names),
             trials=self.trials,
             seed=self.seed,
@@ -86,4 +86,4 @@ class Reproduce:
             trial=self.trial,
             states=tuple(dict.fromkeys(self.states)),
         )
-        reproduce(self.figures, request, self.out, argv)
+        reproduce(self.figures, options, self.out, argv)

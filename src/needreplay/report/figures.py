@@ -1,7 +1,7 @@
 """The house style of figures, and saving them so that the same data is the same bytes.
 
-Figures are made without pyplot, so nothing of the user's matplotlib session is touched. The colours
-are Okabe and Ito's, which colour-blind readers can tell apart; an agent has one colour everywhere.
+Figures are made without pyplot, so nothing of the user's matplotlib session is touched. The colors
+are Okabe and Ito's, which color-blind readers can tell apart; an agent has one color everywhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from needreplay.report.statistics import Band
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
 
-AGENT_COLOURS = {
+AGENT_COLORS = {
     "ps-sr": "#D55E00",
     "ps": "#0072B2",
     "dyna-q": "#009E73",
@@ -109,10 +109,10 @@ def new_figure(
         return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
 
 
-def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name: an agent's own, and for other names those that are still free."""
-    known = {name: AGENT_COLOURS[name] for name in names if name in AGENT_COLOURS}
-    free = [colour for colour in PALETTE if colour not in known.values()] or list(PALETTE)
+def colors_of(names: Sequence[str]) -> dict[str, str]:
+    """A color for each name: an agent's own, and for other names those that are still free."""
+    known = {name: AGENT_COLORS[name] for name in names if name in AGENT_COLORS}
+    free = [color for color in PALETTE if color not in known.values()] or list(PALETTE)
     others = [name for name in dict.fromkeys(names) if name not in known]
     return known | {name: free[i % len(free)] for i, name in enumerate(others)}
 
@@ -122,11 +122,11 @@ def label_of(name: str) -> str:
     return AGENT_LABELS.get(name, name)
 
 
-def draw_band(axes: Axes, x: npt.ArrayLike, band: Band, *, colour: str, label: str) -> None:
+def draw_band(axes: Axes, x: npt.ArrayLike, band: Band, *, color: str, label: str) -> None:
     """A curve with its interval; the interval is left out where too few trials leave it open."""
-    axes.plot(x, band.estimate, color=colour, label=label)
+    axes.plot(x, band.estimate, color=color, label=label)
     known = np.isfinite(band.low) & np.isfinite(band.high)
-    axes.fill_between(x, band.low, band.high, where=known, color=colour, alpha=0.2, linewidth=0)
+    axes.fill_between(x, band.low, band.high, where=known, color=color, alpha=0.2, linewidth=0)
 
 
 def save_figure(figure: Figure, folder: str | Path, name: str = "figure") -> None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from needreplay.core.types import FloatArray
 from needreplay.report.comparison import Cell
-from needreplay.report.figures import colours_of, house_style, new_figure
+from needreplay.report.figures import colors_of, house_style, new_figure
 from needreplay.report.statistics import Band, Interval
 
 _LINES = ("-", "--", ":", "-.")
@@ -28,11 +28,11 @@ def plain(text: str) -> str:
 
 
 def styles_of(agents: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a line for each agent; those that share a colour differ in their line."""
-    colours = colours_of(agents)
-    earlier = [[colours[other] for other in agents[:i]] for i in range(len(agents))]
+    """A color and a line for each agent; those that share a color differ in their line."""
+    colors = colors_of(agents)
+    earlier = [[colors[other] for other in agents[:i]] for i in range(len(agents))]
     return {
-        agent: (colours[agent], _LINES[before.count(colours[agent]) % len(_LINES)])
+        agent: (colors[agent], _LINES[before.count(colors[agent]) % len(_LINES)])
         for agent, before in zip(agents, earlier, strict=True)
     }
 
@@ -57,16 +57,16 @@ def draw_curves(
     with house_style():
         for axes, task in zip(grid.flat, tasks, strict=False):
             for cell in (one for one in cells if one.task == task):
-                colour, line = styles[cell.agent]
+                color, line = styles[cell.agent]
                 band = bands[task, cell.agent]
                 label = plain(cell.agent)
-                axes.plot(cell.x, band.estimate, line, color=colour, label=label, linewidth=1.5)
+                axes.plot(cell.x, band.estimate, line, color=color, label=label, linewidth=1.5)
                 if np.isfinite(band.low).all() and np.isfinite(band.high).all():
                     axes.fill_between(
-                        cell.x, band.low, band.high, color=colour, alpha=0.2, linewidth=0
+                        cell.x, band.low, band.high, color=color, alpha=0.2, linewidth=0
                     )
                 else:
-                    axes.plot(cell.x, cell.y.T, line, color=colour, linewidth=0.5, alpha=0.5)
+                    axes.plot(cell.x, cell.y.T, line, color=color, linewidth=0.5, alpha=0.5)
                 axes.set_xlabel(cell.measure.x)
                 axes.set_ylabel(cell.measure.y)
                 if not cell.measure.larger_is_better:
@@ -91,10 +91,10 @@ def draw_points(
             places = [i for i, task in enumerate(tasks) if (task, agent) in intervals]
             found = [intervals[tasks[i], agent] for i in places]
             middle = np.array([one.estimate for one in found])
-            colour, line = styles[agent]
+            color, line = styles[agent]
             axes.errorbar(
                 places, middle, yerr=_errors(found), fmt=line, marker="o", markersize=3, capsize=2,
-                color=colour, label=plain(agent), linewidth=1.2,
+                color=color, label=plain(agent), linewidth=1.2,
             )  # fmt: skip
         axes.set_xticks(range(len(tasks)), [plain(t) for t in tasks], rotation=30, ha="right")
         axes.set_ylabel(cells[0].measure.y)
@@ -132,11 +132,11 @@ def draw_profiles(thresholds: FloatArray, bands: Mapping[str, Band], xlabel: str
     styles = styles_of(list(bands))
     with house_style():
         for agent, band in bands.items():
-            colour, line = styles[agent]
-            axes.plot(thresholds, band.estimate, line, color=colour, label=plain(agent))
+            color, line = styles[agent]
+            axes.plot(thresholds, band.estimate, line, color=color, label=plain(agent))
             if np.isfinite(band.low).all():
                 axes.fill_between(
-                    thresholds, band.low, band.high, color=colour, alpha=0.15, linewidth=0
+                    thresholds, band.low, band.high, color=color, alpha=0.15, linewidth=0
                 )
         axes.set_xlabel(xlabel)
         axes.set_ylabel("share of runs above")

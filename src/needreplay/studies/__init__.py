@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from needreplay.core.errors import unknown
 
 if TYPE_CHECKING:
-    from needreplay.studies.base import Study
+    from needreplay.studies.study import Study
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Listing:
 
 
 STUDIES: tuple[Listing, ...] = (
-    Listing("fig1", "needreplay.studies.fig1", "the start's occupancy as it is learned"),
-    Listing("fig2", "needreplay.studies.fig2", "steps per episode, PS against PS-SR"),
-    Listing("dyna", "needreplay.studies.dyna", "Dyna-Q with n = 0, 5, 50 beside PS and PS-SR"),
-    Listing("mazes", "needreplay.studies.mazes", "updates until optimal as mazes grow"),
-    Listing("maze-settings", "needreplay.studies.maze_settings", "each setting changed alone"),
-    Listing("maze-replay", "needreplay.studies.maze_replay", "what is replayed, in order"),
+    Listing("fig1", "needreplay.studies.maze.fig1", "the start's occupancy as it is learned"),
+    Listing("fig2", "needreplay.studies.maze.fig2", "steps per episode, PS against PS-SR"),
+    Listing("dyna", "needreplay.studies.maze.dyna", "Dyna-Q with n = 0, 5, 50 beside PS and PS-SR"),
+    Listing("mazes", "needreplay.studies.maze.growth", "updates until optimal as mazes grow"),
+    Listing("maze-settings", "needreplay.studies.maze.settings", "each setting changed alone"),
+    Listing("maze-replay", "needreplay.studies.maze.replay", "what is replayed, in order"),
     Listing("fig3", "needreplay.studies.fig3", "PER against PER with need in the Blind Cliffwalk"),
-    Listing("fig5", "needreplay.studies.fig5", "deep PER-SR: the published runs, ours on MinAtar"),
+    Listing("fig5", "needreplay.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
 )
 """Every study, in the order in which they run and stand on the page."""
 

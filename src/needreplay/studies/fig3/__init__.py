@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from needreplay.core.progress import Progress
-from needreplay.studies.base import Outcome, Request, Size, Study
 from needreplay.studies.fig3.claims import claims_of
 from needreplay.studies.fig3.deciding import (
     changes_between,
@@ -27,6 +25,8 @@ from needreplay.studies.fig3.runs import (
     successor_table,
 )
 from needreplay.studies.fig3.summary import summary_table
+from needreplay.studies.study import Options, Result, Size, Study
+from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, cliffwalk_preset
 
 QUICK_LARGEST = 9
@@ -34,14 +34,14 @@ EXTRA_SIZES: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (5, 8, 11)}
 """The sizes of the two tables beside the figure: what decides, and probability or magnitude."""
 
 
-def run(request: Request, progress: Progress) -> Outcome:
+def run(options: Options, runner: TrialRunner) -> Result:
     """Run every method at every size, then what decides, then probability against magnitude.
 
     Where sizes are asked for, only the paper's six methods are run, and nothing beside the figure.
     """
-    presets, seed = request.presets, request.seed
-    sizes = {name: request.states or sizes_of(name, request.size) for name in presets}
-    methods = PAPER_METHODS if request.states else METHODS
+    presets, seed = options.presets, options.seed
+    sizes = {name: options.states or sizes_of(name, options.size) for name in presets}
+    methods = PAPER_METHODS if options.states else METHODS
     jobs = [
         job
         for name in presets
@@ -50,13 +50,13 @@ def run(request: Request, progress: Progress) -> Outcome:
             cliffwalk_preset(name),
             methods,
             sizes[name],
-            request.trials or cliffwalk_preset(name).repetitions,
+            options.trials or cliffwalk_preset(name).repetitions,
             seed,
         )
     ]
-    found = run_jobs(jobs, request, progress, "fig3: all methods")
+    found = run_jobs(jobs, runner, "fig3: all methods")
     need_rows = need_row_table(found)
-    outcome = Outcome(
+    result = Result(
         tables={
             "data": data_table(found),
             "need_row": need_rows,
@@ -72,32 +72,32 @@ def run(request: Request, progress: Progress) -> Outcome:
         },
         notes=[_CENSORING.format(count=_not_converged(found))],
     )
-    if not request.states:
-        outcome.figures["beyond"] = beyond_figure(found, presets, seed)
-        outcome.captions["beyond"] = _BEYOND
-        _add_what_decides(outcome, request, progress)
-        _add_magnitude(outcome, request, progress)
-    return outcome
+    if not options.states:
+        result.figures["beyond"] = beyond_figure(found, presets, seed)
+        result.captions["beyond"] = _BEYOND
+        _add_what_decides(result, options, runner)
+        _add_magnitude(result, options, runner)
+    return result
 
 
-def _add_what_decides(outcome: Outcome, request: Request, progress: Progress) -> None:
-    changes = changes_between(request.presets)
+def _add_what_decides(result: Result, options: Options, runner: TrialRunner) -> None:
+    changes = changes_between(options.presets)
     if not changes:
         return
-    jobs = deciding_jobs(changes, EXTRA_SIZES[request.size], request.trials, request.seed)
-    changed = run_jobs(jobs, request, progress, "fig3: each setting alone")
-    effects = effects_of(changes, changed, request.seed)
-    outcome.tables["deciding"] = deciding_table(effects)
-    outcome.figures["deciding"] = deciding_figure(effects)
-    outcome.captions["deciding"] = _DECIDING
-    outcome.notes += sentences(effects)
+    jobs = deciding_jobs(changes, EXTRA_SIZES[options.size], options.trials, options.seed)
+    changed = run_jobs(jobs, runner, "fig3: each setting alone")
+    effects = effects_of(changes, changed, options.seed)
+    result.tables["deciding"] = deciding_table(effects)
+    result.figures["deciding"] = deciding_figure(effects)
+    result.captions["deciding"] = _DECIDING
+    result.notes += sentences(effects)
 
 
-def _add_magnitude(outcome: Outcome, request: Request, progress: Progress) -> None:
-    variants = [variant for name in request.presets for variant in variants_of(name)]
-    jobs = magnitude_jobs(variants, EXTRA_SIZES[request.size], request.trials, request.seed)
-    scaled = run_jobs(jobs, request, progress, "fig3: probability or magnitude")
-    outcome.tables["magnitude"] = magnitude_table(variants, scaled, request.seed)
+def _add_magnitude(result: Result, options: Options, runner: TrialRunner) -> None:
+    variants = [variant for name in options.presets for variant in variants_of(name)]
+    jobs = magnitude_jobs(variants, EXTRA_SIZES[options.size], options.trials, options.seed)
+    scaled = run_jobs(jobs, runner, "fig3: probability or magnitude")
+    result.tables["magnitude"] = magnitude_table(variants, scaled, options.seed)
 
 
 def sizes_of(preset: str, size: Size) -> tuple[int, ...]:

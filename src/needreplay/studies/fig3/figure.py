@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from needreplay.core.tables import Table
 from needreplay.report.figures import (
-    AGENT_COLOURS,
+    AGENT_COLORS,
     PALETTE,
     house_style,
     label_of,
@@ -23,11 +23,11 @@ from needreplay.studies.fig3.runs import Found
 from needreplay.studies.fig3.words import in_words
 from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
 
-COLOURS: dict[str, str] = {
-    "uniform": AGENT_COLOURS["uniform"],
-    "oracle": AGENT_COLOURS["oracle"],
-    "per": AGENT_COLOURS["per"],
-    "need": AGENT_COLOURS["per-sr"],
+COLORS: dict[str, str] = {
+    "uniform": AGENT_COLORS["uniform"],
+    "oracle": AGENT_COLORS["oracle"],
+    "per": AGENT_COLORS["per"],
+    "need": AGENT_COLORS["per-sr"],
     "need-random": "#009E73",
     "need-optimal": "#CC79A7",
     "rank": "#56B4E9",
@@ -78,8 +78,8 @@ def _draw_chain(axes: Axes) -> None:
     axes.set_aspect("equal")
     labels = [*[str(state) for state in range(1, n + 1)], "goal"]
     for state, label in enumerate(labels):
-        colour = "#009E73" if state == n else "#0072B2" if state == 0 else "#777777"
-        axes.scatter([state], [0], s=620, color="white", edgecolor=colour, linewidth=2, zorder=3)
+        color = "#009E73" if state == n else "#0072B2" if state == 0 else "#777777"
+        axes.scatter([state], [0], s=620, color="white", edgecolor=color, linewidth=2, zorder=3)
         axes.text(state, 0, label, ha="center", va="center", fontsize=8, zorder=4)
         if state < n:
             axes.annotate(
@@ -117,15 +117,15 @@ def _draw_updates(
         low = np.array([i.low for i in intervals])
         high = np.array([i.high for i in intervals])
         known = np.isfinite(low)
-        axes.plot(x, estimate, color=COLOURS[method], label=label_of(method), marker="o", ms=3)
+        axes.plot(x, estimate, color=COLORS[method], label=label_of(method), marker="o", ms=3)
         axes.fill_between(
             x, np.where(known, low, estimate), np.where(known, high, estimate),
-            color=COLOURS[method], alpha=0.2, linewidth=0,
+            color=COLORS[method], alpha=0.2, linewidth=0,
         )  # fmt: skip
         censored = [i for i, f in enumerate(ours) if f.censored]
         axes.scatter(
             [x[i] for i in censored], estimate[censored], s=60, marker="^",
-            facecolor="white", edgecolor=COLOURS[method], zorder=3,
+            facecolor="white", edgecolor=COLORS[method], zorder=3,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -140,8 +140,8 @@ def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
     here = (need_rows["preset"] == preset) & (need_rows["method"] == "need")
     states, occupancy = need_rows["state"][here], need_rows["occupancy"][here]
     current = min(4, len(states) - 1)
-    colours = ["#0072B2" if state == current else COLOURS["need"] for state in states.tolist()]
-    axes.bar(states + 1, occupancy, color=colours)
+    colors = ["#0072B2" if state == current else COLORS["need"] for state in states.tolist()]
+    axes.bar(states + 1, occupancy, color=colors)
     axes.set_xlabel("state")
     axes.set_xticks(states + 1)
     axes.tick_params(axis="x", labelsize=8)
@@ -158,7 +158,7 @@ def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> 
             for method in BEYOND:
                 held = compare(found, preset, method, "per", centre, seed)
                 _draw_ratio(panel, held, _not_converged(found, preset, method), method)
-            panel.axhline(1.0, color=COLOURS["per"], linewidth=1, linestyle="--")
+            panel.axhline(1.0, color=COLORS["per"], linewidth=1, linestyle="--")
             panel.set_yscale("log")
             panel.set_ylim(BEYOND_LOWEST, BEYOND_HIGHEST)
             panel.set_title(preset)
@@ -181,17 +181,15 @@ def _draw_ratio(axes: Axes, held: Comparison, stopped: dict[int, int], method: s
         np.array([getattr(ratio, end) for ratio in ratios]) for end in ("estimate", "low", "high")
     )
     known = whole & np.isfinite(low) & np.isfinite(high)
-    colour = COLOURS[method]
-    axes.plot(
-        sizes, np.where(whole, estimate, np.nan), color=colour, marker="o", ms=3, label=method
-    )
+    color = COLORS[method]
+    axes.plot(sizes, np.where(whole, estimate, np.nan), color=color, marker="o", ms=3, label=method)
     axes.fill_between(
-        sizes, np.where(known, low, np.nan), np.where(known, high, np.nan), color=colour,
+        sizes, np.where(known, low, np.nan), np.where(known, high, np.nan), color=color,
         alpha=0.15, linewidth=0,
     )  # fmt: skip
     axes.scatter(
         sizes[~whole], np.minimum(estimate[~whole], BEYOND_HIGHEST / 1.2), s=30, marker="^",
-        facecolor="white", edgecolor=colour, zorder=3,
+        facecolor="white", edgecolor=color, zorder=3,
     )  # fmt: skip
 
 
@@ -211,7 +209,7 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
         1, len(COMPARED), height=1.4 + 0.2 * len(changes), width=11.0, sharey=True
     )
     bases = list(dict.fromkeys(change.base for change in changes))
-    colours = {base: PALETTE[i] for i, base in enumerate(bases)}
+    colors = {base: PALETTE[i] for i, base in enumerate(bases)}
     with house_style():
         for panel, (one, other) in zip(axes[0], COMPARED, strict=True):
             ours = {e.change: e for e in here if e.one == one}
@@ -219,9 +217,9 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
                 ratio = ours[change].ratio
                 known = np.isfinite([ratio.low, ratio.high]).all()
                 if known:
-                    panel.plot([ratio.low, ratio.high], [place, place], color=colours[change.base])
+                    panel.plot([ratio.low, ratio.high], [place, place], color=colors[change.base])
                 panel.scatter(
-                    [ratio.estimate], [place], color=colours[change.base], zorder=3,
+                    [ratio.estimate], [place], color=colors[change.base], zorder=3,
                     s=60 if change.setting == NOTHING else 18,
                     marker="^" if ours[change].not_converged else "o",
                 )  # fmt: skip
@@ -242,7 +240,7 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
             fontsize=8,
         )
         for label, change in zip(axes[0, 0].get_yticklabels(), changes, strict=True):
-            label.set_color(colours[change.base])
+            label.set_color(colors[change.base])
             label.set_fontweight("bold" if change.setting == NOTHING else "normal")
         axes[0, 0].invert_yaxis()
     return figure

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.progress import Progress
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.studies.base import Request
-from needreplay.studies.runs import Experiment, run_experiments
-from needreplay.tabular.cliffwalk_settings import CLIFFWALK, CliffwalkSettings, Method
+from needreplay.studies.trials import Columns, TrialRunner
+from needreplay.tabular.cliffwalk_settings import CliffwalkSettings, Method
+from needreplay.tabular.per_sr import run_trial
+from needreplay.worlds.cliffwalk import cliffwalk_table
 
-_BASE = "printed"
+FIFTH_STATE = 4
+"""Whose need row figure 3 shows."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +30,6 @@ class Job:
     states: int
     trials: int
     seed: int
-
-    @property
-    def experiment(self) -> Experiment:
-        """The job as runs of kind ``cliffwalk``: settings are said by what differs from printed."""
-        config = {
-            "agent": self.method,
-            "preset": _BASE,
-            "overrides": _overrides(self.settings),
-            "sizes": [self.states],
-            "seed": self.seed,
-        }
-        return Experiment("cliffwalk", config, self.trials, _seconds(self))
-
-
-def _overrides(settings: CliffwalkSettings) -> dict[str, Any]:
-    """All in which these settings differ from the base's; sizes are said beside them."""
-    base = vars(CLIFFWALK[_BASE])
-    # By their repr, because NaN (the task's own discount, as in the base) is not equal to itself.
-    return {
-        name: value
-        for name, value in vars(settings).items()
-        if name != "sizes" and repr(value) != repr(base[name])
-    }
 
 
 def _seconds(job: Job) -> float:
@@ -92,21 +70,44 @@ class Found:
         return len(self.converged) - sum(self.converged)
 
 
-def _found(job: Job, table: Table) -> Found:
+def _trial(job: Job, number: int) -> dict[str, Any]:
+    """Run one trial of a job."""
+    table = cliffwalk_table(job.states, job.settings.fall, job.settings.right_actions)
+    trial = run_trial(table, job.settings, job.method, seed=job.seed, trial=number)
+    return {
+        "updates": trial.updates,
+        "converged": trial.converged,
+        "diverged": trial.diverged,
+        "budget": trial.budget,
+        "transitions": trial.transitions,
+        "largest_entry": trial.largest_entry,
+        "negative_rows": trial.negative_rows,
+        "by_gain": trial.by_gain,
+        "rows": trial.M[min(FIFTH_STATE, len(trial.q) - 1)],
+    }
+
+
+def _found(job: Job, columns: Columns) -> Found:
+    per_trial = {
+        name: tuple(columns[name].tolist())
+        for name in (
+            "updates",
+            "converged",
+            "diverged",
+            "largest_entry",
+            "negative_rows",
+            "by_gain",
+        )
+    }
     return Found(
-        label=job.label,
-        method=job.method,
-        states=job.states,
-        trials=tuple(table["trial"].tolist()),
-        updates=tuple(table["replayed"].tolist()),
-        converged=tuple(table["converged"].tolist()),
-        diverged=tuple(table["diverged"].tolist()),
-        budget=int(table["budget"][0]),
-        transitions=int(table["transitions"][0]),
-        largest_entry=tuple(table["largest_entry"].tolist()),
-        negative_rows=tuple(table["negative_rows"].tolist()),
-        by_gain=tuple(table["by_gain"].tolist()),
-        rows=np.array([[float(x) for x in row.split()] for row in table["need_row"].tolist()]),
+        job.label,
+        job.method,
+        job.states,
+        tuple(range(job.trials)),
+        budget=int(columns["budget"][0]),
+        transitions=int(columns["transitions"][0]),
+        rows=columns["rows"],
+        **per_trial,
     )
 
 
@@ -124,10 +125,16 @@ def jobs_of(
     ]
 
 
-def run_jobs(jobs: Sequence[Job], request: Request, progress: Progress, title: str) -> list[Found]:
+def run_jobs(jobs: Sequence[Job], runner: TrialRunner, label: str) -> list[Found]:
     """Run all jobs; what each found, in order."""
-    tables = run_experiments([job.experiment for job in jobs], request, progress, title)
-    return [_found(job, table) for job, table in zip(jobs, tables, strict=True)]
+    columns = runner.run(
+        _trial,
+        jobs,
+        [job.trials for job in jobs],
+        label=label,
+        seconds=[_seconds(job) for job in jobs],
+    )
+    return [_found(job, found) for job, found in zip(jobs, columns, strict=True)]
 
 
 def data_table(found: Sequence[Found]) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -9,16 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needreplay.core.progress import Bar
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table
-from needreplay.core.types import FloatArray
-from needreplay.studies.runs import run_specs
-from needreplay.sweeps import RunSpec
-from needreplay.sweeps.folder import SweepFolder
+from needreplay.core.tables import Table, read_table
+from needreplay.core.types import AnyArray, FloatArray
+from needreplay.studies.study import long_table
+from needreplay.studies.trials import TrialRunner, advance
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import CHECKPOINT
 from needreplay.training.loop import reset_seed
+from needreplay.training.run import run_training
 from needreplay.worlds.named import make_world
 
 PRESET = "corrected"
@@ -63,15 +64,16 @@ PLANS = {
 
 
 class Run(NamedTuple):
-    """One run of the sweep, and the label of its agent."""
+    """One training run, and the label of its agent."""
 
     label: str
     config: RunConfig
 
     @property
-    def spec(self) -> RunSpec:
-        """The run as a sweep has it: equal configs have equal names."""
-        return RunSpec("deep", {**asdict(self.config), "overrides": dict(self.config.overrides)})
+    def folder_name(self) -> str:
+        """Equal configs have equal names."""
+        plain = {**asdict(self.config), "overrides": dict(self.config.overrides)}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def runs_of(plan: Plan, seed: int) -> list[Run]:
@@ -88,33 +90,47 @@ def runs_of(plan: Plan, seed: int) -> list[Run]:
     return runs
 
 
-def metrics_of(
-    runs: list[Run], folder: Path, workers: int, bar: Bar
-) -> list[dict[str, list[float]]]:
-    """Run the sweep, or what is left of it; metrics are kept in ``folder``, checkpoints are not."""
-    specs = [run.spec for run in runs]
-    tables = run_specs(specs, folder, workers, bar, name="fig5")
-    for spec in specs:
-        for path in SweepFolder(folder).of(spec.name).glob(f"{CHECKPOINT}*"):
-            shutil.rmtree(path)
-    return [{name: table[name].tolist() for name in table.names} for table in tables]
+def train_all(runs: list[Run], runner: TrialRunner) -> list[Table]:
+    """The metrics of every run; finished runs are read, stopped ones resume."""
+    jobs = [(run.config, runner.cache / run.folder_name) for run in runs]
+    work = [float(run.config.steps) for run in runs]
+    return runner.pool.map(_train, jobs, label="fig5", work=work)
 
 
-def data_of(runs: list[Run], found: list[dict[str, list[float]]]) -> Table:
-    """One row an iteration of every run."""
-    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for run, metrics in zip(runs, found, strict=True):
-        for i in range(len(metrics["iteration"])):
-            fixed = (run.config.world, run.label, PRESET, run.config.seed)
-            taken = [metrics[name][i] for name in COLUMNS[len(fixed) :]]
-            for name, value in zip(COLUMNS, (*fixed, *taken), strict=True):
-                # A cell is empty where there is nothing to say: no need, or no update yet.
-                rows[name].append(np.nan if value == "" else value)
-    for name in COLUMNS[6:]:
-        rows[name] = [float(value) for value in rows[name]]
-    return Table(rows)
+def _train(config: RunConfig, folder: Path) -> Table:
+    done = 0
+
+    def on_steps(steps: int, _: object) -> None:
+        nonlocal done
+        advance(steps - done)
+        done = steps
+
+    metrics = read_table(run_training(config, folder, on_steps=on_steps))
+    for path in folder.glob(f"{CHECKPOINT}*"):
+        shutil.rmtree(path)
+    return metrics
 
 
+def data_of(runs: list[Run], found: list[Table]) -> Table:
+    """One row for each iteration of every run."""
+    return long_table(
+        COLUMNS[:4],
+        {
+            (run.config.world, run.label, PRESET, run.config.seed): {
+                name: metrics[name] if name in WHOLE else _numbers(metrics[name])
+                for name in COLUMNS[4:]
+            }
+            for run, metrics in zip(runs, found, strict=True)
+        },
+    )
+
+
+def _numbers(column: AnyArray) -> FloatArray:
+    """A cell is empty if there is nothing to report: no need, or no update yet."""
+    return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
+
+
+WHOLE = ("iteration", "steps")
 COLUMNS = (
     "world",
     "agent",

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.report.figures import colours_of, draw_band, house_style, label_of, new_figure
+from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import Band, student_interval
-from needreplay.studies.fig5.ours import Plan, curves
-from needreplay.studies.fig5.published import Game, changes
+from needreplay.studies.deep.ours import Plan, curves
+from needreplay.studies.deep.published import Game, changes
 
 SMOOTHED = 6
 """Iterations in the rolling mean of the released plot."""
@@ -47,7 +47,7 @@ def draw_published_curves(games: list[Game]) -> Figure:
         for axes, game in zip(grid.flat, games, strict=False):
             for curve, name in ((game.per, "per"), (game.per_sr, "per-sr")):
                 axes.plot(
-                    rolling(curve), color=colours_of(["per", "per-sr"])[name], label=label_of(name)
+                    rolling(curve), color=colors_of(["per", "per-sr"])[name], label=label_of(name)
                 )
             axes.axhline(
                 game.uniform_end, color="#555555", linestyle="--", label="DQN, uniform (Dopamine)"
@@ -73,14 +73,14 @@ def rolling(curve: FloatArray) -> FloatArray:
 def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
     """Evaluation returns of our agents over steps, one panel a game, and their final level."""
     figure, grid = new_figure(len(plan.worlds), 2, height=3.1 * len(plan.worlds))
-    colours = colours_of(list(plan.agents))
+    colors = colors_of(list(plan.agents))
     with house_style():
         for row, world in zip(grid, plan.worlds, strict=True):
             for agent in plan.agents:
                 returns = curves(data, world, agent, "eval_return")
                 steps = curves(data, world, agent, "steps").mean(0)
                 band = band_of(returns)
-                draw_band(row[0], steps, band, colour=colours[agent], label=label_of(agent))
+                draw_band(row[0], steps, band, color=colors[agent], label=label_of(agent))
             chance = float(random[world].mean())
             row[0].axhline(chance, color="#999999", linewidth=1, linestyle=":")
             row[0].set_title(world)
@@ -97,9 +97,9 @@ def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
                     [place],
                     xerr=spread if known else None,
                     fmt="o",
-                    color=colours[agent],
+                    color=colors[agent],
                 )
-                row[1].plot(returns, [place + 0.2] * len(returns), ".", color=colours[agent])
+                row[1].plot(returns, [place + 0.2] * len(returns), ".", color=colors[agent])
             row[1].axvline(chance, color="#999999", linewidth=1, linestyle=":")
             row[1].set_yticks(range(len(plan.agents)), [label_of(agent) for agent in plan.agents])
             row[1].invert_yaxis()

@@ -16,18 +16,34 @@ from needreplay.core import tables
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.progress import Bar, Progress
 from needreplay.report import figures
-from needreplay.studies import engine, folders, kept, load_study, study_names
-from needreplay.studies.base import Outcome, Request
-from needreplay.studies.engine import Stopped, plan, reproduce
+from needreplay.studies import folder as folders
+from needreplay.studies import load_study, study_names
+from needreplay.studies import reproduce as reproducing
+from needreplay.studies.reproduce import (
+    Stopped,
+    cache_folder,
+    is_up_to_date,
+    only_one,
+    plan,
+    reproduce,
+)
+from needreplay.studies.study import Options, Result, Study
 
-REQUEST = Request(presets=(), trials=4, seed=3, workers=1, size="quick")
+OPTIONS = Options(presets=(), trials=4, seed=3, workers=1, size="quick")
 ARGV = ["needreplay", "reproduce", "curve"]
 
 pytestmark = pytest.mark.usefixtures("fake_studies")
 
 
+def another_source() -> str:
+    return "another source"
+
+
+another_source.__wrapped__ = another_source  # type: ignore[attr-defined]
+
+
 def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = reproduce(["curve"], REQUEST, tmp_path / "out", ARGV)
+    page = reproduce(["curve"], OPTIONS, tmp_path / "out", ARGV)
     folder = tmp_path / "out" / "curve"
     written = {path.name for path in folder.iterdir()}
     assert written == {
@@ -59,12 +75,12 @@ def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path) -> None:
-    for name, request in (
-        ("one", REQUEST),
-        ("two", replace(REQUEST, workers=2)),
-        ("other", replace(REQUEST, seed=4)),
+    for name, options in (
+        ("one", OPTIONS),
+        ("two", replace(OPTIONS, workers=2)),
+        ("other", replace(OPTIONS, seed=4)),
     ):
-        reproduce(["curve"], request, tmp_path / name, ARGV)
+        reproduce(["curve"], options, tmp_path / name, ARGV)
     for file in ("data.csv", "figure.svg", "figure.png", "claims.json"):
         one, two, other = (
             (tmp_path / name / "curve" / file).read_bytes() for name in ("one", "two", "other")
@@ -74,22 +90,22 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_workers(tmp_path: Path)
 
 
 def test_commands_into_one_folder_add_up(tmp_path: Path) -> None:
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     (tmp_path / "curve").rename(tmp_path / "older")
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     text = (tmp_path / "report.html").read_text("utf-8")
     assert 'id="figure-older"' in text
     assert 'id="figure-curve"' in text
 
 
 def test_a_second_run_replaces_the_first_and_keeps_the_users_files(tmp_path: Path) -> None:
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     folder = tmp_path / "curve"
     (folder / "my notes.txt").write_text("mine")
     meta = tables.read_json(folder / "meta.json")
     (folder / "stale.csv").write_text("a\n1\n")
     tables.write_json(folder / "meta.json", {**meta, "files": [*meta["files"], "stale.csv"]})
-    reproduce(["curve"], replace(REQUEST, trials=2), tmp_path, ARGV)
+    reproduce(["curve"], replace(OPTIONS, trials=2), tmp_path, ARGV)
     assert (folder / "my notes.txt").read_text() == "mine"
     assert not (folder / "stale.csv").exists()
     assert tables.read_json(folder / "meta.json")["trials"] == 2
@@ -99,18 +115,18 @@ def test_a_second_run_replaces_the_first_and_keeps_the_users_files(tmp_path: Pat
 def test_a_folder_that_is_not_ours_is_never_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_answer", lambda *_: pytest.fail("it must not even run"))
+    monkeypatch.setattr(reproducing, "_make", lambda *_: pytest.fail("it must not even run"))
     (tmp_path / "curve").mkdir()
     (tmp_path / "curve" / "thesis.tex").write_text("years of work")
     with pytest.raises(NeedReplayError, match="was not written by needreplay"):
-        reproduce(["curve"], REQUEST, tmp_path, ARGV)
+        reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     assert (tmp_path / "curve" / "thesis.tex").exists()
 
 
 def test_a_full_disk_leaves_the_older_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     before = (tmp_path / "curve" / "data.csv").read_bytes()
 
     def full(*_: Any) -> None:
@@ -118,47 +134,50 @@ def test_a_full_disk_leaves_the_older_figure(
 
     monkeypatch.setattr(folders, "save_figure", full)
     with pytest.raises(NeedReplayError, match="the disk is full"):
-        reproduce(["curve"], replace(REQUEST, seed=9), tmp_path, ARGV)
+        reproduce(["curve"], replace(OPTIONS, seed=9), tmp_path, ARGV)
     assert (tmp_path / "curve" / "data.csv").read_bytes() == before
     # The runs are done, and a second try needs them.
-    assert {path.name for path in tmp_path.iterdir()} == {"curve", "curve-runs", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"curve", "curve-cache", "report.html"}
 
 
 def test_a_stop_says_what_is_done_and_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = engine._answer
-
-    def interrupted(study: Any, *rest: Any) -> Outcome:
-        if study.name == "hanging":
+    def interrupted(name: str) -> Study:
+        def stop(*_: Any) -> Result:
             raise KeyboardInterrupt
-        return answer(study, *rest)
 
-    monkeypatch.setattr(engine, "_answer", interrupted)
+        study = load_study(name)
+        return replace(study, run=stop) if name == "hanging" else study
+
+    monkeypatch.setattr(reproducing, "load_study", interrupted)
     with pytest.raises(Stopped) as stop:
-        reproduce([], replace(REQUEST, trials=None), tmp_path, ARGV)
+        reproduce([], replace(OPTIONS, trials=None), tmp_path, ARGV)
     assert str(stop.value) == (
-        f"stopped; done and kept in {tmp_path}: curve. Run the rest with:\n"
+        f"stopped; finished in {tmp_path}: curve. Run the rest with:\n"
         f"  needreplay reproduce hanging refusing --seed 3 --size quick --out {tmp_path}"
     )
     assert 'id="figure-curve"' in (tmp_path / "report.html").read_text("utf-8")
 
 
 class Stopping(Progress):
-    """A bar on which somebody presses Ctrl-C when so many trials are done."""
+    """A bar on which somebody presses Ctrl-C when so many trials (of 2 s each) are done."""
 
-    def __init__(self, after: float) -> None:
+    def __init__(self, log: Path, after: int) -> None:
         super().__init__(visible=False)
         self.after = after
+        self.hang = log.with_name("hang after")
 
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Bar]:  # noqa: ARG002
         done = 0.0
+        self.hang.write_text(str(self.after))
 
         def moved(amount: float) -> None:
             nonlocal done
-            done += amount
+            done += amount / 2.0
             if done >= self.after:
+                self.hang.unlink()
                 raise KeyboardInterrupt
 
         yield Bar(moved)
@@ -178,20 +197,20 @@ def run_so_far(log: Path) -> list[str]:
 
 
 def test_a_figure_that_was_stopped_goes_on(tmp_path: Path, log: Path) -> None:
-    reproduce(["curve"], REQUEST, tmp_path / "undisturbed", ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path / "undisturbed", ARGV)
     all_trials = run_so_far(log)
     assert len(all_trials) == len(set(all_trials)) == 16
     for path in log.iterdir():
         path.unlink()
     out = tmp_path / "stopped"
     with pytest.raises(Stopped) as stop:
-        reproduce(["curve"], REQUEST, out, ARGV, progress=Stopping(after=8))
+        reproduce(["curve"], OPTIONS, out, ARGV, progress=Stopping(log, after=8))
     assert str(stop.value).startswith(
-        "stopped; no figure is done; curve goes on where it stopped. Run the rest with:\n"
+        "stopped; no figure is finished; curve resumes from its cache. Run the rest with:\n"
     )
     assert len(run_so_far(log)) == 8
-    assert {path.name for path in out.iterdir()} == {"curve-runs"}
-    reproduce(["curve"], replace(REQUEST, workers=2), out, ARGV)
+    assert {path.name for path in out.iterdir()} == {"curve-cache"}
+    reproduce(["curve"], replace(OPTIONS, workers=2), out, ARGV)
     assert run_so_far(log) == all_trials
     for file in ("data.csv", "figure.svg", "claims.json"):
         whole = (tmp_path / "undisturbed" / "curve" / file).read_bytes()
@@ -203,71 +222,71 @@ def test_runs_of_another_source_are_not_gone_on_with(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Stopped):
-        reproduce(["curve"], REQUEST, tmp_path, ARGV, progress=Stopping(after=8))
+        reproduce(["curve"], OPTIONS, tmp_path, ARGV, progress=Stopping(log, after=8))
     assert len(run_so_far(log)) == 8
-    (tmp_path / "curve-runs" / "mine.txt").write_text("mine")
-    monkeypatch.setattr(kept, "source_digest", lambda: "another source")
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    (tmp_path / "curve-cache" / "mine.txt").write_text("mine")
+    monkeypatch.setattr(reproducing, "source_digest", another_source)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     assert len(run_so_far(log)) == 8 + 16
     # Those of the older source go with the others; what is not ours stays.
-    assert [path.name for path in (tmp_path / "curve-runs").iterdir()] == ["mine.txt"]
+    assert [path.name for path in (tmp_path / "curve-cache").iterdir()] == ["mine.txt"]
 
 
 def test_a_shorter_request_leaves_the_runs_of_a_longer_one_that_was_stopped(
     tmp_path: Path, log: Path
 ) -> None:
-    longer = replace(REQUEST, trials=10)
+    longer = replace(OPTIONS, trials=10)
     with pytest.raises(Stopped):
-        reproduce(["curve"], longer, tmp_path, ARGV, progress=Stopping(after=20))
+        reproduce(["curve"], longer, tmp_path, ARGV, progress=Stopping(log, after=20))
     before = run_so_far(log)
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
-    assert (tmp_path / "curve-runs").is_dir()
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
+    assert (tmp_path / "curve-cache").is_dir()
     reproduce(["curve"], longer, tmp_path, ARGV)
     assert len(run_so_far(log)) == 40 + 16
     assert len(before) >= 20
-    assert not (tmp_path / "curve-runs").exists()
+    assert not (tmp_path / "curve-cache").exists()
 
 
 def test_one_process_at_a_time_makes_a_figure(tmp_path: Path) -> None:
     with (
-        kept.only_one(tmp_path / "curve"),
+        only_one(tmp_path / "curve"),
         pytest.raises(NeedReplayError, match=r"^Another process \(process \d+ on .*making curve"),
     ):
-        reproduce(["curve"], REQUEST, tmp_path, ARGV)
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+        reproduce(["curve"], OPTIONS, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
 
 
 def test_runs_that_a_kill_left_behind_go_when_the_figure_is_kept(tmp_path: Path) -> None:
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
-    (study, asked), *_ = plan(["curve"], REQUEST)
-    left = kept.runs_folder_of(tmp_path / "curve", study, asked)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
+    (study, own), *_ = plan(["curve"], OPTIONS)
+    left = cache_folder(tmp_path / "curve", study, own)
     left.mkdir(parents=True)
-    (left / "sweep.json").write_text("{}")
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
-    assert not (tmp_path / "curve-runs").exists()
+    (left / "curve-0-0.npz").write_text("")
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
+    assert not (tmp_path / "curve-cache").exists()
 
 
 def test_a_study_may_keep_its_runs(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = replace(load_study("curve"), keeps_runs=True)
-    monkeypatch.setattr(engine, "load_study", lambda _: keeping)
-    reproduce(["curve"], replace(REQUEST, trials=10), tmp_path, ARGV)
+    keeping = replace(load_study("curve"), keeps_cache=True)
+    monkeypatch.setattr(reproducing, "load_study", lambda _: keeping)
+    reproduce(["curve"], replace(OPTIONS, trials=10), tmp_path, ARGV)
     assert len(run_so_far(log)) == 40
     shutil.rmtree(tmp_path / "curve")
-    reproduce(["curve"], replace(REQUEST, trials=10), tmp_path, ARGV)
+    reproduce(["curve"], replace(OPTIONS, trials=10), tmp_path, ARGV)
     assert len(run_so_far(log)) == 40
 
 
 def test_a_refusal_of_a_study_names_it(tmp_path: Path) -> None:
     with pytest.raises(NeedReplayError, match=r"^refusing: The maze has no goal\.$"):
-        reproduce(["refusing"], REQUEST, tmp_path, ARGV)
+        reproduce(["refusing"], OPTIONS, tmp_path, ARGV)
 
 
 def test_presets_of_named_and_of_all_studies() -> None:
     def planned(names: list[str], *presets: str) -> list[tuple[str, tuple[str, ...]]]:
-        found = plan(names, replace(REQUEST, presets=presets))
-        return [(study.name, request.presets) for study, request in found]
+        found = plan(names, replace(OPTIONS, presets=presets))
+        return [(study.name, options.presets) for study, options in found]
 
     assert planned(["curve", "curve"]) == [("curve", ("printed", "released"))]
     assert planned(["curve"], "released") == [("curve", ("released",))]
@@ -292,7 +311,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
     tmp_path: Path, names: list[str], change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(NeedReplayError) as refusal:
-        reproduce(names, replace(REQUEST, **change), tmp_path / "out", ARGV)
+        reproduce(names, replace(OPTIONS, **change), tmp_path / "out", ARGV)
     assert said in str(refusal.value)
     assert not (tmp_path / "out").exists()
 
@@ -309,14 +328,14 @@ def test_an_incomplete_outcome_is_refused(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     table = tables.Table({"a": [1]})
-    outcome = Outcome(tables={"data": table}, figures={"figure": figures.new_figure()[0]})
+    result = Result(tables={"data": table}, figures={"figure": figures.new_figure()[0]})
     with pytest.raises(NeedReplayError, match=said):
         folders.write_study(
-            tmp_path / "curve", load_study("curve"), REQUEST, replace(outcome, **change), {}
+            tmp_path / "curve", load_study("curve"), OPTIONS, replace(result, **change), {}
         )
-    outcome.tables["../data"] = table
+    result.tables["../data"] = table
     with pytest.raises(NeedReplayError, match="cannot be a table's file name"):
-        folders.write_study(tmp_path / "curve", load_study("curve"), REQUEST, outcome, {})
+        folders.write_study(tmp_path / "curve", load_study("curve"), OPTIONS, result, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -328,7 +347,49 @@ def test_the_list_of_studies() -> None:
 
 
 def test_claims_are_a_plain_list(tmp_path: Path) -> None:
-    reproduce(["curve"], REQUEST, tmp_path, ARGV)
+    reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     claims = json.loads((tmp_path / "curve" / "claims.json").read_text("utf-8"))
     assert [claim["preset"] for claim in claims] == ["printed", "released"]
     assert set(claims[0]) == {"statement", "source", "measured", "verdict", "preset", "detail"}
+
+
+ONE = replace(OPTIONS, presets=("printed",), trials=2)
+
+
+def test_a_second_time_is_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "curve"
+    reproduce(["curve"], ONE, tmp_path, [])
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    capsys.readouterr()
+    page = reproduce(["curve"], replace(ONE, workers=2), tmp_path, [])
+    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert "curve: up to date" in capsys.readouterr().out
+    assert page.is_file()
+    reproduce(["curve"], replace(ONE, seed=4), tmp_path, [])
+    assert "curve: up to date" not in capsys.readouterr().out
+
+
+def test_what_makes_a_figure_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, study = tmp_path / "curve", load_study("curve")
+    assert not is_up_to_date(folder, study, ONE)
+    reproduce(["curve"], ONE, tmp_path, [])
+    assert is_up_to_date(folder, study, ONE)
+    for other in (
+        replace(ONE, seed=4),
+        replace(ONE, trials=None),
+        replace(ONE, size="full"),
+        replace(ONE, presets=("released",)),
+    ):
+        assert not is_up_to_date(folder, study, other)
+    with monkeypatch.context() as patch:
+        patch.setattr(reproducing, "source_digest", another_source)
+        assert not is_up_to_date(folder, study, ONE)
+    data = (folder / "data.csv").read_bytes()
+    (folder / "data.csv").unlink()
+    assert not is_up_to_date(folder, study, ONE)
+    (folder / "data.csv").write_bytes(data)
+    meta = json.loads((folder / "meta.json").read_text())
+    others: list[object] = [{**meta, "files": None}, {**meta, "made_from": {}}, {}, []]
+    for damaged in others:
+        (folder / "meta.json").write_text(json.dumps(damaged))
+        assert not is_up_to_date(folder, study, ONE)

@@ -17,7 +17,7 @@ from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import prepare_folder, read_json, write_json, write_table
 from needreplay.report.figures import save_figure
-from needreplay.studies.base import Outcome, Request, Study
+from needreplay.studies.study import Options, Result, Study
 
 _STEM = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _PACKAGES = ("numpy", "numba", "scipy", "gymnasium", "matplotlib")
@@ -35,24 +35,24 @@ def refuse_foreign_folder(folder: Path) -> None:
 
 
 def write_study(
-    folder: Path, study: Study, request: Request, outcome: Outcome, record: Mapping[str, Any]
+    folder: Path, study: Study, options: Options, result: Result, record: Mapping[str, Any]
 ) -> None:
     """Write everything beside ``folder``, data first, then put it in the place of ``folder``.
 
     Files that somebody else laid into the old folder move to the new one.
     """
-    _check(study, outcome)
+    _check(study, result)
     token = secrets.token_hex(4)
     new = prepare_folder(folder.parent / f".{folder.name}.new-{token}")
     try:
-        for stem, table in outcome.tables.items():
+        for stem, table in result.tables.items():
             write_table(new / f"{stem}.csv", table)
-        for stem, figure in outcome.figures.items():
+        for stem, figure in result.figures.items():
             save_figure(figure, new, stem)
-        write_json(new / "claims.json", outcome.claims)
+        write_json(new / "claims.json", result.claims)
         written = sorted(path.name for path in new.iterdir())
         files = [*written, "meta.json"]
-        write_json(new / "meta.json", {**_meta(study, request, outcome), **record, "files": files})
+        write_json(new / "meta.json", {**_meta(study, options, result), **record, "files": files})
         _swap(new, folder, folder.parent / f".{folder.name}.old-{token}")
     except OSError as error:
         raise NeedReplayError(f"{str(folder)!r} cannot be written: {error}.") from error
@@ -87,36 +87,36 @@ def _files_of(folder: Path) -> set[str]:
         return {"meta.json"}
 
 
-def _check(study: Study, outcome: Outcome) -> None:
+def _check(study: Study, result: Result) -> None:
     for kind, stem, found in (
-        ("table", "data", outcome.tables),
-        ("figure", "figure", outcome.figures),
+        ("table", "data", result.tables),
+        ("figure", "figure", result.figures),
     ):
         if stem not in found:
             raise NeedReplayError(f"{study.name} returned no {kind} called {stem!r}.")
         for name in found:
             if not _STEM.fullmatch(name):
                 raise NeedReplayError(f"{study.name}: {name!r} cannot be a {kind}'s file name.")
-    strays = sorted(set(outcome.captions) - set(outcome.figures))
+    strays = sorted(set(result.captions) - set(result.figures))
     if strays:
         raise NeedReplayError(f"{study.name} has a caption without a figure: {strays[0]!r}.")
 
 
-def _meta(study: Study, request: Request, outcome: Outcome) -> dict[str, Any]:
+def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
     return {
         "study": study.name,
         "title": study.title,
         "question": study.question,
         "documentation": study.documentation,
-        "presets": request.presets,
-        "trials": request.trials,
-        "seed": request.seed,
-        "trial": request.trial,
-        "size": request.size,
-        "workers": request.workers,
-        "config": outcome.config,
-        "captions": outcome.captions,
-        "notes": outcome.notes,
+        "presets": options.presets,
+        "trials": options.trials,
+        "seed": options.seed,
+        "trial": options.trial,
+        "size": options.size,
+        "workers": options.workers,
+        "config": result.config,
+        "captions": result.captions,
+        "notes": result.notes,
         "versions": {
             "needreplay": __version__,
             "python": platform.python_version(),

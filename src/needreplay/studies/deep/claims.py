@@ -8,8 +8,8 @@ from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
 from needreplay.report.claims import Claim, Verdict, verdict_of
 from needreplay.report.statistics import Interval, proportion_interval, student_interval
-from needreplay.studies.fig5.ours import PRESET, Plan, curves
-from needreplay.studies.fig5.published import Game, changes, collapsed, slower_early
+from needreplay.studies.deep.ours import PRESET, Plan, curves
+from needreplay.studies.deep.published import Game, changes, collapsed, slower_early
 
 PUBLISHED = "released"
 STAND_OUT = ("Berzerk", "Qbert", "Robotank")

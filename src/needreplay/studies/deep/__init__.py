@@ -4,38 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from needreplay.core.progress import Progress
 from needreplay.core.tables import Table
-from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.fig5.claims import our_claims, published_claims
-from needreplay.studies.fig5.figure import draw_bars, draw_ours, draw_published_curves
-from needreplay.studies.fig5.ours import (
+from needreplay.studies.deep.claims import our_claims, published_claims
+from needreplay.studies.deep.figure import draw_bars, draw_ours, draw_published_curves
+from needreplay.studies.deep.ours import (
     AGENTS,
     PLANS,
     PRESET,
     curves,
     data_of,
-    metrics_of,
     random_return,
     runs_of,
+    train_all,
 )
-from needreplay.studies.fig5.published import Game, changes, end_level, published_games
-from needreplay.studies.runs import runs_folder
+from needreplay.studies.deep.published import Game, changes, end_level, published_games
+from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.trials import TrialRunner
 
 
-def run(request: Request, progress: Progress) -> Outcome:
+def run(options: Options, runner: TrialRunner) -> Result:
     """Read the published runs, make our own, and hold the paper's words against both."""
-    plan = PLANS[request.size]
-    if request.trials is not None:
-        plan = plan._replace(seeds=request.trials)
-    runs = runs_of(plan, request.seed)
-    total = len(runs) * plan.steps
-    with runs_folder(request) as folder, progress.task("fig5", total=total) as bar:
-        found = metrics_of(runs, folder, request.workers, bar)
-    data = data_of(runs, found)
-    random = {world: random_return(world, request.seed) for world in plan.worlds}
+    plan = PLANS[options.size]
+    if options.trials is not None:
+        plan = plan._replace(seeds=options.trials)
+    runs = runs_of(plan, options.seed)
+    data = data_of(runs, train_all(runs, runner))
+    random = {world: random_return(world, options.seed) for world in plan.worlds}
     games = published_games()
-    return Outcome(
+    return Result(
         tables={"data": data, "published": _published_table(games), "need": _need_table(data)},
         figures={
             "figure": draw_bars(games),
@@ -111,5 +107,5 @@ STUDY = Study(
     presets=(PRESET,),
     run=run,
     documentation="docs/deep.md",
-    keeps_runs=True,
+    keeps_cache=True,
 )

@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from needreplay.core.types import FloatArray
 from needreplay.worlds import Layout
 
-WALL_COLOUR = "#444444"
+WALL_COLOR = "#444444"
 
 
 def draw_board(axes: Axes, layout: Layout, *, letters: bool = True) -> None:
@@ -24,25 +24,25 @@ def draw_board(axes: Axes, layout: Layout, *, letters: bool = True) -> None:
     axes.set_yticks(np.arange(layout.rows + 1) - 0.5, minor=False)
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
     for row, column in layout.walls:
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=WALL_COLOUR))
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=WALL_COLOR))
     for spine in axes.spines.values():
         spine.set_visible(True)
     if letters:
         mark_ends(axes, layout, "black")
 
 
-def mark_ends(axes: Axes, layout: Layout, colour: str) -> None:
+def mark_ends(axes: Axes, layout: Layout, color: str) -> None:
     """S on the start and G on the goals, outlined so that they can be read on any ground."""
-    outline = withStroke(linewidth=2, foreground="black" if colour == "white" else "white")
+    outline = withStroke(linewidth=2, foreground="black" if color == "white" else "white")
     for letter, (row, column) in [("S", layout.start), *(("G", goal) for goal in layout.goals)]:
         axes.text(
-            column, row, letter, ha="center", va="center", weight="bold", color=colour,
+            column, row, letter, ha="center", va="center", weight="bold", color=color,
             path_effects=[outline],
         )  # fmt: skip
 
 
 def draw_heat(axes: Axes, layout: Layout, values: FloatArray, *, highest: float) -> Any:
-    """One number per state as a heatmap over the board; walls are drawn, not coloured."""
+    """One number per state as a heatmap over the board; walls are drawn, not colored."""
     cells = np.asarray(values, dtype=np.float64).reshape(layout.rows, layout.cols).copy()
     for row, column in layout.walls:
         cells[row, column] = np.nan

@@ -10,20 +10,24 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from needreplay.core.progress import Progress
-from needreplay.core.tables import Table, joined
-from needreplay.core.types import IntArray
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.report.figures import house_style, label_of, new_figure
-from needreplay.studies.base import Outcome, Request, Study
-from needreplay.studies.fig2 import AGENTS, settings_of
-from needreplay.studies.maze_board import draw_board, draw_heat
-from needreplay.studies.maze_world import dyna_layout, dyna_table, trial_stream
+from needreplay.studies.maze.board import draw_board, draw_heat
+from needreplay.studies.maze.world import (
+    AGENTS,
+    EPISODES,
+    dyna_layout,
+    dyna_table,
+    settings_of,
+    trial_stream,
+)
+from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.layout import Records
 from needreplay.tabular.log import EVENT
-from needreplay.tabular.settings import PS_SR
+from needreplay.tabular.settings import PS_SR, SweepingSettings
 from needreplay.tabular.trial import logged_trial
 
-EPISODES = 50
 LATER_EPISODE = 5
 MOMENT_STEPS = 4
 """A moment is so many steps long: with n = 5, up to 20 replays."""
@@ -32,25 +36,36 @@ DIRECTIONS = ((0.0, -1.0), (0.0, 1.0), (-1.0, 0.0), (1.0, 0.0))
 """(x, y) of up, down, left, right, with y growing downwards."""
 
 
-def run(request: Request, progress: Progress) -> Outcome:
+def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     """Log one trial of PS and of PS-SR under each preset, and draw two moments of it.
 
-    Four trials of milliseconds: they are run here, not in processes of their own.
+    Four trials of milliseconds: they run in this process.
     """
-    cases = [(name, agent) for name in request.presets for agent in AGENTS]
+    keys = [(name, agent) for name in options.presets for agent in AGENTS]
     events: dict[tuple[str, str], Records] = {}
-    with progress.task("maze-replay", total=len(cases)) as bar:
-        for case in cases:
-            rng = trial_stream(request.seed, request.trial)
-            _, events[case] = logged_trial(dyna_table(), settings_of(*case), EPISODES, rng)
-            bar.advance()
-    table = _table(events, request.trial)
-    first = request.presets[0]
-    return Outcome(
-        tables={"data": _counts(events, request.trial), "replay_events": table},
+    for key in keys:
+        settings = settings_of(*key)
+        assert isinstance(settings, SweepingSettings)
+        rng = trial_stream(options.seed, options.trial)
+        _, events[key] = logged_trial(dyna_table(), settings, EPISODES, rng)
+    first = options.presets[0]
+    names = ("preset", "agent", "trial")
+    return Result(
+        tables={
+            "data": long_table(
+                names, {(*key, options.trial): _counts(own) for key, own in events.items()}
+            ),
+            "replay_events": long_table(
+                names,
+                {
+                    (*key, options.trial): {name: own[name] for name in EVENT.names or ()}
+                    for key, own in events.items()
+                },
+            ),
+        },
         figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},
         captions={
-            "figure": f"{first}, trial {request.trial}: arrows are the pairs (state, action) that "
+            "figure": f"{first}, trial {options.trial}: arrows are the pairs (state, action) that "
             "were replayed, from dark (first) to light (last); the circle is where the agent "
             "stands at the first of them. Left: the goal's first visit and the first "
             f"{MOMENT_STEPS - 1} steps of the next episode. Right: the first {MOMENT_STEPS} steps "
@@ -59,52 +74,27 @@ def run(request: Request, progress: Progress) -> Outcome:
         },
         config={
             "episodes": EPISODES,
-            "trial": request.trial,
-            "settings": {
-                f"{name}, {agent}": asdict(settings_of(name, agent)) for name, agent in cases
-            },
+            "trial": options.trial,
+            "settings": {", ".join(key): asdict(settings_of(*key)) for key in keys},
         },
         notes=[
             "replay_events.csv has every replay of the trial: when, where the agent stood, which "
             "pair, its gain and need, and Q before and after. --trial K logs another trial, the "
-            "same that fig2 ran as trial K under the same seed."
+            "same that fig2 runs as trial K with the same seed."
         ],
     )
 
 
-def _table(events: dict[tuple[str, str], Records], trial: int) -> Table:
-    return joined(
-        [
-            {
-                "preset": np.full(len(found), name),
-                "agent": np.full(len(found), agent),
-                "trial": np.full(len(found), trial),
-                **{field: found[field] for field in EVENT.names or ()},
-            }
-            for (name, agent), found in events.items()
-        ]
-    )
-
-
-def _counts(events: dict[tuple[str, str], Records], trial: int) -> Table:
-    """How many replays each episode had, and how far from the agent they were on average."""
-    columns = dyna_layout().cols
-    parts = []
-    for (name, agent), found in events.items():
-        apart = _distance(found["agent_state"], found["state"], columns)
-        count = np.bincount(found["episode"], minlength=EPISODES)
-        total = np.bincount(found["episode"], weights=apart, minlength=EPISODES)
-        parts.append(
-            {
-                "preset": np.full(EPISODES, name),
-                "agent": np.full(EPISODES, agent),
-                "trial": np.full(EPISODES, trial),
-                "episode": np.arange(EPISODES),
-                "replays": count,
-                "mean_distance": total / np.maximum(count, 1),
-            }
-        )
-    return joined(parts)
+def _counts(events: Records) -> dict[str, FloatArray | IntArray]:
+    """How many replays each episode had, and their mean distance from the agent."""
+    apart = _distance(events["agent_state"], events["state"], dyna_layout().cols)
+    count = np.bincount(events["episode"], minlength=EPISODES)
+    total = np.bincount(events["episode"], weights=apart, minlength=EPISODES)
+    return {
+        "episode": np.arange(EPISODES),
+        "replays": count,
+        "mean_distance": total / np.maximum(count, 1),
+    }
 
 
 def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
@@ -153,14 +143,14 @@ def _draw_moment(axes: Axes, moment: Records, agent: str) -> None:
     row, column = divmod(int(moment["agent_state"][0]), layout.cols)
     axes.plot(column, row, "o", markersize=17, markerfacecolor="none", color="#0072B2", mew=2)
     shades = ScalarMappable(Normalize(0, max(len(moment) - 1, 1)), "plasma")
-    colours = shades.to_rgba(np.arange(len(moment)))
-    for event, colour in zip(moment, colours, strict=True):
+    colors = shades.to_rgba(np.arange(len(moment)))
+    for event, color in zip(moment, colors, strict=True):
         row, column = divmod(int(event["state"]), layout.cols)
         dx, dy = DIRECTIONS[int(event["action"])]
         tail, head = (column - 0.1 * dx, row - 0.1 * dy), (column + 0.42 * dx, row + 0.42 * dy)
         axes.annotate(
             "", xy=head, xytext=tail,
-            arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.8},
+            arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 1.8},
         )  # fmt: skip
 
 

@@ -1,0 +1,174 @@
+"""Beyond the paper: Dyna-Q with n = 0, 5, 50 beside PS and PS-SR (Sutton & Barto, figure 8.2)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from needreplay.core.rng import stream
+from needreplay.core.types import IntArray
+from needreplay.report.claims import Claim, less_claim
+from needreplay.report.figures import draw_band, house_style, new_figure
+from needreplay.report.statistics import (
+    Band,
+    curve_interval,
+    difference_interval,
+    mean_band,
+    mean_interval,
+)
+from needreplay.studies.maze.world import (
+    EPISODES,
+    best_steps,
+    converged_at,
+    episode_columns,
+    later_steps,
+    run_steps,
+    settings_of,
+)
+from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.trials import TrialRunner
+from needreplay.tabular.settings import DynaSettings, LearningSettings
+
+TRIALS = {"quick": 100, "full": 1000}
+PRESET = "printed"
+near_optimal_at = partial(converged_at, factor=1.25)
+"""Near-optimal: within a quarter of the best possible mean."""
+
+REWARD_STD = 0.0
+"""The reward is 1, without noise, as in the book."""
+
+AGENTS: dict[str, LearningSettings] = {
+    "q-learning": DynaSettings(planning_updates=0),
+    "dyna-q-5": DynaSettings(planning_updates=5),
+    "dyna-q-50": DynaSettings(planning_updates=50),
+    "ps": settings_of(PRESET, "ps"),
+    "ps-sr": settings_of(PRESET, "ps-sr"),
+}
+LABELS = {
+    "q-learning": "Q-learning (n = 0)",
+    "dyna-q-5": "Dyna-Q, n = 5",
+    "dyna-q-50": "Dyna-Q, n = 50",
+    "ps": "PS, n = 5",
+    "ps-sr": "PS-SR, n = 5",
+}
+COLORS = {
+    "q-learning": "#555555",
+    "dyna-q-5": "#56B4E9",
+    "dyna-q-50": "#009E73",
+    "ps": "#0072B2",
+    "ps-sr": "#D55E00",
+}
+BOOK = {"q-learning": 25, "dyna-q-5": 5, "dyna-q-50": 3}
+"""Episodes to near-optimal, as the book's text has them."""
+
+
+def run(options: Options, runner: TrialRunner) -> Result:
+    """Run all five agents, and check the book's numbers for three of them."""
+    trials, seed = options.trials or TRIALS[options.size], options.seed
+    found = run_steps(list(AGENTS.values()), trials, options, runner, "dyna", REWARD_STD)
+    steps: dict[str, IntArray] = dict(zip(AGENTS, found, strict=True))
+    bands = {agent: mean_band(own, stream(seed, "dyna", agent)) for agent, own in steps.items()}
+    later = {
+        agent: mean_interval(later_steps(own), stream(seed, "dyna", "later", agent))
+        for agent, own in steps.items()
+    }
+    names = ("preset", "agent")
+    return Result(
+        tables={
+            "data": long_table(
+                names, {(PRESET, agent): episode_columns(own) for agent, own in steps.items()}
+            ),
+            "summary": long_table(
+                names,
+                {
+                    (PRESET, agent): {
+                        "trials": trials,
+                        "steps_2_to_50": interval.estimate,
+                        "low": interval.low,
+                        "high": interval.high,
+                        "last_episode": bands[agent].estimate[-1],
+                    }
+                    for agent, interval in later.items()
+                },
+            ),
+        },
+        figures={"figure": _draw(bands)},
+        captions={
+            "figure": f"Mean steps per episode over {trials} trials, with 95% bands; the dotted "
+            "line is the best possible with a tenth of random actions."
+        },
+        claims=_claims(steps, seed),
+        config={
+            "trials": trials,
+            "episodes": EPISODES,
+            "reward_std": REWARD_STD,
+            "settings": {name: asdict(settings) for name, settings in AGENTS.items()},
+        },
+        notes=[
+            "Q-updates for each step in the world: 1 for Q-learning, 6 and 51 for Dyna-Q, at most "
+            "5 for PS and PS-SR. This study compares steps in the world; the study mazes compares "
+            "updates."
+        ],
+    )
+
+
+def _draw(bands: dict[str, Band]) -> Figure:
+    figure, grid = new_figure(1, 2, height=3.4)
+    episodes = np.arange(1, EPISODES + 1)
+    with house_style():
+        for axes, scale in zip(grid[0], ("linear", "log"), strict=True):
+            for agent, band in bands.items():
+                draw_band(axes, episodes, band, color=COLORS[agent], label=LABELS[agent])
+            axes.axhline(best_steps(), color="#999999", linewidth=1, linestyle=":")
+            axes.set_yscale(scale)
+            axes.set_xlabel("episode")
+        grid[0, 0].set_ylim(0, 400)
+        grid[0, 0].set_ylabel("steps per episode")
+        grid[0, 1].legend()
+    return figure
+
+
+def _claims(steps: dict[str, IntArray], seed: int) -> list[Claim]:
+    claims = []
+    for agent, episodes in BOOK.items():
+        rng = stream(seed, "dyna", "claims", agent)
+        found = curve_interval(steps[agent], near_optimal_at, rng)
+        inside = 0.5 * episodes <= found.low and found.high <= 2.0 * episodes
+        outside = found.high < 0.5 * episodes or found.low > 2.0 * episodes
+        claims.append(
+            Claim(
+                statement=f"{LABELS[agent]} takes about {episodes} episodes to be near-optimal",
+                source="Sutton & Barto, section 8.2",
+                measured=f"episode {found.text(digits=2)}",
+                verdict="holds" if inside else "does not hold" if outside else "undecided",
+                preset=PRESET,
+                detail="Near-optimal: the mean stays within a quarter of the best possible. Holds: "
+                "within a factor of two of the book's number, which it reads off a curve.",
+            )
+        )
+    rng = stream(seed, "dyna", "claims", "ps-sr")
+    for rival in ("ps", "dyna-q-5"):
+        later = later_steps(steps["ps-sr"]), later_steps(steps[rival])
+        claims.append(
+            less_claim(
+                difference_interval(*later, rng, paired=True),
+                "steps in episodes 2 to 50, PS-SR minus the other",
+                statement=f"PS-SR needs fewer steps than {LABELS[rival]}",
+                source="beyond the paper",
+                preset=PRESET,
+            )
+        )
+    return claims
+
+
+STUDY = Study(
+    name="dyna",
+    title="Dyna-Q beside prioritized sweeping (the book's figure 8.2)",
+    question="The paper compares PS-SR with PS alone. How do both compare with plain Dyna-Q?",
+    presets=(PRESET,),
+    run=run,
+    documentation="docs/maze.md",
+)

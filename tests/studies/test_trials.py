@@ -1,0 +1,145 @@
+"""Trials on processes: in order, cached, the same for any number of workers, and robust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.progress import Bar, Progress
+from needreplay.studies import trials
+from needreplay.studies.trials import TrialRunner, WorkerPool
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch: pytest.MonkeyPatch, fakes_folder: Path) -> None:
+    monkeypatch.syspath_prepend(str(fakes_folder))
+
+
+class Counting(Progress):
+    """A bar that only adds up."""
+
+    def __init__(self) -> None:
+        super().__init__(visible=False)
+        self.total = self.done = 0.0
+
+    @contextmanager
+    def task(self, label: str, total: float) -> Iterator[Bar]:  # noqa: ARG002
+        self.total = total
+
+        def advance(amount: float) -> None:
+            self.done += amount
+
+        yield Bar(advance)
+
+
+@contextmanager
+def runner(cache: Path, workers: int = 1, progress: Progress | None = None) -> Iterator[Any]:
+    """``run(cases, trials, seconds)`` of fake trials."""
+    from fake_trials import trial
+
+    pool = WorkerPool(workers, progress or Progress(visible=False))
+
+    def run(cases: Any, count: Any, seconds: Any = 1.0) -> list[Any]:
+        found = TrialRunner(pool, cache).run(trial, cases, count, label="test", seconds=seconds)
+        return [columns["steps"].tolist() for columns in found]
+
+    try:
+        yield run
+    finally:
+        pool.close()
+
+
+def case(agent: str = "ps", **how: Any) -> Any:
+    from fake_trials import Case
+
+    return Case(seed=1, preset="printed", agent=agent, **how)
+
+
+def test_trials_are_in_order_for_any_number_of_workers(tmp_path: Path) -> None:
+    from fake_trials import trial
+
+    cases, counts = [case("ps"), case("ps-sr"), case("dyna-q")], [5, 23, 7]
+    expected = [
+        [trial(c, n)["steps"].tolist() for n in range(count)]
+        for c, count in zip(cases, counts, strict=True)
+    ]
+    for workers in (1, 2):
+        progress = Counting()
+        with runner(tmp_path / str(workers), workers, progress) as run:
+            assert run(cases, counts, [1.0, 0.5, 100.0]) == expected
+        assert progress.total == progress.done == 5 + 23 * 0.5 + 7 * 100.0
+    # Chunks are cut by time, not by workers: 1 of 5 trials, 3 of up to 10, 7 of one.
+    names = [sorted(p.name for p in (tmp_path / workers).iterdir()) for workers in ("1", "2")]
+    assert names[0] == names[1]
+    assert len(names[0]) == 1 + 3 + 7
+
+
+def test_finished_chunks_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    monkeypatch.setenv("FAKE_LOG", str(log))
+    mended = tmp_path / "mended"
+    cases = [case("ps-sr"), case("ps", bad=11, mended=str(mended))]
+    with runner(tmp_path / "cache") as run:
+        with pytest.raises(NeedReplayError, match=r"^The maze has no goal\.$"):
+            run(cases, 12)
+        mended.touch()
+        found = run(cases, 12)
+        # Only the chunk with the bad trial, of two trials, runs again; then none.
+        assert len(list(log.iterdir())) == 24 + 2
+        assert run(cases, 12) == found
+        assert len(list(log.iterdir())) == 24 + 2
+    with runner(tmp_path / "undisturbed") as run:
+        assert run([case("ps-sr"), case("ps")], 12) == found
+
+
+def test_a_damaged_chunk_is_run_again(tmp_path: Path) -> None:
+    with runner(tmp_path) as run:
+        found = run([case()], 8)
+        first, second = sorted(tmp_path.iterdir())
+        first.write_bytes(first.read_bytes()[:-30])
+        # The other chunk's trials, and a chunk that lacks some: neither is taken.
+        np.savez(second.with_suffix(""), steps=np.zeros((2, 20)))
+        assert run([case()], 8) == found
+
+
+def test_a_chunk_that_holds_code_is_not_loaded(tmp_path: Path) -> None:
+    with runner(tmp_path) as run:
+        found = run([case()], 3)
+        (chunk,) = tmp_path.iterdir()
+        np.savez(chunk.with_suffix(""), steps=np.array([object()] * 3))
+        assert run([case()], 3) == found
+
+
+def test_a_worker_that_dies_is_reported_and_its_trials_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mended = tmp_path / "mended"
+    once = case(bad=2, how="die once", mended=str(mended))
+    with runner(tmp_path / "once", 2) as run:
+        found = run([once, case("ps-sr")], 3)
+    assert mended.exists()
+    assert "test: a worker process died" in capsys.readouterr().err
+    with runner(tmp_path / "never") as run:
+        assert run([case(), case("ps-sr")], 3) == found
+    with (
+        runner(tmp_path / "always") as run,
+        pytest.raises(NeedReplayError, match=r"^test: a worker process died .*, 3 times\."),
+    ):
+        run([case(bad=2, how="die")], 3)
+
+
+def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fake_trials import trial
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with trials.trial_runner() as run:
+        assert len(run.run(trial, [case()], 2, label="test")[0]["steps"]) == 2
+        assert len(list(tmp_path.glob("needreplay-*/*.npz"))) == 1
+    assert list(tmp_path.iterdir()) == []
