@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from needreplay.studies.base import Options
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import Table
+from needreplay.studies import deep
 from needreplay.studies.deep import ours
 from needreplay.studies.deep.claims import our_claims, published_claims
 from needreplay.studies.deep.figure import rolling

@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from needreplay.studies.engine import reproduce
-from needreplay.studies.maze_world import best_mean_steps, dyna_table, trial_stream
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.progress import Progress
 from needreplay.core.rng import stream
 from needreplay.core.tables import read_table
 from needreplay.report.statistics import median_interval
-from needreplay.studies import (
-    dyna,
-    load_study,
-    study_names,
-)
+from needreplay.studies import load_study, study_names
+from needreplay.studies.maze import dyna, fig1, growth, settings, world
+from needreplay.studies.maze.world import best_mean_steps, dyna_table, trial_stream
+from needreplay.studies.reproduce import reproduce
+from needreplay.studies.study import Options, Result
+from needreplay.studies.trials import trial_runner
 from needreplay.tabular.settings import PS_SR, without_need
 from needreplay.tabular.trial import new_agent, run_trial
 from needreplay.worlds import shortest_path_length
