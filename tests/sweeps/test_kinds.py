@@ -11,7 +11,7 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_table
-from needreplay.sweeps import RunSpec, chunk, trials
+from needreplay.sweeps import RunSpec, trials
 from needreplay.sweeps import speed as speed_module
 from needreplay.sweeps.execute import Pace, execute
 from needreplay.sweeps.file import parsed
@@ -61,42 +61,6 @@ def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
         assert table["converged"][rows].tolist() == [trial.converged for trial in lived]
     assert not table["converged"].all()
     assert table["updates"].tolist() != table["replayed"].tolist()
-
-
-def test_a_chunk_is_its_parts(tmp_path: Path) -> None:
-    parts = [
-        {"agent": "ps", "trials": 2},
-        {"agent": "ps-sr", "preset": "released", "first_trial": 1, "trials": 3},
-    ]
-    config = chunk.complete({"of": "maze", "parts": parts})
-    spec = RunSpec("chunk", config)
-    assert chunk.units(config) == 5
-    assert spec.label == "maze, 2 parts"
-    single = chunk.complete({"of": "maze", "parts": parts[:1]})
-    assert RunSpec("chunk", single).label == "maze, 1 part"
-    execute(spec, tmp_path / "chunk")
-    together = read_table(tmp_path / "chunk" / "metrics.csv")
-    for number, part in enumerate(config["parts"]):
-        alone = tmp_path / str(number)
-        execute(RunSpec("maze", part), alone)
-        table = read_table(alone / "metrics.csv")
-        rows = together["part"] == number
-        for name in table.names:
-            assert together[name][rows].tolist() == table[name].tolist()
-
-
-def test_what_a_chunk_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(NeedReplayError, match="A chunk run needs its parts"):
-        chunk.complete({"of": "maze"})
-    with pytest.raises(NeedReplayError, match="at least one part"):
-        chunk.complete({"of": "maze", "parts": []})
-    with pytest.raises(NeedReplayError, match="There is no agent of kind maze 'x'"):
-        chunk.complete({"of": "maze", "parts": [{"agent": "x"}]})
-    with pytest.raises(NeedReplayError, match="'deep' is not made of trials"):
-        chunk.complete({"of": "deep", "parts": [{}]})
-    parts = [{"agent": "ps", "trials": 1, "episodes": n} for n in (2, 3)]
-    with pytest.raises(NeedReplayError, match="equally many rows"):
-        execute(RunSpec("chunk", chunk.complete({"of": "maze", "parts": parts})), tmp_path)
 
 
 def test_chunks_are_the_whole(tmp_path: Path) -> None:

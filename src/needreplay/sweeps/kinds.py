@@ -10,12 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from needreplay.core.errors import NeedReplayError, unknown
-
-if TYPE_CHECKING:
-    from needreplay.sweeps.trials import Trials
 
 Config: TypeAlias = dict[str, Any]
 OnUnits: TypeAlias = Callable[[int], None]
@@ -24,7 +21,6 @@ _MODULES = {
     "deep": "needreplay.sweeps.deep",
     "maze": "needreplay.sweeps.maze",
     "cliffwalk": "needreplay.sweeps.cliffwalk",
-    "chunk": "needreplay.sweeps.chunk",
 }
 
 
@@ -54,8 +50,6 @@ class Kind:
     """a shorter run from which the speed of this one can be told"""
     command: Callable[[Config, Path], str] = _no_command
     """what does this one run by hand; empty: nothing but the sweep does"""
-    trials: Callable[[Config], Trials] | None = None
-    """what a run of trials is made of, so that a chunk can hold those of several configs"""
 
 
 def kind_named(name: str) -> Kind:

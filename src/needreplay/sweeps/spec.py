@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from needreplay.core.errors import NeedReplayError, counted
+from needreplay.core.errors import NeedReplayError
 
 _DIGITS = 16
 
@@ -25,7 +25,7 @@ class RunSpec:
     """
 
     kind: str
-    """deep, maze, cliffwalk, chunk, or a ``module:function`` of your own"""
+    """deep, maze, cliffwalk, or a ``module:function`` of your own"""
     config: Mapping[str, Any]
     """plain values: what JSON can hold"""
 
@@ -51,8 +51,6 @@ class RunSpec:
     def label(self) -> str:
         """A few words for a person."""
         config = self.config
-        if self.kind == "chunk":
-            return f"{config['of']}, {counted(len(config['parts']), 'part')}"
         words = [str(config[key]) for key in ("world", "agent", "preset") if key in config]
         for name, value in dict(config.get("overrides") or {}).items():
             words.append(f"{name}={value}")

@@ -38,7 +38,7 @@ def trial_kind(
     def run(config: Config, folder: Path, on_units: OnUnits) -> None:
         run_trials(trials_of(config), folder, on_units)
 
-    return Kind(run, complete, units, "trials", probe=probe, trials=trials_of)
+    return Kind(run, complete, units, "trials", probe=probe)
 
 
 def numbers_of(config: Config) -> range:

@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from needreplay.core.source import source_digest
 from needreplay.sweeps.engines.base import Ended
 from needreplay.sweeps.engines.pool import Outcome, Pool
 from needreplay.sweeps.execute import LAST_LINES, execute, last_lines
@@ -24,12 +23,9 @@ class LocalEngine:
 
     Args:
         workers: how many at once.
-        source: the digest of needreplay's source that every run has to be of: each is a new
-            process, which imports what is on the disk by then.
     """
 
-    def __init__(self, workers: int, *, source: str | None = None) -> None:
-        self._source = source
+    def __init__(self, workers: int) -> None:
         self._pool = Pool(workers, environment=_ONE_THREAD)
         self._folders: dict[str, Path] = {}
 
@@ -41,7 +37,7 @@ class LocalEngine:
     def start(self, spec: RunSpec, folder: Path) -> None:
         """Begin a run in a fresh process."""
         self._folders[spec.name] = folder
-        self._pool.start(spec.name, _work, (spec, folder, self._source))
+        self._pool.start(spec.name, _work, (spec, folder))
 
     def wait(self, seconds: float) -> list[Ended]:
         """Runs that have ended, or whose process has."""
@@ -62,15 +58,10 @@ class LocalEngine:
         self._pool.close()
 
 
-def _work(job: tuple[RunSpec, Path, str | None]) -> list[str]:
+def _work(job: tuple[RunSpec, Path]) -> list[str]:
     """In the worker: do the run; the last lines if it fails. What it prints goes to its log."""
-    spec, folder, source = job
+    spec, folder = job
     _print_to(folder / LOG)
-    if source is not None and source != source_digest():
-        return [
-            "needreplay's own files were changed while this ran, so that runs would not be of one "
-            "source; give the same command again."
-        ]
     try:
         execute(spec, folder)
     except Exception as error:
