@@ -165,7 +165,7 @@ def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on from the last checkpoint." in err
+    assert "The same command resumes from the last checkpoint." in err
     for folder in ("run", "unbroken"):
         assert main(words("CartPole-v1", 700, tmp_path / folder)) == 0
     for name in ("metrics.csv", "done.json"):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.training.config import RunConfig
-from needreplay.training.explain import explained
+from needreplay.training.config import RunConfig, explained
 from needreplay.training.metrics import COLUMNS
 
 PAGE = Path(__file__).parents[2] / "docs" / "deep.md"
@@ -23,11 +22,11 @@ RUNS = {
 
 def settings_table() -> str:
     """Every setting in Markdown: its values and its meaning."""
-    found = [explained(config.resolved()) for config in RUNS.values()]
+    found = [config.resolved() for config in RUNS.values()]
     lines = [f"| setting | {' | '.join(RUNS)} | meaning |", "|---" * (len(RUNS) + 2) + "|"]
-    for heading in found[0]:
+    for heading in ("agent", "world", "protocol"):
         lines.append(f"| **{heading}** |" + " |" * (len(RUNS) + 1))
-        for same in zip(*(each[heading] for each in found), strict=True):
+        for same in zip(*(explained(getattr(each, heading)) for each in found), strict=True):
             values = " | ".join(str(each.value) for each in same)
             meaning = same[0].meaning.replace("|", "\\|")
             choices = f" ({', '.join(same[0].choices)})" if same[0].choices else ""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from needreplay.training.loop import evaluate, reset_seed, train
+from needreplay.training.evaluation import evaluate
+from needreplay.training.loop import reset_seed, train
 
 
 class Lives(gymnasium.Env[Any, Any]):
@@ -74,7 +75,7 @@ def episodes_of(env: Lives, agent: Listener, count: int, first: int = 0) -> list
 def test_a_lost_life_ends_the_learners_episode_and_not_the_game() -> None:
     env, agent = Lives(), Listener()
     (episode,) = episodes_of(env, agent, 1)
-    assert episode == (0, 6, 12.0), "the return is of the whole game"
+    assert episode == 12.0, "the return is of the complete game"
     assert [row[4] for row in agent.told] == [False, False, True, False, False, True]
     assert [row[3] for row in agent.told] == [1, 2, 3, 4, 5, 6], "the true next observation"
     assert agent.presents == [1, 2, 3, 4, 5, 0], "need is asked where the agent is: at a new start"
@@ -98,15 +99,15 @@ def test_the_stored_next_action_is_the_one_taken_next_across_a_lost_life_too() -
 @pytest.mark.parametrize(("steps", "episodes"), [(1, 1), (6, 1), (7, 2), (12, 2)])
 def test_evaluation_fills_its_steps_with_whole_games(steps: int, episodes: int) -> None:
     env = Lives()
-    seen: list[tuple[int, int]] = []
+    seen: list[int] = []
     returns = evaluate(
         env,
         Listener(),  # type: ignore[arg-type]
         seed=1,
         iteration=3,
         steps=steps,
-        on_step=lambda done, total: seen.append((done, total)),
+        on_step=seen.append,
     )
     assert returns == [12.0] * episodes
-    assert seen[-1] == (6 * episodes, steps)
+    assert seen[-1] == 6 * episodes
     assert env.seeds == [reset_seed(1, "eval", 3, number) for number in range(episodes)]

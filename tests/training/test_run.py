@@ -16,9 +16,8 @@ from killed import CARTPOLE, TINY
 from needreplay.core.errors import NeedReplayError
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import claimed, newest_checkpoint, write_checkpoint
-from needreplay.training.metrics import COLUMNS, MetricsFile, Tally
+from needreplay.training.metrics import COLUMNS, MetricsFile, Sums
 from needreplay.training.run import run_training
-from needreplay.training.summary import summary_of
 
 pytest.importorskip("torch")
 
@@ -26,7 +25,7 @@ pytest.importorskip("torch")
 def test_a_second_process_is_refused_and_the_lock_goes_with_its_holder(tmp_path: Path) -> None:
     with (
         claimed(tmp_path, CARTPOLE),
-        pytest.raises(NeedReplayError, match="Another process is training in"),
+        pytest.raises(NeedReplayError, match="Another process trains in"),
         claimed(tmp_path, CARTPOLE),
     ):
         pass
@@ -94,7 +93,7 @@ def test_best_final_and_the_last_ten_by_hand(tmp_path: Path) -> None:
     lines = ["iteration,train_return,eval_return"]
     lines += [f"{k},{(5.0, 90.0)[k == 2]},{k if k > 3 else ''}" for k in range(1, 13)]
     path.write_text("\n".join(lines) + "\n")
-    assert summary_of(path) == {
+    assert MetricsFile(path).summary() == {
         "rows": 12,
         "train_return": {"best": 90.0, "best_iteration": 2, "final": 5.0, "last_10": 5.0},
         "eval_return": {"best": 12.0, "best_iteration": 12, "final": 12.0, "last_10": 8.0},
@@ -105,9 +104,9 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     """JSON has no NaN, which the entropy is for draws that do not know their probabilities."""
     from needreplay.core.tables import read_json, write_json
 
-    tally = Tally(1, 2.5, 3, {"sampling_entropy": float("nan"), "loss": 0.1})
-    write_json(tmp_path / "run.json", tally.plain())
-    back = Tally.of_plain(read_json(tmp_path / "run.json"))
+    sums = Sums(1, 2.5, 3, {"sampling_entropy": float("nan"), "loss": 0.1})
+    write_json(tmp_path / "run.json", sums.to_json())
+    back = Sums.from_json(read_json(tmp_path / "run.json"))
     back._add(sampling_entropy=1.0, loss=0.2)
     assert back.sums["loss"] == 0.1 + 0.2
     assert back.sums["sampling_entropy"] != back.sums["sampling_entropy"]
@@ -121,15 +120,15 @@ def test_a_full_disk_at_a_row_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = MetricsFile(tmp_path / "metrics.csv")
-    metrics.begin(0)
+    metrics.start(0)
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NeedReplayError, match=r"No space left.*the same command goes on"):
+    with pytest.raises(NeedReplayError, match=r"No space left.*The same command resumes"):
         metrics.append({"iteration": 1})
 
 
 def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 10, lambda _: None)
-    with pytest.raises(NeedReplayError, match=r"step 20 cannot be written: No space.*goes on"):
+    with pytest.raises(NeedReplayError, match=r"step 20 cannot be written: No space.*resumes"):
         write_checkpoint(tmp_path, 20, full)
     assert newest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert not (tmp_path / "checkpoint.part").exists(), "half-written, it would keep the disk full"
@@ -138,7 +137,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> No
 def test_metrics_that_lost_rows_are_refused(tmp_path: Path) -> None:
     metrics = MetricsFile(tmp_path / "metrics.csv")
     with pytest.raises(NeedReplayError, match="does not hold the 2 rows"):
-        metrics.begin(2)
+        metrics.start(2)
 
 
 def test_curves_for_tensorboard(tmp_path: Path) -> None:

@@ -6,19 +6,18 @@ from dataclasses import fields
 
 import pytest
 
-from needreplay.training.config import Protocol, RunConfig
-from needreplay.training.explain import explained, meanings
-from needreplay.training.watch import beginning, told
+from needreplay.training.config import Protocol, RunConfig, _field_docs, explained
+from needreplay.training.watch import starting, status
 from needreplay.worlds.named import WorldSettings
 
 
 def test_time_to_finish() -> None:
     row = {"train_return": 3.14159, "eval_return": 10.0}
-    assert told(10, 36_010, 10.0, row) == (
-        "10 of 36,010 steps, 10 a second, 60 min to finish, return 3.142, in evaluation 10"
+    assert status(10, 36_010, 10.0, row) == (
+        "10 of 36,010 steps, 10 per second, 60 min to finish, return 3.142, in evaluation 10"
     )
-    assert told(0, 10, 0.0, None) == "0 of 10 steps"
-    assert ", 0 s to finish" in told(12, 10, 1.0, None), "the last episode is played to its end"
+    assert status(0, 10, 0.0, None) == "0 of 10 steps"
+    assert ", 0 s to finish" in status(12, 10, 1.0, None), "the last episode is played to its end"
 
 
 def test_every_setting_has_its_meaning() -> None:
@@ -27,18 +26,18 @@ def test_every_setting_has_its_meaning() -> None:
     from needreplay.deep import DeepSettings
 
     for kind in (DeepSettings, WorldSettings, Protocol):
-        said = meanings(kind)
+        said = _field_docs(kind)
         assert set(said) == {field.name for field in fields(kind)}
         assert all(text and "\n" not in text for text in said.values())
-    found = explained(RunConfig("minatar/breakout", overrides={"scale": "raw"}).resolved())
-    (scale,) = [each for each in found["agent"] if each.name == "scale"]
+    config = RunConfig("minatar/breakout", overrides={"scale": "raw"})
+    (scale,) = [each for each in explained(config.resolved().agent) if each.name == "scale"]
     assert (scale.value, scale.choices) == ("raw", ("raw", "mean", "max"))
 
 
-@pytest.mark.parametrize(("kept", "words"), [(True, "beginning"), (False, "compiled")])
+@pytest.mark.parametrize(("kept", "words"), [(True, "starting"), (False, "compiled")])
 def test_who_waits_for_kernels_is_told_so(
     kept: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("needreplay.core.jit.has_cached_kernels", lambda _package: kept)
-    assert words in beginning()
-    assert ("compiled" in beginning()) != kept
+    assert words in starting()
+    assert ("compiled" in starting()) != kept

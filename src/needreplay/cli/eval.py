@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    from needreplay.training.play import Played, Player
+    from needreplay.training.evaluation import Played, Player
 
 FILM_STEPS = 1_000
 
@@ -40,7 +40,7 @@ class Eval:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Do it."""
-        from needreplay.training.play import load_player, play_episodes
+        from needreplay.training.evaluation import load_player
 
         if self.episodes < 1:
             raise NeedReplayError(f"--episodes must be at least 1, not {self.episodes}.")
@@ -51,7 +51,7 @@ class Eval:
         player = load_player(self.run_folder, epsilon=self.epsilon)
         # First what may be refused: a world that cannot be drawn, a file that cannot be written.
         filmed = None if self.video is None else _film(player, self.seed, self.video)
-        returns = [each.total for each in play_episodes(player, self.episodes, self.seed)]
+        returns = [each.total for each in player.play(self.episodes, self.seed)]
         config = player.config
         print(
             f"{config.agent} on {config.world} after {player.steps:,} steps: return "
@@ -63,10 +63,9 @@ class Eval:
 
 def _film(player: Player, seed: int, path: Path) -> Played:
     from needreplay.report.film import write_film
-    from needreplay.training.play import film_episode
 
-    played, film = film_episode(player, seed, most_steps=FILM_STEPS)
-    write_film(path, film.pictures, film.needs, film.pictures_per_second)
+    played, film = player.film(seed, most_steps=FILM_STEPS)
+    write_film(path, film.frames, film.needs, film.frames_per_second)
     return played
 
 

@@ -89,12 +89,13 @@ def outcome(metrics: Path) -> str:
 
 def settings_text(config: RunConfig) -> str:
     """Every setting of a run: name, value, what it may be, what it means."""
-    from needreplay.training.explain import explained
+    from needreplay.training.config import explained
 
     lines = [f"{config.agent} on {config.world}, preset {config.preset}:"]
-    for heading, settings in explained(config.resolved()).items():
+    resolved = config.resolved()
+    for heading in ("agent", "world", "protocol"):
         lines += ["", f"{heading}:"]
-        for each in settings:
+        for each in explained(getattr(resolved, heading)):
             mark = "*" if each.name in config.overrides else " "
             value = str(each.value).lower() if isinstance(each.value, bool) else each.value
             lines.append(f"{mark} {each.name:<26} {value!s:<12} {each.meaning}")

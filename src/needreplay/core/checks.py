@@ -1,4 +1,4 @@
-"""Settings are dataclasses that refuse a wrong value, and presets are named sets of them."""
+"""Validation of numbers and settings, and presets: named sets of settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_LEAST_ONE = (1, math.inf)
 
 
 def check_fields(settings: Any, bounds: Bounds) -> None:
-    """Refuse a field whose value is not of its type, or outside its bounds, in a sentence."""
+    """Refuse a field whose value is not of its type or outside its bounds."""
     cls: Any = type(settings)
     for name, kind in _kinds(cls).items():
         value = getattr(settings, name)
@@ -32,6 +32,9 @@ def check_fields(settings: Any, bounds: Bounds) -> None:
         elif kind is bool:
             if not isinstance(value, bool | np.bool_):
                 raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
+        elif kind is str:
+            if not isinstance(value, str):
+                raise NeedReplayError(f"{name} is {value!r}; it must be text.")
         elif kind in (int, float):
             check_number(name, value, kind, bounds.get(name))
 
@@ -42,33 +45,30 @@ def _kinds(settings: Any) -> dict[str, Any]:
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is a whole number; True and 2.0 are not."""
+    """Whether ``value`` is an integer; True and 2.0 are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] | None) -> None:
-    """Refuse what is not a number, or a whole one where ``kind`` is int, or outside its bounds."""
+    """Refuse what is not a number (an integer where ``kind`` is int) or outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
     right = (
         is_whole(value)
         if kind is int
         else is_whole(value) or isinstance(value, float | np.floating)
     )
-    # Not a number lies nowhere, so it passes only where there are no bounds.
+    # NaN passes only where there are no bounds.
     if right and (bounds is None or low <= value <= high):
         return
     number = "a whole number" if kind is int else "a number"
-    if bounds is None:
-        said = number
-    elif high < math.inf:
-        said = f"{number} from {low} to {high}"
-    else:
-        said = f"{number}, {low} or more"
-    raise NeedReplayError(f"{name} is {value!r}; it must be {said}.")
+    allowed = number
+    if bounds is not None:
+        allowed += f" from {low} to {high}" if high < math.inf else f", {low} or more"
+    raise NeedReplayError(f"{name} is {value!r}; it must be {allowed}.")
 
 
 def changed(settings: S, **overrides: Any) -> S:
-    """``settings`` with fields changed; an unknown name is refused with those that there are."""
+    """Copy ``settings`` with fields changed; refuse an unknown name and list the known ones."""
     record: Any = settings
     known = [field.name for field in fields(record)]
     for name in overrides:

@@ -1,9 +1,9 @@
-"""How fast something goes now, and a time in words, for whoever watches."""
+"""The current speed of some work, and durations as text."""
 
 from __future__ import annotations
 
 SPEED_OVER = 20.0
-"""Seconds that the speed shown is taken over."""
+"""Seconds over which the speed is averaged."""
 
 
 class Speed:
@@ -12,8 +12,8 @@ class Speed:
     def __init__(self) -> None:
         self._seen: list[tuple[float, float]] = []
 
-    def tell(self, now: float, units: float) -> float:
-        """The speed, now that so much is done; 0 as long as it is not known."""
+    def update(self, now: float, units: float) -> float:
+        """Record that ``units`` are done ``now``; return the speed, 0 while it is unknown."""
         seen = self._seen
         seen.append((now, units))
         while len(seen) > 2 and seen[1][0] < now - SPEED_OVER:
@@ -23,7 +23,7 @@ class Speed:
 
 
 def duration(seconds: float) -> str:
-    """A time for a person.
+    """A duration as text.
 
     >>> duration(42), duration(90 * 60), duration(3 * 86_400)
     ('42 s', '90 min', '72 h')

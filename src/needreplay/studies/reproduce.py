@@ -30,7 +30,7 @@ from needreplay.studies import load_study, study_names
 from needreplay.studies.folder import refuse_foreign_folder, write_study
 from needreplay.studies.study import Option, Options, Result, Study
 from needreplay.studies.trials import TrialRunner, WorkerPool
-from needreplay.sweeps.lock import locked
+from needreplay.core.lock import locked
 
 _DIGITS = 8
 _CACHE_NAME = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(-[0-9a-f]{{{_DIGITS}}})?")

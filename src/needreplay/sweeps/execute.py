@@ -10,9 +10,9 @@ from pathlib import Path
 
 from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.lock import locked
 from needreplay.sweeps.folder import DONE, FAILED, PROGRESS, begin
 from needreplay.sweeps.kinds import kind_named
-from needreplay.sweeps.lock import locked
 from needreplay.sweeps.spec import RunSpec
 
 LAST_LINES = 6

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from needreplay.core.lock import locked
 from needreplay.core.tables import prepare_folder
 from needreplay.sweeps.engines.base import Ended, Engine
 from needreplay.sweeps.file import Sweep
 from needreplay.sweeps.folder import SweepFolder
-from needreplay.sweeps.lock import locked
 from needreplay.sweeps.spec import RunSpec
 
 ATTEMPTS = 3

@@ -53,7 +53,7 @@ class LiveTable:
             return
         progress = {name: state.folder.progress(name)[0] for name in state.running}
         finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
-        speed = self._speed.tell(time.monotonic(), finished + sum(progress.values()))
+        speed = self._speed.update(time.monotonic(), finished + sum(progress.values()))
         self._live.update(table(state, progress, speed))
 
 

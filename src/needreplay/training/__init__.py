@@ -1,1 +1,1 @@
-"""Training a deep agent: what is run, the loop, what is recorded, and going on after a stop."""
+"""Train one deep agent: config, loop, metrics, checkpoints and resume, evaluation."""

@@ -1,44 +1,43 @@
-"""What a training run is: a world, an agent, a preset, a seed, and what is changed in them.
+"""The config of a training run: a world, an agent, a preset, a seed, and changed settings.
 
-Two runs of equal config are equal, byte for byte; a config is all that a run's folder depends on.
+Two runs of equal config are equal, byte for byte.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_fields, check_number
-from needreplay.core.errors import unknown
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_fields
+from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.worlds.adapt import LARGE_IMAGE
-from needreplay.worlds.named import Kind, WorldSettings, kind_of, observation_shape
+from needreplay.worlds.named import Kind, WorldSettings, kind_of, make_world, observation_shape
 
 if TYPE_CHECKING:
-    from needreplay.deep.settings import DeepSettings
+    import gymnasium
+
+    from needreplay.deep import DeepAgent, DeepSettings
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How training, evaluation and checkpoints alternate, in steps."""
+    """When a run evaluates and saves, in steps."""
 
     iteration_steps: int = 10_000
-    """steps of training in an iteration; it ends with the episode"""
+    """steps of training in an iteration, which ends with an episode"""
     eval_steps: int = 5_000
-    """steps of evaluation after each; 0: none"""
+    """steps of evaluation after each iteration; 0: none"""
     checkpoint_steps: int = 50_000
-    """steps between checkpoints, each at the first end of an episode"""
+    """steps between checkpoints, each at the end of an episode"""
 
     def __post_init__(self) -> None:
-        """Refuse periods that never come."""
-        check_fields(
-            self,
-            {
-                "iteration_steps": AT_LEAST_ONE,
-                "eval_steps": COUNT,
-                "checkpoint_steps": AT_LEAST_ONE,
-            },
-        )
+        """Refuse periods below one step."""
+        bounds = {"iteration_steps": AT_LEAST_ONE, "checkpoint_steps": AT_LEAST_ONE}
+        check_fields(self, {**bounds, "eval_steps": COUNT})
 
 
 PROTOCOLS: dict[Kind, Protocol] = {
@@ -49,18 +48,54 @@ PROTOCOLS: dict[Kind, Protocol] = {
 }
 """By kind of world; Atari's is the paper's."""
 
-_MINATAR = WorldSettings(sticky=0.1, episode_cap=5_000, action_set="full")
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: everything that its result depends on."""
+
+    world: str
+    agent: str = "per-sr"
+    preset: str = "corrected"
+    steps: int = 1_000_000
+    seed: int = 0
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """changed settings of the agent, the world or the protocol, by name"""
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Refuse wrong types and numbers; wrong names are refused by ``resolved``."""
+        check_fields(self, {"steps": AT_LEAST_ONE, "seed": COUNT})
+        if not isinstance(self.overrides, Mapping):
+            raise NeedReplayError(f"overrides is {self.overrides!r}; it must be a table.")
+
+    def resolved(self) -> Resolved:
+        """The settings of agent, world and protocol, with every override in its place."""
+        rest, kind = dict(self.overrides), kind_of(self.world)
+        resolved = Resolved(
+            _overridden(agent_settings(self.world, kind, self.preset, self.agent), rest),
+            _overridden(world_settings(kind, self.preset), rest),
+            _overridden(PROTOCOLS[kind], rest),
+        )
+        if rest:
+            raise unknown("setting", next(iter(rest)), sorted(resolved.flat()))
+        return resolved
 
 
-def world_settings(kind: Kind, preset: str) -> WorldSettings:
-    """How a world of this kind is made under a preset."""
-    if kind == "atari" and preset == "printed":
-        return WorldSettings(sticky=0.0, life_loss_ends=True)
-    return _MINATAR if kind == "minatar" else WorldSettings()
+@dataclass(frozen=True)
+class Resolved:
+    """The complete settings of a run."""
+
+    agent: DeepSettings
+    world: WorldSettings
+    protocol: Protocol
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name."""
+        return {**asdict(self.agent), **asdict(self.world), **asdict(self.protocol)}
 
 
 def agent_settings(world: str, kind: Kind, preset: str, agent: str) -> DeepSettings:
-    """The agent's settings for a world; other images than Atari's get MinAtar's sizes."""
+    """The agent's settings for a world; images other than Atari's get MinAtar's sizes."""
     from needreplay.deep.presets import deep_preset
 
     if kind != "image":
@@ -70,61 +105,90 @@ def agent_settings(world: str, kind: Kind, preset: str, agent: str) -> DeepSetti
     return replace(settings, network="nature" if large else "minatar")
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """One run: everything that its result follows from."""
-
-    world: str
-    agent: str = "per-sr"
-    preset: str = "corrected"
-    steps: int = 1_000_000
-    seed: int = 0
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    """settings that are changed, by name: of the agent, the world or the protocol"""
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run; a wrong name is refused when settings are resolved."""
-        check_number("steps", self.steps, int, AT_LEAST_ONE)
-        check_number("seed", self.seed, int, COUNT)
-
-    @property
-    def kind(self) -> Kind:
-        """The family of the world."""
-        return kind_of(self.world)
-
-    def resolved(self) -> Resolved:
-        """The settings of agent, world and protocol, with every override in its place."""
-        rest = dict(self.overrides)
-        kind = self.kind
-        agent = agent_settings(self.world, kind, self.preset, self.agent)
-        resolved = Resolved(
-            _taking(agent, rest),
-            _taking(world_settings(kind, self.preset), rest),
-            _taking(PROTOCOLS[kind], rest),
-        )
-        if rest:
-            raise unknown("setting", next(iter(rest)), sorted(resolved.flat()))
-        return resolved
+def world_settings(kind: Kind, preset: str) -> WorldSettings:
+    """How a world of this kind is made under a preset."""
+    if kind == "minatar":
+        return WorldSettings(sticky=0.1, episode_cap=5_000, action_set="full")
+    if kind == "atari" and preset == "printed":
+        return WorldSettings(sticky=0.0, life_loss_ends=True)
+    return WorldSettings()
 
 
 S = TypeVar("S", "DeepSettings", WorldSettings, Protocol)
 
 
-def _taking(settings: S, overrides: dict[str, Any]) -> S:
-    """``settings`` with its own fields changed; these are taken out of ``overrides``."""
+def _overridden(settings: S, overrides: dict[str, Any]) -> S:
+    """Change the fields that ``settings`` has, and take them out of ``overrides``."""
     own = {f.name: overrides.pop(f.name) for f in fields(settings) if f.name in overrides}
     return replace(settings, **own)
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """A config's settings, complete."""
+def make_env(config: RunConfig, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+    """The config's world."""
+    return make_world(config.world, config.resolved().world, render_mode=render_mode)
 
-    agent: DeepSettings
-    world: WorldSettings
-    protocol: Protocol
 
-    def flat(self) -> dict[str, Any]:
-        """All settings by name."""
-        return {**asdict(self.agent), **asdict(self.world), **asdict(self.protocol)}
+def make_agent(
+    config: RunConfig, env: gymnasium.Env[Any, Any], *, capacity: int | None = None
+) -> DeepAgent:
+    """The config's agent, untrained; one that only plays needs no large ``capacity``."""
+    import torch
+
+    from needreplay.deep import DeepAgent
+
+    try:
+        torch.empty(1, device=config.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise NeedReplayError(f"The device {config.device!r} cannot be used: {reason}.") from error
+    if config.device == "cpu":
+        # More threads would add in another order, and a resumed run would not be the same.
+        torch.set_num_threads(1)
+    settings = config.resolved().agent
+    return DeepAgent(
+        settings if capacity is None else replace(settings, capacity=capacity),
+        env.observation_space,
+        int(env.action_space.n),  # type: ignore[attr-defined]
+        steps=config.steps,
+        seed=config.seed,
+        device=config.device,
+    )
+
+
+class Setting(NamedTuple):
+    """A setting with its meaning."""
+
+    name: str
+    value: Any
+    choices: tuple[str, ...]
+    """allowed words, if it is a choice of words"""
+    meaning: str
+
+
+def explained(settings: Any) -> list[Setting]:
+    """Every field of a dataclass of settings, with the docstring below it in the source."""
+    hints, found = get_type_hints(type(settings)), _field_docs(type(settings))
+    return [
+        Setting(
+            f.name,
+            getattr(settings, f.name),
+            tuple(map(str, get_args(hints[f.name]))),
+            found[f.name],
+        )
+        for f in fields(settings)
+    ]
+
+
+def _field_docs(kind: type) -> dict[str, str]:
+    (body,) = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for declared, doc in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(declared, ast.AnnAssign)
+            and isinstance(declared.target, ast.Name)
+            and isinstance(doc, ast.Expr)
+            and isinstance(doc.value, ast.Constant)
+        ):
+            found[declared.target.id] = " ".join(str(doc.value.value).split())
+    return found

@@ -1,7 +1,7 @@
-"""The folder of one training run: whose it is, its lock, its checkpoints.
+"""The folder of one training run.
 
-A checkpoint is written under another name and renamed when it is whole, so that a process that
-is killed at any moment leaves either the old one or the new one.
+``config.json`` is what runs, ``metrics.csv`` has a row per iteration, ``checkpoint-<steps>`` is the
+newest checkpoint, and ``done.json`` marks a complete run and holds its summary.
 """
 
 from __future__ import annotations
@@ -14,91 +14,74 @@ from dataclasses import asdict
 from pathlib import Path
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.lock import locked
 from needreplay.core.tables import prepare_folder, read_json, write_json
 from needreplay.training.config import RunConfig
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such lock; there two processes are not kept apart.
-    fcntl = None  # type: ignore[assignment]
 
 CONFIG, METRICS, DONE, RUN, LOCK = "config.json", "metrics.csv", "done.json", "run.json", "lock"
 CHECKPOINT = "checkpoint-"
 PART = "checkpoint.part"
+RESUME = "The same command resumes from the last checkpoint."
 
 
 @contextmanager
 def claimed(folder: str | Path, config: RunConfig) -> Iterator[Path]:
-    """The folder, made and held by this process alone; one that holds another run is refused."""
+    """Make the folder and hold it for this process; refuse one that holds another run."""
     path = prepare_folder(folder)
-    with _locked(path):
+    busy = (
+        f"Another process trains in {str(path)!r} ({{holder}}); wait for it, stop it, or choose "
+        "another folder."
+    )
+    with locked(path / LOCK, busy):
         _claim(path, config)
         yield path
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """A lock that the system lets go of when the process ends, however it ends."""
-    try:
-        file = (folder / LOCK).open("a")
-    except OSError as error:
-        raise NeedReplayError(
-            f"The folder {str(folder)!r} cannot be written: {error.strerror}; choose another."
-        ) from error
-    with file:
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as held:
-            raise NeedReplayError(
-                f"Another process is training in {str(folder)!r}; wait for it, stop it, or choose "
-                "another folder."
-            ) from held
-        yield
-
-
 def _claim(folder: Path, config: RunConfig) -> None:
-    """Write what is run, or refuse a folder where something else was."""
-    plain = {**asdict(config), "overrides": dict(config.overrides)}
-    path = folder / CONFIG
-    if not path.exists():
-        write_json(path, plain)
+    mine = {**asdict(config), "overrides": dict(config.overrides)}
+    if not (folder / CONFIG).exists():
+        write_json(folder / CONFIG, mine)
         return
-    there = read_json(path)
-    for name in plain:
-        if there.get(name) != plain[name]:
+    found = read_json(folder / CONFIG)
+    for name in mine:
+        if found.get(name) != mine[name]:
             raise NeedReplayError(
-                f"{str(folder)!r} holds a run with {name} {there.get(name)!r}, not {plain[name]!r};"
-                " choose another folder, or give the same arguments to go on with that run."
+                f"{str(folder)!r} holds a run with {name} {found.get(name)!r}, not {mine[name]!r}; "
+                "choose another folder, or use the same arguments to resume that run."
             )
 
 
 def config_of(folder: Path) -> RunConfig:
-    """What was run in ``folder``; a folder that is no run's is refused."""
-    if not (folder / CONFIG).is_file():
+    """The config of the run in ``folder``."""
+    path = folder / CONFIG
+    if not path.is_file():
         raise NeedReplayError(
             f"{str(folder)!r} is not the folder of a training run: it has no {CONFIG}."
         )
     try:
-        return RunConfig(**read_json(folder / CONFIG))
-    except TypeError as error:
-        raise NeedReplayError(
-            f"{str(folder / CONFIG)!r} is not the config of a training run."
-        ) from error
+        config = read_json(path)
+        # A run of a sweep names its kind, too.
+        config.pop("kind", None)
+        return RunConfig(**config)
+    except (TypeError, AttributeError) as error:
+        raise NeedReplayError(f"{str(path)!r} is not the config of a training run.") from error
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint to go on from; a half-written one has another name and does not count."""
-    found = [
-        path
-        for path in folder.glob(f"{CHECKPOINT}*")
-        if path.name.removeprefix(CHECKPOINT).isdigit()
-    ]
-    return max(found, key=lambda path: int(path.name.removeprefix(CHECKPOINT)), default=None)
+    """The checkpoint to resume from; an unfinished one has another name and does not count."""
+    found = [path for path in folder.glob(f"{CHECKPOINT}*") if _steps(path).isdigit()]
+    return max(found, key=lambda path: int(_steps(path)), default=None)
+
+
+def _steps(checkpoint: Path) -> str:
+    return checkpoint.name.removeprefix(CHECKPOINT)
 
 
 def write_checkpoint(folder: Path, steps: int, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a folder, make it the checkpoint of ``steps``, then remove older ones."""
+    """Let ``write`` fill a folder, rename it to the checkpoint of ``steps``, remove older ones.
+
+    A process that is killed at any moment leaves the old checkpoint or the new one.
+    """
     part = folder / PART
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -107,12 +90,11 @@ def write_checkpoint(folder: Path, steps: int, write: Callable[[Path], None]) ->
         older = [path for path in folder.glob(f"{CHECKPOINT}*") if path.is_dir()]
         part.rename(folder / f"{CHECKPOINT}{steps}")
     except (OSError, NeedReplayError) as error:
-        # What a full disk left half-written would only keep it full.
+        # An unfinished checkpoint would only keep a full disk full.
         shutil.rmtree(part, ignore_errors=True)
-        said = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
+        reason = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
         raise NeedReplayError(
-            f"The checkpoint at step {steps} cannot be written: {said}. The run stands at its last "
-            "checkpoint; the same command goes on from there."
+            f"The checkpoint at step {steps} cannot be written: {reason}. {RESUME}"
         ) from error
     _sync(folder)
     for path in older:
@@ -120,7 +102,7 @@ def write_checkpoint(folder: Path, steps: int, write: Callable[[Path], None]) ->
 
 
 def _sync(folder: Path) -> None:
-    """Have the new name on the disk before the old checkpoint goes."""
+    """Have the new name on the disk before the old checkpoint is removed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

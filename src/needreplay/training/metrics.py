@@ -1,7 +1,8 @@
-"""The rows of ``metrics.csv``: one an iteration, flushed as it is written, cut back on resume."""
+"""What a run measures: the rows of ``metrics.csv``, their summary, and TensorBoard's curves."""
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 from dataclasses import asdict, dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import write_text
+from needreplay.training.folder import RESUME
 
 if TYPE_CHECKING:
     from needreplay.deep import Learned
@@ -35,8 +37,8 @@ COLUMNS = (
 
 
 @dataclass
-class Tally:
-    """Sums over the iteration that is under way; saved with a checkpoint."""
+class Sums:
+    """Sums over the current iteration; saved with a checkpoint."""
 
     episodes: int = 0
     returns: float = 0.0
@@ -44,12 +46,12 @@ class Tally:
     sums: dict[str, float] = field(default_factory=dict)
 
     def add_episode(self, episode_return: float) -> None:
-        """One more episode of training is over."""
+        """Count one episode of training."""
         self.episodes += 1
         self.returns += episode_return
 
     def add_update(self, learned: Learned) -> None:
-        """One more update was made."""
+        """Count one update."""
         self.updates += 1
         self._add(loss=learned.loss, td_error=learned.error, sampling_entropy=learned.entropy)
         if learned.need is not None:
@@ -66,46 +68,46 @@ class Tally:
             self.sums[name] = self.sums.get(name, 0.0) + value
 
     def means(self) -> dict[str, float]:
-        """The mean over updates of all that was added, and over episodes of their returns."""
+        """Means over updates, and the mean return over episodes."""
         means = {name: total / self.updates for name, total in self.sums.items()}
         if self.episodes:
             means["train_return"] = self.returns / self.episodes
         return means
 
-    def plain(self) -> dict[str, Any]:
-        """As plain values, for a checkpoint."""
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a checkpoint."""
         return asdict(self)
 
     @classmethod
-    def of_plain(cls, plain: dict[str, Any]) -> Tally:
-        """What ``plain`` gave, read back from JSON, where "nan" is a text."""
+    def from_json(cls, plain: dict[str, Any]) -> Sums:
+        """What ``to_json`` gave, after JSON, where NaN is the text "nan"."""
         sums = {name: float(value) for name, value in plain["sums"].items()}
         return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums)
 
 
 class MetricsFile:
-    """A CSV that grows by whole rows."""
+    """``metrics.csv``: one row per iteration, on the disk as soon as it is written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, rows_kept: int) -> None:
-        """Keep the first ``rows_kept`` rows: those after the checkpoint are made anew."""
+    def start(self, rows: int) -> None:
+        """Keep the first ``rows`` rows: those after the checkpoint are written again."""
         lines = [",".join(COLUMNS)]
-        if rows_kept:
+        if rows:
             try:
-                lines = self.path.read_text(encoding="utf-8").splitlines()[: rows_kept + 1]
+                lines = self.path.read_text(encoding="utf-8").splitlines()[: rows + 1]
             except OSError:
                 lines = []
-            if len(lines) != rows_kept + 1 or lines[0] != ",".join(COLUMNS):
+            if len(lines) != rows + 1 or lines[0] != ",".join(COLUMNS):
                 raise NeedReplayError(
-                    f"{str(self.path)!r} does not hold the {rows_kept} rows that the checkpoint "
-                    "says were written; remove the run's folder to begin anew."
+                    f"{str(self.path)!r} does not hold the {rows} rows that the checkpoint counts; "
+                    "remove the run's folder to start again."
                 )
         write_text(self.path, "".join(line + "\n" for line in lines))
 
     def append(self, row: dict[str, Any]) -> None:
-        """Write one row through to the disk."""
+        """Write one row."""
         line = ",".join(_cell(row.get(name)) for name in COLUMNS) + "\n"
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -114,13 +116,72 @@ class MetricsFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise NeedReplayError(
-                f"{str(self.path)!r} cannot be written: {error.strerror}. The run stands at its "
-                "last checkpoint; the same command goes on from there."
+                f"{str(self.path)!r} cannot be written: {error.strerror}. {RESUME}"
             ) from error
+
+    def summary(self) -> dict[str, Any]:
+        """Best, final and mean of the last ten returns, of training and of evaluation.
+
+        The paper reports the best; the others show whether it lasted.
+        """
+        with self.path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        summary: dict[str, Any] = {"rows": len(rows)}
+        for name in ("train_return", "eval_return"):
+            found = [(float(row[name]), int(row["iteration"])) for row in rows if row[name]]
+            if not found:
+                continue
+            best, iteration = max(found, key=lambda pair: pair[0])
+            last = [value for value, _ in found[-10:]]
+            summary[name] = {
+                "best": best,
+                "best_iteration": iteration,
+                "final": last[-1],
+                "last_10": sum(last) / len(last),
+            }
+        return summary
 
 
 def _cell(value: Any) -> str:
-    """Nothing for what is unknown; floats so that they read back exactly."""
+    """Nothing for an unknown value; floats so that they read back exactly."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(value) if isinstance(value, float) else str(value)
+
+
+class Curves:
+    """Rows as TensorBoard's curves, in ``folder/tensorboard``.
+
+    Points from ``first_step`` on are replaced.
+    """
+
+    def __init__(self, folder: Path, first_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as missing:
+            raise NeedReplayError(
+                "Curves need the package tensorboard, which is not installed; install it with: "
+                "pip install 'needreplay[tensorboard]'"
+            ) from missing
+        try:
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a point to every curve that the row has a value for."""
+        try:
+            for name, value in row.items():
+                if name not in ("iteration", "steps") and value is not None:
+                    self._writer.add_scalar(name, value, row["steps"])
+            self._writer.flush()
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def close(self) -> None:
+        """Close the files."""
+        self._writer.close()
+
+
+def _unwritten(error: OSError) -> NeedReplayError:
+    return NeedReplayError(f"TensorBoard's curves cannot be written: {error.strerror}. {RESUME}")

@@ -1,96 +1,79 @@
-"""A training run that somebody watches: a bar with speed, return and time to finish."""
+"""Training with a progress bar: speed, return and time to finish."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from needreplay.core.clock import Speed, duration
 from needreplay.training.config import RunConfig
+from needreplay.training.folder import RESUME
 from needreplay.training.run import run_training
 
 
-def beginning() -> str:
-    """What stands beside the bar before the first step."""
+def starting() -> str:
+    """The bar's text before the first step."""
     from needreplay.core.jit import has_cached_kernels
 
     if has_cached_kernels("deep"):
-        return "beginning"
-    return "beginning; kernels are compiled as they are needed, once"
+        return "starting"
+    return "starting; kernels are compiled when first needed, once"
 
 
-def told(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
-    """What stands beside the bar.
+def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
+    """The bar's text.
 
-    >>> told(5_000, 20_000, 250.0, {"train_return": 3.25, "eval_return": None})
-    '5,000 of 20,000 steps, 250 a second, 60 s to finish, return 3.25'
+    >>> status(5_000, 20_000, 250.0, {"train_return": 3.25, "eval_return": None})
+    '5,000 of 20,000 steps, 250 per second, 60 s to finish, return 3.25'
     """
     words = [f"{steps:,} of {total:,} steps"]
     if speed > 0.0:
         left = duration(max(0, total - steps) / speed)
-        words += [f"{speed:.3g} a second", f"{left} to finish"]
+        words += [f"{speed:.3g} per second", f"{left} to finish"]
     for name, word in (("train_return", "return"), ("eval_return", "in evaluation")):
         if row is not None and row.get(name) is not None:
             words.append(f"{word} {row[name]:.4g}")
     return ", ".join(words)
 
 
-class Watch:
-    """What is shown of a run; nothing where standard error is no terminal."""
+def run_watched(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
+    """``run_training`` with a bar where standard error is a terminal; Ctrl-C says how to resume."""
+    done, last_row, speed = 0, None, Speed()
+    show: Callable[[int, str], None] = lambda _steps, _text: None  # noqa: E731
 
-    def __init__(self, config: RunConfig) -> None:
-        self.steps = 0
-        self._config = config
-        self._row: dict[str, Any] | None = None
-        self._speed = Speed()
-        self._show: Any = None
+    def on_steps(steps: int, row: dict[str, Any] | None) -> None:
+        nonlocal done, last_row
+        done, last_row = steps, row or last_row
+        if steps > 0:
+            now = speed.update(time.monotonic(), steps)
+            show(steps, status(steps, config.steps, now, last_row))
 
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Sampler the bar as long as the block lasts."""
+    def on_evaluation(steps: int) -> None:
+        if steps % 50 == 0:
+            show(done, f"evaluating, {steps:,} steps")
+
+    def run() -> Path:
+        return run_training(
+            config,
+            folder,
+            on_steps=on_steps,
+            on_evaluation=on_evaluation,
+            tensorboard=tensorboard,
+        )
+
+    try:
         if not sys.stderr.isatty():
-            yield
-            return
+            return run()
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
-        with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as drawn:
-            task = drawn.add_task(beginning(), total=self._config.steps)
-            self._show = lambda done, said: drawn.update(task, completed=done, description=said)
-            yield
-            self._show = None
-
-    def moved(self, steps: int, row: dict[str, Any] | None) -> None:
-        """So many steps are done, and perhaps an iteration."""
-        self.steps, self._row = steps, row or self._row
-        if self._show is not None and steps > 0:
-            speed = self._speed.tell(time.monotonic(), steps)
-            self._show(steps, told(steps, self._config.steps, speed, self._row))
-
-    def evaluating(self, done: int, total: int) -> None:
-        """So much of an evaluation is done."""
-        if self._show is not None and done % 50 == 0:
-            self._show(self.steps, f"evaluating, {min(done, total):,} of {total:,} steps")
-
-
-def run_watched(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
-    """``run_training`` with progress; Ctrl-C says how to go on."""
-    watch = Watch(config)
-    try:
-        with watch.shown():
-            return run_training(
-                config,
-                folder,
-                on_steps=watch.moved,
-                on_evaluation=watch.evaluating,
-                tensorboard=tensorboard,
-            )
+        with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
+            task = bar.add_task(starting(), total=config.steps)
+            show = lambda steps, text: bar.update(task, completed=steps, description=text)  # noqa: E731
+            return run()
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(
-            f"stopped at step {watch.steps:,}; the same command goes on from the last checkpoint."
-        ) from stop
+        raise KeyboardInterrupt(f"stopped at step {done:,}. {RESUME}") from stop

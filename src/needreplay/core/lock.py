@@ -1,4 +1,4 @@
-"""One at a time: a lock on a file that the system lifts when its holder ends, however it ends."""
+"""A lock on a file; the system releases it when its holder ends, however it ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from needreplay.core.errors import NeedReplayError
@@ -16,10 +16,10 @@ _POLL = 0.2
 
 @contextmanager
 def locked(path: Path, refusal: str, *, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock ``path`` inside; refuse with ``refusal`` where another holds it for longer.
+    """Hold the lock ``path`` inside the block.
 
-    ``{holder}`` in the refusal becomes the process that holds it. Where the system has no such
-    locks (Windows), nothing is locked.
+    Where another process holds it for longer than ``wait`` seconds, raise ``refusal``; ``{holder}``
+    in it becomes that process. Systems without such locks (Windows) lock nothing.
     """
     try:
         import fcntl
@@ -39,19 +39,14 @@ def locked(path: Path, refusal: str, *, wait: float = 0.0) -> Iterator[None]:
             except OSError as error:
                 if time.monotonic() >= deadline:
                     holder = os.pread(file, 200, 0).decode(errors="replace").strip()
-                    said = refusal.format(holder=holder or "another process")
-                    raise NeedReplayError(said) from error
+                    raise NeedReplayError(
+                        refusal.replace("{holder}", holder or "another process")
+                    ) from error
             time.sleep(_POLL)
-        _say_holder(file)
+        # For the other process's message; a full disk must not stop this one.
+        with suppress(OSError):
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
         os.close(file)
-
-
-def _say_holder(file: int) -> None:
-    """Who holds it, for the other's message; a full disk must not stop anything here."""
-    try:
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-    except OSError:
-        return

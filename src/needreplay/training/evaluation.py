@@ -1,0 +1,171 @@
+"""Evaluation: play episodes with an agent that stays as it is, during a run or after it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray
+from needreplay.training.config import RunConfig, make_agent, make_env
+from needreplay.training.folder import config_of, newest_checkpoint
+from needreplay.training.loop import reset_seed
+from needreplay.worlds.named import kind_of
+
+if TYPE_CHECKING:
+    from needreplay.deep import DeepAgent
+
+RECENT = 60
+"""Steps whose need is shown beside a frame."""
+
+
+class Played(NamedTuple):
+    """One episode."""
+
+    total: float
+    """the sum of its rewards, unclipped"""
+    length: int
+
+
+@dataclass
+class Film:
+    """The frames of an episode, and with each the need of the last steps, seen from there."""
+
+    frames: list[AnyArray] = field(default_factory=list)
+    needs: list[AnyArray] = field(default_factory=list)
+    """oldest step first; empty for an agent without need"""
+    frames_per_second: float = 15.0
+
+    def add(self, env: gymnasium.Env[Any, Any], need: AnyArray) -> None:
+        """Render the current step."""
+        try:
+            frame = env.render()
+        except gymnasium.error.Error as error:
+            reason = str(error).rstrip(".")
+            raise NeedReplayError(f"This world cannot be rendered: {reason}.") from error
+        if not isinstance(frame, np.ndarray):
+            raise NeedReplayError("This world renders no images, so it cannot be filmed.")
+        self.frames.append(frame)
+        self.needs.append(need)
+
+
+def play_episode(
+    env: gymnasium.Env[Any, Any],
+    agent: DeepAgent,
+    seed: int,
+    *names: str | int,
+    film: Film | None = None,
+    most_steps: float = float("inf"),
+    on_step: Callable[[], None] = lambda: None,
+) -> Played:
+    """Play one episode; it depends on the agent, ``seed`` and ``names`` alone."""
+    rng = np.random.default_rng(reset_seed(seed, *names, "actions"))
+    obs, _ = env.reset(seed=reset_seed(seed, *names))
+    recent: deque[tuple[AnyArray, int]] = deque(maxlen=RECENT)
+    total, length, ended = 0.0, 0, False
+    while not ended and length < most_steps:
+        action = agent.act_in_evaluation(obs, rng)
+        if film is not None:
+            recent.append((obs, action))
+            film.add(env, _need(agent, obs, recent))
+        obs, reward, terminated, truncated, _ = env.step(action)
+        ended = bool(terminated or truncated)
+        total, length = total + float(reward), length + 1
+        on_step()
+    return Played(total, length)
+
+
+def _need(agent: DeepAgent, obs: AnyArray, recent: deque[tuple[AnyArray, int]]) -> AnyArray:
+    if agent.successor is None:
+        return np.zeros(0)
+    stacked = np.stack([before for before, _ in recent])
+    return agent.need_of(obs, stacked, np.array([action for _, action in recent]))
+
+
+def evaluate(
+    env: gymnasium.Env[Any, Any],
+    agent: DeepAgent,
+    *,
+    seed: int,
+    iteration: int,
+    steps: int,
+    on_step: Callable[[int], None],
+) -> list[float]:
+    """Play complete episodes until ``steps`` are done; return their returns.
+
+    ``on_step`` is called with the steps done so far.
+    """
+    returns: list[float] = []
+    done = 0
+
+    def stepped() -> None:
+        nonlocal done
+        done += 1
+        on_step(done)
+
+    while done < steps:
+        played = play_episode(env, agent, seed, "eval", iteration, len(returns), on_step=stepped)
+        returns.append(played.total)
+    return returns
+
+
+class Player(NamedTuple):
+    """The agent of a checkpoint."""
+
+    config: RunConfig
+    agent: DeepAgent
+    steps: int
+    """of training before the checkpoint"""
+
+    def play(self, episodes: int, seed: int) -> list[Played]:
+        """Play complete episodes, each seeded from ``seed`` and its number."""
+        with closing(make_env(self.config)) as env:
+            return [play_episode(env, self.agent, seed, "play", i) for i in range(episodes)]
+
+    def film(self, seed: int, *, most_steps: int) -> tuple[Played, Film]:
+        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it."""
+        with closing(make_env(self.config, render_mode="rgb_array")) as env:
+            film = Film()
+            if kind_of(self.config.world) in ("vector", "image"):
+                # The rate of the other kinds counts frames, not steps.
+                film.frames_per_second = float(env.metadata.get("render_fps", 15))
+            played = play_episode(
+                env, self.agent, seed, "play", 0, film=film, most_steps=most_steps
+            )
+        return played, film
+
+
+def load_player(folder: str | Path, *, epsilon: float | None = None) -> Player:
+    """Load the agent of a run's newest checkpoint, on the CPU."""
+    from needreplay.deep.checkpoint import load_networks
+
+    path = Path(folder)
+    config = replace(config_of(path), device="cpu")
+    if epsilon is not None:
+        config = replace(config, overrides={**config.overrides, "eval_epsilon": epsilon})
+    if newest_checkpoint(path) is None:
+        raise NeedReplayError(
+            f"The run in {str(path)!r} has no checkpoint yet; train on: the first comes after "
+            f"{config.resolved().protocol.checkpoint_steps:,} steps."
+        )
+    with closing(make_env(config)) as env:
+        # It only plays, so its buffer stays empty.
+        agent = make_agent(config, env, capacity=64)
+    while True:
+        found = newest_checkpoint(path)
+        assert found is not None
+        try:
+            load_networks(agent, found)
+        except NeedReplayError:
+            # A run under way may have replaced it in the meantime.
+            if newest_checkpoint(path) != found:
+                continue
+            raise
+        return Player(config, agent, int(found.name.rpartition("-")[2]))
