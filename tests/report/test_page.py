@@ -13,8 +13,7 @@ import pytest
 
 from needreplay.core import tables
 from needreplay.core.tables import Table
-from needreplay.report.page import write_page
-from needreplay.report.sections import read_section
+from needreplay.report.figures_page import read_section, write_figures_page
 
 EVIL = "<script>alert('1')</script>&\"x"
 VOID = {"meta", "img", "br", "link", "input"}
@@ -46,7 +45,7 @@ class Checker(HTMLParser):
 
 def parsed(out: Path) -> Checker:
     checker = Checker()
-    checker.feed(write_page(out).read_text("utf-8"))
+    checker.feed(write_figures_page(out).read_text("utf-8"))
     assert checker.open == []
     return checker
 
@@ -126,7 +125,7 @@ def test_the_page_needs_no_network(tmp_path: Path) -> None:
 def test_sections_stand_in_the_order_asked_for(tmp_path: Path) -> None:
     for name in ("b", "a", "fig2", "fig1"):
         make_folder(tmp_path, name, title=f"[{name}]")
-    text = write_page(tmp_path, order=["fig1", "fig2"]).read_text("utf-8")
+    text = write_figures_page(tmp_path, order=["fig1", "fig2"]).read_text("utf-8")
     places = [text.index(f"[{name}]") for name in ("fig1", "fig2", "a", "b")]
     assert places == sorted(places)
 
@@ -135,7 +134,7 @@ def test_a_folder_of_something_else_is_left_out(tmp_path: Path) -> None:
     make_folder(tmp_path, ".fig2.new-1")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "secret.txt").write_text("x")
-    text = write_page(tmp_path).read_text("utf-8")
+    text = write_figures_page(tmp_path).read_text("utf-8")
     assert "secret" not in text
     assert "no figure in this folder yet" in text
 
@@ -192,7 +191,7 @@ def test_links_to_elsewhere_are_not_followed(tmp_path: Path) -> None:
     (folder / "figure.svg").symlink_to(secret)
     (folder / "other.csv").symlink_to(secret)
     section = read_section(folder)
-    assert [picture.name for picture in section.pictures] == ["extra"]
+    assert [picture.title for picture in section.pictures] == ["extra"]
     assert "other.csv" not in [link.name for link in section.files]
 
 

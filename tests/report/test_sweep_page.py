@@ -14,10 +14,10 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_table
-from needreplay.report.comparison import agent_labels, cells_of, normalised
+from needreplay.report.comparison import agent_labels, cells_of, normalized
 from needreplay.report.series import EPISODE_STEPS, RETURN, Series, Trial
+from needreplay.report.sweep_folder import read_sweep
 from needreplay.report.sweep_page import write_sweep_page
-from needreplay.report.sweep_read import read_results
 
 NASTY = "<script>alert(1)</script> $\\frac{1$"
 
@@ -54,23 +54,21 @@ def sweep(tmp_path: Path) -> Path:
 def test_best_final_and_area_by_hand() -> None:
     y = np.array([[0.0, 2.0, 4.0, 4.0, 2.0]])
     up = Series("a", RETURN, (Trial(0),), np.array([0.0, 1, 2, 3, 4]), y)
-    assert up.best() == [4.0]
-    assert up.final() == [2.0]
     # Trapezoids 1 + 3 + 4 + 3 over a width of 4.
-    assert up.area() == [11 / 4]
+    assert up.scores() == {"best": [4.0], "final": [2.0], "area": [11 / 4]}
     twenty = Series("a", EPISODE_STEPS, (Trial(0),), np.arange(20.0), np.arange(20.0)[np.newaxis])
-    assert twenty.final() == [18.5], "the mean of the last tenth"
-    assert twenty.best() == [0.0], "fewer steps are better"
+    assert twenty.scores()["final"] == [18.5], "the mean of the last tenth"
+    assert twenty.scores()["best"] == [0.0], "fewer steps are better"
 
 
 def test_runs_are_put_together_by_agent_and_task(sweep: Path) -> None:
-    runs = read_results(sweep).runs
+    runs = read_sweep(sweep).runs
     cells, _ = cells_of(runs, agent_labels(runs))
     assert len(cells) == 4
     breakout = next(c for c in cells if c.task == "minatar/breakout" and c.agent == "per-sr")
     assert breakout.trials == (Trial(0), Trial(1), Trial(2))
     assert breakout.scores["best"].tolist() == [18.0, 19.0, 20.0]
-    shared = normalised(cells)
+    shared = normalized(cells)
     assert shared.tasks == ("minatar/asterix", "minatar/breakout")
     # The range of best is 9 (per, seed 0) to 20 (per-sr, seed 2).
     assert shared.scores["best"]["per"][0] == pytest.approx([0.0, 1 / 11, 2 / 11])
@@ -82,12 +80,12 @@ def test_a_task_that_an_agent_lacks_is_named(sweep: Path) -> None:
     assert "minatar/freeway.</p>" in (sweep / "report.html").read_text()
 
 
-def test_atari_is_normalised_by_human_scores(tmp_path: Path) -> None:
+def test_atari_is_normalized_by_human_scores(tmp_path: Path) -> None:
     for game, score in (("Pong", 14.6), ("Pooyan", 100.0)):
         write_run(tmp_path, game, curve(score), world=f"atari/{game}", agent="per", seed=0)
-    runs = read_results(tmp_path).runs
-    shared = normalised(cells_of(runs, agent_labels(runs))[0])
-    assert shared.how == "human-normalised"
+    runs = read_sweep(tmp_path).runs
+    shared = normalized(cells_of(runs, agent_labels(runs))[0])
+    assert shared.how == "human-normalized"
     assert shared.scores["final"]["per"][0] == pytest.approx([1.0])
     assert shared.left_out == ("atari/Pooyan",)
 
@@ -97,7 +95,7 @@ def test_what_differs_names_an_agent(sweep: Path) -> None:
         sweep, "raw", curve(1.0), world="minatar/breakout", agent="per-sr", seed=0,
         overrides={"scale": "raw"},
     )  # fmt: skip
-    labels = agent_labels(read_results(sweep).runs)
+    labels = agent_labels(read_sweep(sweep).runs)
     assert labels["raw"] == "per-sr scale=raw"
     assert labels["per-sr-breakout-0"] == "per-sr"
 
@@ -166,7 +164,7 @@ def test_names_from_users_are_escaped(sweep: Path) -> None:
 )
 def test_a_corrupted_metrics_file_is_named(tmp_path: Path, metrics: str, said: str) -> None:
     write_run(tmp_path, "broken", metrics, world="minatar/breakout", agent="per", seed=9)
-    results = read_results(tmp_path)
+    results = read_sweep(tmp_path)
     assert results.runs[0].state == "damaged"
     assert results.runs[0].series == []
     assert any("broken: " in line and said in line for line in results.problems)

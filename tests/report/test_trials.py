@@ -11,8 +11,8 @@ import pytest
 
 from needreplay.core.tables import read_table
 from needreplay.report.comparison import agent_labels, cells_of
+from needreplay.report.sweep_folder import read_sweep
 from needreplay.report.sweep_page import write_sweep_page
-from needreplay.report.sweep_read import read_results
 
 EPISODES = 4
 
@@ -70,50 +70,13 @@ def test_more_trials_in_the_same_folder_count_once(tmp_path: Path) -> None:
 def test_chunks_that_overlap_count_once(tmp_path: Path) -> None:
     for first, trials in ((0, 6), (4, 4), (8, 2)):
         write_run(tmp_path, f"run-{first}", *maze("ps", 0, first, trials, 100))
-    runs = read_results(tmp_path).runs
+    runs = read_sweep(tmp_path).runs
     (cell,), repeats = cells_of(runs, agent_labels(runs))
     assert [trial.number for trial in cell.trials] == list(range(10))
     assert cell.scores["final"].tolist() == [100.0 + i for i in range(10)]
     assert repeats == [
         "run-4: 2 of its 4 trials of ps on dyna-maze are in run-0 too, and count once."
     ]
-
-
-def test_a_chunk_is_read_part_by_part(tmp_path: Path) -> None:
-    """What reproduce runs: two agents in one table, the second agent's trials in two parts."""
-    parts = [maze("ps", 0, 0, 3, 100), maze("ps-sr", 0, 0, 2, 90), maze("ps-sr", 0, 2, 1, 90)]
-    table = ["part,trial,episode,steps"]
-    for number, (metrics, config) in enumerate(parts):
-        del config["kind"]
-        table += [f"{number},{row}" for row in metrics[1:]]
-    config = {"kind": "chunk", "of": "maze", "parts": [config for _, config in parts]}
-    write_run(tmp_path, "chunk", table, config)
-    page = write_sweep_page(tmp_path).read_text()
-    scores = read_table(tmp_path / "report" / "scores.csv")
-    assert scores["agent"].tolist() == ["ps"] * 3 + ["ps-sr"] * 3
-    assert scores["final"].tolist() == [100, 101, 102, 90, 91, 92]
-    assert read_table(tmp_path / "report" / "paired.csv")["pairs"].tolist() == [3, 3, 3]
-    (row,) = read_table(tmp_path / "report" / "runs.csv")["agent"].tolist()
-    assert row == "ps, ps-sr"
-    assert "count once" not in page
-
-
-@pytest.mark.parametrize(
-    ("table", "parts", "said"),
-    [
-        (["part,trial,episode,steps", "1,0,0,5"], [{"agent": "ps"}], "a part that config.json"),
-        (["part,trial,episode,steps", "0,0,0,5"], [{"agent": "ps"}] * 2, "no rows of part 1"),
-        (["trial,episode,steps", "0,0,5"], [{"agent": "ps"}], "no column part"),
-        (["part,trial,episode,steps", "0,0,0,5"], "x", "no list of parts"),
-        (["part,trial,episode,steps", "0,0,0,5"], [1], "no list of parts"),
-        (["part,trial,episode,steps", "0,0,0,5"], [], "no list of parts"),
-    ],
-)
-def test_a_damaged_chunk_is_named(tmp_path: Path, table: list[str], parts: Any, said: str) -> None:
-    write_run(tmp_path, "bad", table, {"kind": "chunk", "of": "maze", "parts": parts})
-    results = read_results(tmp_path)
-    assert results.runs[0].state == "damaged"
-    assert any("bad: " in line and said in line for line in results.problems)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +92,7 @@ def test_a_damaged_chunk_is_named(tmp_path: Path, table: list[str], parts: Any, 
 )
 def test_trials_must_be_whole_and_once_in_a_table(tmp_path: Path, table: str, said: str) -> None:
     write_run(tmp_path, "bad", table.split(" "), {"kind": "maze", "agent": "ps"})
-    results = read_results(tmp_path)
+    results = read_sweep(tmp_path)
     assert results.runs[0].state == "damaged"
     assert any("bad: " in line and said in line for line in results.problems)
 

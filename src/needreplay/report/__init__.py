@@ -1,1 +1,1 @@
-"""What was measured, told: statistics, claims, figures and the page."""
+"""What was measured: statistics, claims, figures and the pages that show them."""

@@ -1,13 +1,14 @@
-"""Scores of several tasks as one number with an interval (Agarwal et al. 2021).
+"""Scores of several tasks as one number, one curve or one comparison (Agarwal et al. 2021).
 
-Scores are normalised and larger is better: one array of runs for each task. Intervals are from a
-stratified bootstrap: runs are drawn within their task. Few runs make it too narrow; below
+Scores are normalized and larger is better: one array of runs for each task. Intervals are from a
+stratified bootstrap: runs are drawn within their task. It is too narrow for few runs; below
 ``FEWEST_RUNS`` of any task there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,13 +16,19 @@ import numpy.typing as npt
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.report.statistics import Interval
+from needreplay.report.statistics import (
+    Band,
+    Interval,
+    difference_interval,
+    percentile_band,
+    percentile_interval,
+    resampled,
+)
 
 Scores: TypeAlias = Sequence[npt.ArrayLike]
 Aggregate: TypeAlias = Callable[[list[FloatArray]], FloatArray]
 """Of one array [resample, run] for each task: a number for each resample."""
 
-RESAMPLES = 2000
 FEWEST_RUNS = 3
 
 
@@ -63,28 +70,83 @@ def _task_means(tasks: list[FloatArray]) -> FloatArray:
     return np.stack([scores.mean(axis=1) for scores in tasks])
 
 
-def aggregate_interval(
-    scores: Scores,
-    aggregate: Aggregate,
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-) -> Interval:
+def aggregate_interval(scores: Scores, aggregate: Aggregate, rng: np.random.Generator) -> Interval:
     """An aggregate with its stratified bootstrap interval.
 
     >>> aggregate_interval([[0.0, 1.0], [2.0, 3.0]], mean, np.random.default_rng(0)).estimate
     1.5
     """
-    tasks = checked(scores)
+    tasks = _checked(scores)
     estimate = float(aggregate([runs[np.newaxis] for runs in tasks])[0])
-    if min(map(len, tasks)) < FEWEST_RUNS:
-        return Interval(estimate, -np.inf, np.inf, level)
-    drawn = aggregate([resampled(runs, rng, resamples) for runs in tasks])
-    return percentile_interval(estimate, drawn, level)
+    drawn = np.zeros(0) if _too_few(tasks) else aggregate([_drawn(runs, rng) for runs in tasks])
+    return percentile_interval(estimate, drawn)
 
 
-def checked(scores: Scores) -> list[FloatArray]:
+def improvement_probability(first: Scores, second: Scores, rng: np.random.Generator) -> Interval:
+    """P(X > Y) of a random run X of ``first`` and Y of ``second`` on a random task; ties count ½.
+
+    >>> improvement_probability([[1.0, 3.0]], [[2.0, 3.0]], np.random.default_rng(0)).estimate
+    0.375
+    """
+    one, other = _checked(first), _checked(second)
+    if len(one) != len(other):
+        raise NeedReplayError("first and second must hold the same tasks, in the same order.")
+    tasks = list(zip(one, other, strict=True))
+    estimate = float(np.mean([_above(x[np.newaxis], y[np.newaxis])[0] for x, y in tasks]))
+    drawn = np.zeros(0)
+    if not _too_few([*one, *other]):
+        drawn = np.mean([_above(_drawn(x, rng), _drawn(y, rng)) for x, y in tasks], axis=0)
+    return percentile_interval(estimate, drawn)
+
+
+def _above(x: FloatArray, y: FloatArray) -> FloatArray:
+    """[resample]: the share of pairs in which x is larger, a tie half (Mann & Whitney's U / nm)."""
+    total = np.zeros(len(x))
+    for column in range(x.shape[1]):
+        mine = x[:, column, np.newaxis]
+        total += (mine > y).sum(axis=1) + 0.5 * (mine == y).sum(axis=1)
+    shares: FloatArray = total / (x.shape[1] * y.shape[1])
+    return shares
+
+
+def performance_profile(
+    scores: Scores, thresholds: npt.ArrayLike, rng: np.random.Generator
+) -> Band:
+    """F(τ), the mean over tasks of the share of runs with a score above τ, with its band.
+
+    >>> band = performance_profile([[0.0, 1.0]], [-1.0, 0.0, 0.5, 1.0], np.random.default_rng(0))
+    >>> band.estimate.tolist()
+    [1.0, 0.5, 0.5, 0.0]
+    """
+    tasks = _checked(scores)
+    marks = np.asarray(thresholds, dtype=np.float64)
+    if marks.ndim != 1 or (np.diff(marks) < 0).any():
+        raise NeedReplayError("thresholds must be one row of numbers that do not fall.")
+    below = [np.searchsorted(marks, runs, side="left") for runs in tasks]
+    estimate = _shares([counts[np.newaxis] for counts in below], len(marks))[0]
+    drawn = np.zeros((0, len(marks)))
+    if not _too_few(tasks):
+        drawn = _shares([_drawn(counts, rng) for counts in below], len(marks))
+    return percentile_band(estimate, drawn)
+
+
+def _shares(below: list[AnyArray], marks: int) -> FloatArray:
+    """[resample, τ], of how many thresholds lie below each run's score: [resample, run] a task."""
+    mean_share: FloatArray = np.mean([_share_above(counts, marks) for counts in below], axis=0)
+    return mean_share
+
+
+def _share_above(counts: AnyArray, marks: int) -> FloatArray:
+    """A score lies above threshold k if more than k thresholds lie below it."""
+    rows, runs = counts.shape
+    places = counts + (marks + 1) * np.arange(rows)[:, np.newaxis]
+    histogram = np.bincount(places.ravel(), minlength=rows * (marks + 1)).reshape(rows, marks + 1)
+    above = histogram[:, ::-1].cumsum(axis=1)[:, ::-1]
+    shares: FloatArray = above[:, 1:] / runs
+    return shares
+
+
+def _checked(scores: Scores) -> list[FloatArray]:
     """One array of finite scores for each task."""
     tasks = [np.asarray(runs, dtype=np.float64) for runs in scores]
     if not tasks:
@@ -97,13 +159,46 @@ def checked(scores: Scores) -> list[FloatArray]:
     return tasks
 
 
-def resampled(runs: AnyArray, rng: np.random.Generator, resamples: int) -> AnyArray:
+def _too_few(tasks: Sequence[AnyArray]) -> bool:
+    return min(map(len, tasks)) < FEWEST_RUNS
+
+
+def _drawn(runs: AnyArray, rng: np.random.Generator) -> AnyArray:
     """[resample, run]: runs of one task, drawn with replacement."""
-    drawn: AnyArray = runs[rng.integers(len(runs), size=(resamples, len(runs)))]
+    drawn: AnyArray = runs[resampled(len(runs), rng)]
     return drawn
 
 
-def percentile_interval(estimate: float, drawn: FloatArray, level: float) -> Interval:
-    """The percentile interval of what resamples gave."""
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(estimate, float(low), float(high), level)
+@dataclass(frozen=True)
+class Paired:
+    """Two agents compared trial by trial."""
+
+    difference: Interval
+    """mean of first − second"""
+    pairs: int
+    p_value: float
+    """Wilcoxon's signed-rank test, two-sided; 1 if all pairs are equal"""
+
+
+def paired_test(first: npt.ArrayLike, second: npt.ArrayLike, rng: np.random.Generator) -> Paired:
+    """Compare two agents that shared their seeds: entry i of both is the same seed."""
+    from scipy.stats import wilcoxon
+
+    interval = difference_interval(first, second, rng, paired=True)
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return Paired(interval, len(a), 1.0 if (a == b).all() else float(wilcoxon(a, b).pvalue))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjustment for testing several times.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[int(index)] = largest
+    return adjusted

@@ -1,9 +1,10 @@
-"""A sweep's complete runs side by side: who was measured on what, and every number on the page."""
+"""A sweep's complete runs side by side: each agent on each task, and scores that compare."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -11,14 +12,12 @@ import numpy as np
 
 from needreplay.core.errors import counted
 from needreplay.core.types import FloatArray
-from needreplay.report.human import has_human_score, human_normalised
+from needreplay.report.data import shipped_table
 from needreplay.report.series import Measure, Series, Trial
-from needreplay.report.sweep_read import ReadRun
+from needreplay.report.sweep_folder import ReadRun
 
 SCORES = ("final", "best", "area")
-_NOT_AGENT = {
-    "kind", "world", "seed", "first_trial", "trials", "sizes", "agent", "overrides", "of", "parts",
-}  # fmt: skip
+_NOT_AGENT = {"kind", "world", "seed", "first_trial", "trials", "sizes", "agent", "overrides"}
 
 
 _Key: TypeAlias = tuple[str, str, str, Measure]
@@ -44,26 +43,25 @@ class Cell:
 def agent_labels(runs: Sequence[ReadRun]) -> dict[str, str]:
     """A label for each run: its agent, and whatever of its config differs within the sweep.
 
-    A chunk has those of its parts, and each part its own.
-
     >>> a = ReadRun("1", {"agent": "per", "preset": "printed"}, "done")
     >>> b = ReadRun("2", {"agent": "per", "preset": "printed", "overrides": {"x": 1}}, "done")
     >>> agent_labels([a, b])
     {'1': 'per', '2': 'per x=1'}
     """
-    pieces = [piece for run in runs for piece in run.pieces]
-    flat = {piece.name: _flat(piece.config) for piece in pieces}
+    flat = {run.name: _flat(run.config) for run in runs}
     names = dict.fromkeys(name for config in flat.values() for name in config)
     varied = [n for n in names if len({repr(config.get(n)) for config in flat.values()}) > 1]
-    labels = {
-        piece.name: " ".join(
-            [str(piece.config.get("agent", piece.config.get("kind", "run")))]
-            + [_said(name, flat[piece.name][name]) for name in varied if name in flat[piece.name]]
-        )
-        for piece in pieces
-    }
-    of_runs = {r.name: ", ".join(dict.fromkeys(labels[p.name] for p in r.pieces)) for r in runs}
-    return labels | of_runs
+    labels = {}
+    for run in runs:
+        own = flat[run.name]
+        agent = str(run.config.get("agent", run.config.get("kind", "run")))
+        changed = [
+            str(own[name]) if name == "preset" else f"{name}={own[name]}"
+            for name in varied
+            if name in own
+        ]
+        labels[run.name] = " ".join([agent, *changed])
+    return labels
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
@@ -72,33 +70,29 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
     return own | (overrides if isinstance(overrides, dict) else {})
 
 
-def _said(name: str, value: Any) -> str:
-    return str(value) if name == "preset" else f"{name}={value}"
-
-
 def cells_of(runs: Sequence[ReadRun], labels: dict[str, str]) -> tuple[list[Cell], list[str]]:
     """Series of the same agent and task put together, in the order in which they come.
 
-    A trial that came before is left out: runs of a sweep that was changed in its folder (more
-    trials, other chunks) may overlap. What is left out is said in a sentence for each run.
+    A trial counts once: runs of a sweep that was changed in its folder (more trials, other
+    chunks) may overlap. Also returns a sentence for each run with trials that are left out.
     """
     parts: dict[_Key, list[Series]] = {}
     holders: dict[_Key, dict[Trial, str]] = {}
     repeats: list[str] = []
-    for piece in (piece for run in runs for piece in run.pieces):
-        for series in piece.series:
-            preset = str(piece.config.get("preset", ""))
-            key = (series.task, labels[piece.name], preset, series.measure)
+    for run in runs:
+        for series in run.series:
+            preset = str(run.config.get("preset", ""))
+            key = (series.task, labels[run.name], preset, series.measure)
             held = holders.setdefault(key, {})
             new = [row for row, trial in enumerate(series.trials) if trial not in held]
             if len(new) < len(series.trials):
                 others = dict.fromkeys(held[t] for t in series.trials if t in held)
                 repeats.append(
-                    f"{piece.name}: {len(series.trials) - len(new)} of its "
-                    f"{counted(len(series.trials), 'trial')} of {labels[piece.name]} on "
+                    f"{run.name}: {len(series.trials) - len(new)} of its "
+                    f"{counted(len(series.trials), 'trial')} of {labels[run.name]} on "
                     f"{series.task} are in {' and '.join(others)} too, and count once."
                 )
-            held.update((series.trials[row], piece.name) for row in new)
+            held.update((series.trials[row], run.name) for row in new)
             if new:
                 parts.setdefault(key, []).append(series.only(new))
     return [_cell(*key, found) for key, found in parts.items()], repeats
@@ -116,9 +110,9 @@ def _cell(task: str, agent: str, preset: str, measure: Measure, parts: list[Seri
 
 
 def _shared_x(parts: list[Series]) -> FloatArray:
-    """The x of all, where they agree; else as many points over what all have walked.
+    """The x of all if they agree; else evenly spaced points over the range that all have.
 
-    Iterations end with an episode, so that two runs do not measure at the very same steps.
+    Iterations end with an episode, so two runs do not measure at exactly the same steps.
     """
     first = parts[0].x
     if all(np.array_equal(part.x, first) for part in parts):
@@ -130,7 +124,7 @@ def _shared_x(parts: list[Series]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Normalised:
+class Normalized:
     """Scores of all agents on the tasks that all of them have, larger is better."""
 
     how: str
@@ -142,7 +136,7 @@ class Normalised:
     """[best, final or area][agent]: an array for each task"""
 
 
-def normalised(cells: Sequence[Cell]) -> Normalised:
+def normalized(cells: Sequence[Cell]) -> Normalized:
     """By human and random scores where a task is an Atari game; else by the range in this sweep.
 
     In the range of this sweep 1 is the best single run on a task and 0 the worst, so such numbers
@@ -164,14 +158,41 @@ def normalised(cells: Sequence[Cell]) -> Normalised:
         for name in SCORES
     }
     left_out = tuple(task for task in tasks if task not in kept)
-    how = "human-normalised" if by_human else "normalised by the range in this sweep"
-    return Normalised(how, kept, agents, left_out, scores)
+    how = "human-normalized" if by_human else "normalized by the range in this sweep"
+    return Normalized(how, kept, agents, left_out, scores)
+
+
+@cache
+def human_scores() -> dict[str, tuple[float, float]]:
+    """(random, human) scores by game, without case and underscores: "battlezone".
+
+    After up to 30 idle steps, from google-deepmind/dqn_zoo (atari_data.py).
+    """
+    table = shipped_table("atari_human_random")
+    columns = (table[name].tolist() for name in ("game", "random_noop", "human_noop"))
+    return {_spelled(game): (low, high) for game, low, high in zip(*columns, strict=True)}
+
+
+def has_human_score(world: str) -> bool:
+    """Whether ``world`` is an Atari game whose human score is known."""
+    family, _, game = world.partition("/")
+    return family == "atari" and _spelled(game) in human_scores()
+
+
+def human_normalized(world: str, scores: FloatArray) -> FloatArray:
+    """(score − random) / (human − random) of ``atari/<Game>``."""
+    low, high = human_scores()[_spelled(world.partition("/")[2])]
+    return (scores - low) / (high - low)
+
+
+def _spelled(game: str) -> str:
+    return game.replace("_", "").replace("-", "").lower()
 
 
 def _scaled(cells: Sequence[Cell], cell: Cell, name: str) -> FloatArray:
     own = _larger_is_better(cell, name)
     if has_human_score(cell.task):
-        return human_normalised(cell.task, own)
+        return human_normalized(cell.task, own)
     all_runs = [_larger_is_better(one, name) for one in cells if one.task == cell.task]
     low, high = np.concatenate(all_runs).min(), np.concatenate(all_runs).max()
     return np.ones_like(own) if high == low else (own - low) / (high - low)
@@ -185,7 +206,7 @@ def _larger_is_better(cell: Cell, name: str) -> FloatArray:
 
 
 def trial_pairs(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell, list[int], list[int]]]:
-    """Agents of one preset on one task that shared their luck, with the places of shared trials."""
+    """Pairs of agents on one task that shared random numbers, and where the shared trials are."""
     for one, other in combinations(cells, 2):
         if (one.task, one.preset, one.measure) != (other.task, other.preset, other.measure):
             continue

@@ -85,7 +85,7 @@ _STYLE: Any = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Sampler inside this block: matplotlib reads part of a style when something is drawn."""
+    """Draw inside this block: matplotlib reads part of a style when something is drawn."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)

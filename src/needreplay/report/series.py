@@ -1,8 +1,8 @@
-"""What a run measured, as curves: told by the columns of its table alone."""
+"""What a run measured, as curves; the columns of its table say what they are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class Measure:
     larger_is_better: bool
     logarithmic: bool = False
     paired: bool = False
-    """whether equal trials share their luck, so that agents are compared trial by trial"""
+    """whether equal trials share their random numbers, so agents are compared trial by trial"""
 
 
 RETURN = Measure("steps", "return", larger_is_better=True)
@@ -37,7 +37,7 @@ UPDATES = Measure("", "updates until right", larger_is_better=False, logarithmic
 
 
 class Trial(NamedTuple):
-    """Whose luck a curve had: a deep run is the one trial, number 0, of its seed."""
+    """Whose random numbers a curve had: a deep run is the one trial, number 0, of its seed."""
 
     seed: int
     number: int = 0
@@ -55,30 +55,21 @@ class Series:
     y: FloatArray
     """[trial, x]"""
 
-    def best(self) -> FloatArray:
-        """The best point of each curve."""
-        best: FloatArray = (
-            self.y.max(axis=1) if self.measure.larger_is_better else self.y.min(axis=1)
-        )
-        return best
-
-    def final(self) -> FloatArray:
-        """The mean over the last tenth of each curve, at least one point."""
-        count = max(1, round(FINAL_SHARE * self.y.shape[1]))
-        final: FloatArray = self.y[:, -count:].mean(axis=1)
-        return final
-
-    def area(self) -> FloatArray:
-        """The area under each curve, divided by its width: the mean height on the way."""
-        width = self.x[-1] - self.x[0]
-        if width <= 0:
-            return self.y.mean(axis=1)  # type: ignore[no-any-return]
-        area: FloatArray = np.trapezoid(self.y, self.x, axis=1) / width
-        return area
-
     def scores(self) -> dict[str, FloatArray]:
-        """All three, so that nobody picks after the fact."""
-        return {"best": self.best(), "final": self.final(), "area": self.area()}
+        """Three numbers for each curve, so that nobody picks one after the fact.
+
+        ``best`` is its best point, ``final`` the mean over its last tenth (at least one point),
+        ``area`` the area under it divided by its width: its mean height.
+        """
+        count = max(1, round(FINAL_SHARE * self.y.shape[1]))
+        width = self.x[-1] - self.x[0]
+        return {
+            "best": self.y.max(axis=1) if self.measure.larger_is_better else self.y.min(axis=1),
+            "final": self.y[:, -count:].mean(axis=1),
+            "area": np.trapezoid(self.y, self.x, axis=1) / width
+            if width > 0
+            else self.y.mean(axis=1),
+        }
 
     def only(self, rows: list[int]) -> Series:
         """The curves in these rows."""
@@ -87,7 +78,7 @@ class Series:
 
 
 def series_of(config: Mapping[str, Any], table: Table) -> list[Series]:
-    """The curves of a run's metrics; columns of no known meaning are refused."""
+    """The curves of a run's metrics; unknown columns are refused."""
     if len(table) == 0:
         raise NeedReplayError("metrics.csv has no rows.")
     names, world, seed = set(table.names), str(config.get("world", "world")), _seed(config)
@@ -100,23 +91,6 @@ def series_of(config: Mapping[str, Any], table: Table) -> list[Series]:
         if {"steps", column} <= names and not np.isnan(_numbers(table[column])).all():
             return [_returns(world, seed, table, column)]
     raise NeedReplayError(f"metrics.csv has columns of no known meaning: {', '.join(table.names)}.")
-
-
-def series_of_parts(parts: Sequence[Mapping[str, Any]], table: Table) -> list[list[Series]]:
-    """The curves of each part of a chunk: its rows say in ``part`` whose they are."""
-    if "part" not in table.names:
-        raise NeedReplayError("metrics.csv of a chunk has no column part.")
-    numbers = _whole(table["part"])
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= len(parts)):
-        raise NeedReplayError("metrics.csv has rows of a part that config.json does not have.")
-    found = []
-    for number, config in enumerate(parts):
-        rows = numbers == number
-        if not rows.any():
-            raise NeedReplayError(f"metrics.csv has no rows of part {number}.")
-        own = {name: table[name][rows] for name in table.names if name != "part"}
-        found.append(series_of(config, Table(own)) if own else [])
-    return found
 
 
 def _returns(world: str, seed: int, table: Table, column: str) -> Series:

@@ -1,8 +1,8 @@
-"""Intervals for what was measured: seeded percentile bootstrap over trials, and Wilson's.
+"""Intervals for what was measured: seeded percentile bootstrap over trials, Student's, Wilson's.
 
 A row of samples is one trial. A bootstrap of very few trials is too narrow, so below ``FEWEST`` the
-interval is infinite. Of normal data, 95% intervals hold the mean in 86, 89 and 93 of 100 cases at
-6, 10 and 15 trials: read them so.
+interval is infinite. For normal data, 95% intervals contain the mean in 86, 89 and 93 of 100 cases
+at 6, 10 and 15 trials: read them so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy.typing as npt
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import FloatArray, IntArray
 
+LEVEL = 0.95
 RESAMPLES = 2000
 FEWEST = 6
-"""Trials below which nothing is said about the spread."""
+"""Trials below which there is no interval."""
 _ELEMENTS_AT_ONCE = 2_000_000
 
 
@@ -32,10 +33,10 @@ class Interval:
     estimate: float
     low: float
     high: float
-    level: float = 0.95
+    level: float = LEVEL
 
     def text(self, digits: int = 3, unit: str = "") -> str:
-        """Say it: "512 steps (95% interval 498 to 530)".
+        """Write it as "512 steps (95% interval 498 to 530)".
 
         All three numbers get the decimals that show ``digits`` digits of the largest.
         """
@@ -55,34 +56,50 @@ class Band:
     estimate: FloatArray
     low: FloatArray
     high: FloatArray
-    level: float = 0.95
 
     def __getitem__(self, column: int) -> Interval:
-        estimate, low, high = self.estimate[column], self.low[column], self.high[column]
-        return Interval(float(estimate), float(low), float(high), self.level)
+        return Interval(
+            float(self.estimate[column]), float(self.low[column]), float(self.high[column])
+        )
 
     def __len__(self) -> int:
         return len(self.estimate)
 
 
+def resampled(trials: int, rng: np.random.Generator, resamples: int | None = None) -> IntArray:
+    """The bootstrap's draws: [resample, trial], trial numbers drawn with replacement."""
+    drawn: IntArray = rng.integers(trials, size=(resamples or RESAMPLES, trials))
+    return drawn
+
+
+def percentile_interval(estimate: float, drawn: FloatArray, level: float = LEVEL) -> Interval:
+    """The middle of the statistic's values in the resamples; infinite if there are none."""
+    if not 0 < level < 1:
+        raise NeedReplayError(f"level must lie between 0 and 1, not {level}.")
+    if len(drawn) == 0:
+        return Interval(float(estimate), -np.inf, np.inf, level)
+    low, high = _percentiles(drawn, level)
+    return Interval(float(estimate), float(low), float(high), level)
+
+
+def percentile_band(estimate: FloatArray, drawn: FloatArray) -> Band:
+    """``percentile_interval`` for each column of [resample, column]; infinite without resamples."""
+    if len(drawn) == 0:
+        infinite = np.full_like(estimate, np.inf)
+        return Band(estimate, -infinite, infinite)
+    return Band(estimate, *_percentiles(drawn, LEVEL))
+
+
 def mean_interval(
-    samples: npt.ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    samples: npt.ArrayLike, rng: np.random.Generator, *, level: float = LEVEL
 ) -> Interval:
     """The mean over trials with its percentile bootstrap interval."""
-    values = _trials("samples", samples, ndim=1)
-    return mean_band(values[:, np.newaxis], rng, level=level, resamples=resamples)[0]
+    values = _trials("samples", samples, ndim=1)[:, np.newaxis]
+    return percentile_interval(values.mean(axis=0)[0], _means(values, rng)[:, 0], level)
 
 
 def median_interval(
-    samples: npt.ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    samples: npt.ArrayLike, rng: np.random.Generator, *, level: float = LEVEL
 ) -> Interval:
     """The median over trials; infinity is allowed, for a trial that never got there.
 
@@ -90,130 +107,79 @@ def median_interval(
     """
     values = np.asarray(samples, dtype=np.float64)
     _trials("samples", np.where(values == np.inf, 0.0, values), ndim=1)
-    _check(level, resamples)
-    estimate = float(np.median(values))
-    if len(values) < FEWEST:
-        return Interval(estimate, -np.inf, np.inf, level)
-    drawn = np.median(values[resampled(len(values), rng, resamples)], axis=1)
-    return percentile_interval(estimate, drawn, level)
+    drawn = np.zeros(0)
+    if len(values) >= FEWEST:
+        drawn = np.median(values[resampled(len(values), rng)], axis=1)
+    return percentile_interval(float(np.median(values)), drawn, level)
 
 
-def resampled(trials: int, rng: np.random.Generator, resamples: int = RESAMPLES) -> IntArray:
-    """Which trials each resample is made of: [resample, trial], drawn with replacement."""
-    drawn: IntArray = rng.integers(trials, size=(resamples, trials))
-    return drawn
-
-
-def percentile_interval(estimate: float, drawn: FloatArray, level: float = 0.95) -> Interval:
-    """The middle of what was drawn by a bootstrap; infinite where nothing was."""
-    if len(drawn) == 0:
-        return Interval(float(estimate), -np.inf, np.inf, level)
-    low, high = _percentiles(drawn, level)
-    return Interval(float(estimate), float(low), float(high), level)
-
-
-def mean_band(
-    samples: npt.ArrayLike,
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-) -> Band:
-    """The mean of each column over trials (rows); whole trials are drawn, columns stay together."""
+def mean_band(samples: npt.ArrayLike, rng: np.random.Generator) -> Band:
+    """The mean of each column over trials (rows); a resample draws complete rows."""
     values = _trials("samples", samples, ndim=2)
-    _check(level, resamples)
-    estimate = values.mean(axis=0)
-    if len(values) < FEWEST:
-        infinite = np.full_like(estimate, np.inf)
-        return Band(estimate, -infinite, infinite, level)
-    low, high = _percentiles(_resampled_means(values, rng, resamples), level)
-    return Band(estimate, low, high, level)
+    return percentile_band(values.mean(axis=0), _means(values, rng))
 
 
 def difference_interval(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    rng: np.random.Generator,
-    *,
-    paired: bool,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    a: npt.ArrayLike, b: npt.ArrayLike, rng: np.random.Generator, *, paired: bool
 ) -> Interval:
-    """mean(a) - mean(b); ``paired`` where trial i of a and of b share their randomness."""
-    return _two_samples(np.subtract, a, b, rng, paired, level, resamples)
+    """mean(a) - mean(b); ``paired`` if trial i of a and of b share their randomness."""
+    return _two_samples(np.subtract, a, b, rng, paired)
 
 
 def ratio_interval(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    rng: np.random.Generator,
-    *,
-    paired: bool,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    a: npt.ArrayLike, b: npt.ArrayLike, rng: np.random.Generator, *, paired: bool
 ) -> Interval:
     """mean(a) / mean(b) for positive b; ``paired`` as in ``difference_interval``."""
     if (_trials("b", b, ndim=1) <= 0).any():
-        raise NeedReplayError("b must be positive everywhere: a ratio to it is asked for.")
-    return _two_samples(np.divide, a, b, rng, paired, level, resamples)
+        raise NeedReplayError("b must be positive everywhere: it is the divisor of a ratio.")
+    return _two_samples(np.divide, a, b, rng, paired)
 
 
 def curve_interval(
-    samples: npt.ArrayLike,
-    statistic: Callable[[FloatArray], float],
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    samples: npt.ArrayLike, statistic: Callable[[FloatArray], float], rng: np.random.Generator
 ) -> Interval:
     """A number read off the mean curve (``statistic`` of the columns' means), with its interval.
 
     For two agents whose trials are paired, put their curves side by side.
     """
     values = _trials("samples", samples, ndim=2)
-    _check(level, resamples)
-    estimate = float(statistic(values.mean(axis=0)))
-    if len(values) < FEWEST:
-        return Interval(estimate, -np.inf, np.inf, level)
-    drawn = np.array([statistic(curve) for curve in _resampled_means(values, rng, resamples)])
-    return percentile_interval(estimate, drawn, level)
+    drawn = np.array([statistic(curve) for curve in _means(values, rng)])
+    return percentile_interval(float(statistic(values.mean(axis=0))), drawn)
 
 
-def student_interval(samples: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def student_interval(samples: npt.ArrayLike) -> Interval:
     """The mean of a few runs with Student's interval: mean ± t s / √n, open below two runs.
 
-    For three to five seeds, where a bootstrap is too narrow; it takes their spread as normal.
+    For three to five seeds, where a bootstrap is too narrow; it assumes that they are normal.
     """
-    values = _trials("samples", samples, ndim=1)
-    _check(level, 1)
-    mean, n = float(values.mean()), len(values)
-    if n < 2:
-        return Interval(mean, -np.inf, np.inf, level)
     from scipy.stats import t
 
-    half = float(t.ppf(0.5 + level / 2.0, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return Interval(mean, mean - half, mean + half, level)
+    values = _trials("samples", samples, ndim=1)
+    mean, n = float(values.mean()), len(values)
+    if n < 2:
+        return Interval(mean, -np.inf, np.inf)
+    half = float(t.ppf(0.5 + LEVEL / 2.0, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half)
 
 
-def proportion_interval(successes: int, trials: int, *, level: float = 0.95) -> Interval:
+def proportion_interval(successes: int, trials: int) -> Interval:
     """Wilson's score interval for a proportion: sound also near 0 and 1.
 
     (p + z²/2n ± z sqrt(p (1 - p) / n + z²/4n²)) / (1 + z²/n)
     """
     if trials < 1 or not 0 <= successes <= trials:
         raise NeedReplayError(
-            f"successes must lie between 0 and trials, and trials be at least 1: "
+            f"successes must lie between 0 and trials, and trials must be at least 1: "
             f"got {successes} of {trials}."
         )
-    _check(level, resamples=1)
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     p = successes / trials
     middle = p + z**2 / (2 * trials)
     spread = z * (p * (1 - p) / trials + z**2 / (4 * trials**2)) ** 0.5
     scale = 1 + z**2 / trials
     low = 0.0 if successes == 0 else (middle - spread) / scale
     high = 1.0 if successes == trials else (middle + spread) / scale
-    return Interval(p, low, high, level)
+    return Interval(p, low, high)
 
 
 def _two_samples(
@@ -222,48 +188,41 @@ def _two_samples(
     b: npt.ArrayLike,
     rng: np.random.Generator,
     paired: bool,
-    level: float,
-    resamples: int,
 ) -> Interval:
     first, second = _trials("a", a, ndim=1), _trials("b", b, ndim=1)
-    _check(level, resamples)
-    estimate = float(combine(first.mean(), second.mean()))
     if paired and len(first) != len(second):
         raise NeedReplayError(
             f"a and b are paired, so they must be equally long: {len(first)} and {len(second)}."
         )
     if min(len(first), len(second)) < FEWEST:
-        return Interval(estimate, -np.inf, np.inf, level)
-    if paired:
-        means = _resampled_means(np.stack([first, second], axis=1), rng, resamples)
-        drawn = combine(means[:, 0], means[:, 1])
+        drawn = np.zeros(0)
+    elif paired:
+        drawn = combine(*_means(np.stack([first, second], axis=1), rng).T)
     else:
-        means_a = _resampled_means(first[:, np.newaxis], rng, resamples)
-        means_b = _resampled_means(second[:, np.newaxis], rng, resamples)
-        drawn = combine(means_a[:, 0], means_b[:, 0])
-    return percentile_interval(estimate, drawn, level)
+        drawn = combine(*(_means(one[:, np.newaxis], rng)[:, 0] for one in (first, second)))
+    return percentile_interval(float(combine(first.mean(), second.mean())), drawn)
 
 
-def _resampled_means(values: FloatArray, rng: np.random.Generator, resamples: int) -> FloatArray:
-    """Means over rows drawn with replacement, one row of means per resample."""
-    counts = _resampled_counts(len(values), rng, resamples)
-    return np.concatenate([count @ values for count in counts]) / len(values)
+def _means(values: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Means over resampled rows: [resample, column]; none for too few rows."""
+    if len(values) < FEWEST:
+        return np.zeros((0, values.shape[1]))
+    return np.concatenate([counts @ values for counts in _counts(len(values), rng)]) / len(values)
 
 
-def _resampled_counts(n: int, rng: np.random.Generator, resamples: int) -> Iterator[FloatArray]:
-    """How often each of n trials is drawn, resample by resample, in pieces that fit in memory."""
-    piece = max(1, _ELEMENTS_AT_ONCE // n)
-    for begin in range(0, resamples, piece):
-        size = min(piece, resamples - begin)
+def _counts(n: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """How often each of n trials is drawn, resample by resample, in parts that fit in memory."""
+    part = max(1, _ELEMENTS_AT_ONCE // n)
+    for begin in range(0, RESAMPLES, part):
+        size = min(part, RESAMPLES - begin)
         drawn = resampled(n, rng, size) + n * np.arange(size)[:, np.newaxis]
         yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
 
 
 def _percentiles(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    # Between two infinite numbers there is nothing to interpolate.
+    # Between two infinite numbers nothing can be interpolated.
     method: Any = "linear" if np.isfinite(drawn).all() else "inverted_cdf"
-    low, high = np.quantile(drawn, ends, axis=0, method=method)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0, method=method)
     return low, high
 
 
@@ -277,13 +236,6 @@ def _trials(name: str, samples: npt.ArrayLike, ndim: int) -> FloatArray:
     if not np.isfinite(values).all():
         raise NeedReplayError(f"{name} has entries that are not finite numbers (NaN or infinite).")
     return values
-
-
-def _check(level: float, resamples: int) -> None:
-    if not 0 < level < 1:
-        raise NeedReplayError(f"level must lie between 0 and 1, not {level}.")
-    if resamples < 1:
-        raise NeedReplayError(f"resamples must be at least 1, not {resamples}.")
 
 
 def _written(numbers: Sequence[float], digits: int) -> list[str]:

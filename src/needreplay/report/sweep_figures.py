@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,7 +20,7 @@ _LONGEST = 48
 
 
 def plain(text: str) -> str:
-    """A name as matplotlib shall write it: cut short, and no mathematics in it."""
+    """A name as matplotlib should write it: shortened, and without mathematics."""
     cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return "".join(c if c.isprintable() else " " for c in cut).replace("$", r"\$")
 
@@ -35,14 +33,6 @@ def styles_of(agents: Sequence[str]) -> dict[str, tuple[str, str]]:
         agent: (colors[agent], _LINES[before.count(colors[agent]) % len(_LINES)])
         for agent, before in zip(agents, earlier, strict=True)
     }
-
-
-def inlined(figure: Figure) -> str:
-    """The figure as an address that a page can hold."""
-    drawn = io.BytesIO()
-    with house_style():
-        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": "needreplay"})
-    return f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}"
 
 
 def draw_curves(

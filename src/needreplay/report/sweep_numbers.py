@@ -12,10 +12,15 @@ import numpy as np
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.report.aggregate import AGGREGATES, aggregate_interval
-from needreplay.report.comparison import SCORES, Cell, Normalised, normalised, trial_pairs
-from needreplay.report.improvement import holm, improvement_probability, paired_test
-from needreplay.report.profiles import performance_profile
+from needreplay.report.aggregate import (
+    AGGREGATES,
+    aggregate_interval,
+    holm,
+    improvement_probability,
+    paired_test,
+    performance_profile,
+)
+from needreplay.report.comparison import SCORES, Cell, Normalized, normalized, trial_pairs
 from needreplay.report.statistics import Band, Interval, mean_band, mean_interval
 
 THRESHOLDS = 101
@@ -29,7 +34,7 @@ class Numbers:
     curves: dict[tuple[str, str], Band]
     """[task, agent]"""
     finals: dict[tuple[str, str], Interval]
-    normalised: Normalised
+    normalized: Normalized
     aggregates: dict[str, dict[str, dict[str, Interval]]]
     """[score][aggregate][agent]"""
     thresholds: FloatArray
@@ -49,14 +54,14 @@ def numbers_of(cells: Sequence[Cell], seed: int) -> Numbers:
         (c.task, c.agent): mean_interval(c.scores["final"], stream(seed, "final", c.task, c.agent))
         for c in cells
     }
-    shared = normalised(cells)
+    shared = normalized(cells)
     thresholds = _thresholds(shared)
     has_tasks = bool(shared.tasks)
     return Numbers(
         agents=agents,
         curves=curves,
         finals=finals,
-        normalised=shared,
+        normalized=shared,
         aggregates=_aggregates(shared, seed) if has_tasks else {},
         thresholds=thresholds,
         profiles={
@@ -78,12 +83,12 @@ def numbers_of(cells: Sequence[Cell], seed: int) -> Numbers:
     )
 
 
-def _is_small(shared: Normalised) -> bool:
+def _is_small(shared: Normalized) -> bool:
     """Thousands of tabular trials are compared in pairs instead; all pairs of them are too many."""
     return all(len(runs) <= 200 for tasks in shared.scores["final"].values() for runs in tasks)
 
 
-def _thresholds(shared: Normalised) -> FloatArray:
+def _thresholds(shared: Normalized) -> FloatArray:
     runs = [run for tasks in shared.scores["final"].values() for run in tasks]
     if not runs:
         return np.zeros(0)
@@ -91,7 +96,7 @@ def _thresholds(shared: Normalised) -> FloatArray:
     return np.linspace(min(0.0, everything.min()), max(1.0, everything.max()), THRESHOLDS)
 
 
-def _aggregates(shared: Normalised, seed: int) -> dict[str, dict[str, dict[str, Interval]]]:
+def _aggregates(shared: Normalized, seed: int) -> dict[str, dict[str, dict[str, Interval]]]:
     return {
         score: {
             name: {

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from needreplay.core.errors import NeedReplayError, counted
-from needreplay.core.tables import Table, prepare_folder, write_table, write_text
+from needreplay.core.tables import Table, prepare_folder, write_table
 from needreplay.report.comparison import Cell, agent_labels, cells_of
-from needreplay.report.sweep_figures import (
-    draw_aggregates,
-    draw_curves,
-    draw_points,
-    draw_profiles,
-    inlined,
-)
+from needreplay.report.page import Picture, inlined, write_page
+from needreplay.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
+from needreplay.report.sweep_folder import ReadRun, read_sweep
 from needreplay.report.sweep_numbers import Numbers, numbers_of, tables_of
-from needreplay.report.sweep_read import ReadRun, Results, read_results
 
 MOST_ROWS = 60
 """Rows of a table on the page; the CSV file has them all."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure as the page holds it."""
-
-    title: str
-    address: str
-    caption: str
-
-
 def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     """Write ``report.html`` and the CSV files in ``report/`` into the sweep's folder."""
     folder = Path(folder)
-    results = read_results(folder)
+    results = read_sweep(folder)
     labels = agent_labels(results.runs)
     complete = [run for run in results.runs if run.state == "done"]
     cells, repeats = cells_of(complete, labels)
@@ -52,30 +35,9 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     prepare_folder(place)
     for stem, table in tables.items():
         write_table(place / f"{stem}.csv", table)
-    page = render(results, labels, cells, numbers, sorted(tables))
-    path = folder / "report.html"
-    write_text(path, page.encode(errors="replace").decode())
-    return path
-
-
-def render(
-    results: Results,
-    labels: dict[str, str],
-    cells: list[Cell],
-    numbers: Numbers | None,
-    tables: list[str],
-) -> str:
-    """The page as text. Everything that comes from files is escaped."""
-    environment = Environment(
-        loader=PackageLoader("needreplay.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    environment.filters["counted"] = counted
-    return environment.get_template("sweep.html").render(
+    return write_page(
+        folder / "report.html",
+        "sweep.html",
         results=results,
         labels=labels,
         counts=Counter(run.state for run in results.runs),
@@ -83,19 +45,8 @@ def render(
         numbers=numbers,
         finals=[] if numbers is None else _finals(cells, numbers),
         most_rows=MOST_ROWS,
-        tables=tables,
+        tables=sorted(tables),
     )
-
-
-def number(value: float) -> str:
-    """Three or four digits, for a table that is read.
-
-    >>> number(0.123456), number(12345.6), number(float("inf"))
-    ('0.123', '12,346', 'not known')
-    """
-    if value in (float("inf"), float("-inf")):
-        return "not known"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
@@ -107,8 +58,8 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
             Picture(
                 "Learning curves",
                 inlined(draw_curves(curves, numbers.curves, numbers.agents)),
-                "Means over seeds with 95% bootstrap bands; where there are too few seeds for a "
-                "band (fewer than six), every seed's curve is drawn thinly.",
+                "Means over seeds with 95% bootstrap bands; with too few seeds for a band (fewer "
+                "than six), every seed's curve is drawn thinly.",
             )
         )
     if points:
@@ -120,7 +71,7 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
             )
         )
     if numbers.aggregates:
-        shared = numbers.normalised
+        shared = numbers.normalized
         pictures.append(
             Picture(
                 "All tasks together",

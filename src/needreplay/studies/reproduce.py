@@ -25,7 +25,7 @@ from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.progress import Progress
 from needreplay.core.source import source_digest
 from needreplay.core.tables import prepare_folder, read_json
-from needreplay.report.page import write_page
+from needreplay.report.figures_page import write_figures_page
 from needreplay.studies import load_study, study_names
 from needreplay.studies.folder import refuse_foreign_folder, write_study
 from needreplay.studies.study import Option, Options, Result, Study
@@ -70,7 +70,7 @@ def reproduce(
         for study, own in planned:
             with only_one(out / study.name):
                 outcome = _make(study, own, out, argv, pool)
-            page = write_page(out, order=study_names())
+            page = write_figures_page(out, order=study_names())
             done.append(study.name)
             print(f"{study.name}: {outcome} -> {out / study.name}", flush=True)
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from needreplay.core.types import FloatArray
-from needreplay.data import shipped_table
+from needreplay.report.data import shipped_table
 
 LAST = 10
 """Iterations whose mean is the level at the end."""

@@ -9,5 +9,5 @@ from needreplay.core.tables import Table, read_table
 
 def shipped_table(name: str) -> Table:
     """The table ``name``.csv of this folder."""
-    with as_file(files("needreplay.data") / f"{name}.csv") as path:
+    with as_file(files("needreplay.report.data") / f"{name}.csv") as path:
         return read_table(path)
