@@ -11,7 +11,7 @@ from needreplay.core.types import BoolArray, FloatArray, IntArray
 
 
 def final_states(next_state: IntArray, ends: BoolArray) -> BoolArray:
-    """Which states nothing follows: episodes end there, and every action stays there."""
+    """The states in which episodes end and every action stays."""
     arrived = np.zeros(next_state.shape[0], np.bool_)
     arrived[next_state[ends]] = True
     stays: BoolArray = (next_state == np.arange(next_state.shape[0])[:, np.newaxis]).all(axis=1)
@@ -43,33 +43,75 @@ def closed_form(T: FloatArray, discount: float) -> FloatArray:
 def td_lambda(
     M: FloatArray,
     trace: FloatArray,
+    active: IntArray,
+    error: FloatArray,
     state: int,
     next_state: int,
-    *,
     ends: bool,
+    final: bool,
     discount: float,
     trace_decay: float,
     step_size: float,
-    final: bool = True,
+    smallest: float,
 ) -> None:
-    """One step of TD(λ) with accumulating traces; writes ``M`` and ``trace``.
+    """One step of TD(λ) with accumulating traces (the paper's equations 3 to 5).
 
-    e ← γ λ e + φ(s_t)
-    M ← M + α eᵀ [φ(s_t) + γ φ(s_{t+1}) M − φ(s_t) M]
+    e ← γ λ e + φ(s)
+    M ← M + α eᵀ [φ(s) + γ φ(s') M − φ(s) M]
 
-    Where the step ends the episode, an arrival at a final state is counted, γ φ(s_{t+1}), and
-    nothing after it; an arrival at any other state (``final`` false) is not counted. So M goes to
-    ``closed_form`` of ``transition_matrix``.
-    This is the definition, on dense arrays; ``tabular.trace`` is the same rule, compiled, on only
-    the rows whose trace is alive.
+    Where the step ends the episode, the arrival at a final state is counted, γ φ(s'), and nothing
+    after it; an arrival at any other state is not counted. So M converges to ``closed_form`` of
+    ``transition_matrix``. Only rows with a trace change, so a step costs O(active states x states).
+
+    Args:
+        M: [state, state]; changed.
+        trace: [state], e; changed. Zeros at first.
+        active: [state + 1]: the states whose trace is not 0, and in the last entry how many they
+            are; changed. Zeros at first.
+        error: [state], work space.
+        state: s.
+        next_state: s'.
+        ends: whether the episode ended with this step.
+        final: whether episodes end in s'; read only where ``ends``.
+        discount: γ.
+        trace_decay: λ.
+        step_size: α.
+        smallest: a trace at or below this becomes 0.
     """
-    trace *= discount * trace_decay
+    n_states = M.shape[0]
+    count = active[n_states]
+    index = 0
+    while index < count:
+        row = active[index]
+        decayed = trace[row] * (discount * trace_decay)
+        if decayed <= smallest:
+            trace[row] = 0.0
+            count -= 1
+            active[index] = active[count]
+        else:
+            trace[row] = decayed
+            index += 1
+    if trace[state] == 0.0:
+        active[count] = state
+        count += 1
     trace[state] += 1.0
-    error = np.zeros_like(trace)
+    active[n_states] = count
+    for column in range(n_states):
+        following = 0.0 if ends else discount * M[next_state, column]
+        error[column] = following - M[state, column]
+    if ends and final:
+        error[next_state] += discount
     error[state] += 1.0
-    if ends:
-        error[next_state] += discount * final
-    else:
-        error += discount * M[next_state]
-    error -= M[state]
-    M += step_size * np.outer(trace, error)
+    for index in range(count):
+        row = active[index]
+        size = step_size * trace[row]
+        for column in range(n_states):
+            M[row, column] += size * error[column]
+
+
+def clear_trace(trace: FloatArray, active: IntArray) -> None:
+    """e ← 0, where an episode begins. Changes both, in O(active states)."""
+    n_states = trace.shape[0]
+    for index in range(active[n_states]):
+        trace[active[index]] = 0.0
+    active[n_states] = 0

@@ -1,31 +1,40 @@
-"""Tabular agents to be used step by step, on any world with numbered states and actions.
+"""Tabular agents used step by step, on any world with numbered states and actions.
 
-agent = PrioritizedSweeping(n_states, n_actions, seed=0)
-agent.begin(state)
-action = agent.act(state)
-agent.learn(state, action, reward, next_state, terminated)
+>>> agent = PrioritizedSweeping(n_states=3, n_actions=2, seed=0)
+>>> agent.begin(0)
+>>> action = agent.act(0)
+>>> agent.learn(0, action, reward=1.0, next_state=2, terminated=True)
+
+``play`` does this in a Gymnasium environment; ``trial.run_trials`` is faster where there is a
+table.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
-from needreplay.tabular import dyna, sweeping
-from needreplay.tabular.choose import epsilon_greedy
-from needreplay.tabular.layout import UPDATES, Knowledge, new_knowledge, q_values
-from needreplay.tabular.log import new_log
-from needreplay.tabular.settings import PS_SR, DynaSettings, LearningSettings, SweepingSettings
-from needreplay.tabular.trace import forget_trace
+from needreplay.core.types import FloatArray, IntArray
+from needreplay.tabular.arrays import AgentArrays, new_arrays
+from needreplay.tabular.dyna import dyna_step, epsilon_greedy
+from needreplay.tabular.settings import (
+    PS_SR,
+    DynaSettings,
+    LearningSettings,
+    SweepingSettings,
+    parameters_of,
+)
+from needreplay.tabular.sweeping import EVENT, clear_trace, sweeping_step
 
 
 class TabularAgent(Protocol):
-    """What ``play`` asks of an agent."""
+    """What ``play`` needs of an agent."""
 
     def begin(self, state: int) -> None:
         """An episode begins in ``state``."""
@@ -45,22 +54,23 @@ class TabularAgent(Protocol):
 class _Agent:
     """What all tabular agents share: Q, epsilon-greedy actions, checked arguments."""
 
-    def __init__(self, knowledge: Knowledge, settings: LearningSettings, seed: int) -> None:
+    def __init__(self, arrays: AgentArrays, settings: LearningSettings, seed: int) -> None:
         self.settings = settings
-        self.knowledge = knowledge
-        self._n_states, self._n_actions = self.Q.shape
+        self.arrays = arrays
+        self._parameters = parameters_of(settings)
+        self._n_states, self._n_actions = arrays.Q.shape
         self._rng = stream(seed, "agent")
         self._start = 0
 
     @property
     def Q(self) -> FloatArray:
-        """[state, action]: the values as they are now (a view)."""
-        return q_values(self.knowledge)
+        """[state, action]: the current values (a view)."""
+        return self.arrays.Q
 
     @property
     def updates(self) -> int:
         """How many Q-updates were made so far."""
-        return int(self.knowledge.counts[UPDATES])
+        return self.arrays.updates
 
     def begin(self, state: int) -> None:
         """An episode begins in ``state``."""
@@ -70,9 +80,9 @@ class _Agent:
         """An epsilon-greedy action, ties broken at random."""
         state = self._checked("state", state, self._n_states)
         u = self._rng.random()
-        value = float(self.knowledge.states["value"][state])
+        value = float(self.arrays.states["value"][state])
         epsilon = float(self.settings.epsilon)
-        return int(epsilon_greedy(self.knowledge.pairs, self._n_actions, state, value, epsilon, u))
+        return int(epsilon_greedy(self.arrays.pairs, self._n_actions, state, value, epsilon, u))
 
     def _transition(
         self, state: int, action: int, reward: float, next_state: int
@@ -96,7 +106,7 @@ class _Agent:
 
 
 class DynaQ(_Agent):
-    """Dyna-Q: each step is learned from, and so are n pairs drawn from the model.
+    """Dyna-Q: learns from each step, and from n random pairs of the model.
 
     Args:
         n_states: how many states the world has.
@@ -114,15 +124,14 @@ class DynaQ(_Agent):
         seed: int = 0,
     ) -> None:
         settings = DynaSettings() if settings is None else settings
-        super().__init__(new_knowledge(*_sizes(n_states, n_actions)), settings, seed)
-        self._rule = dyna.rule_of(settings)
+        super().__init__(new_arrays(*_sizes(n_states, n_actions)), settings, seed)
 
     def learn(
         self, state: int, action: int, reward: float, next_state: int, terminated: bool
     ) -> None:
         """Learn from one step, and plan."""
         s, a, r, s2 = self._transition(state, action, reward, next_state)
-        dyna.learn_from_step(self.knowledge, self._rule, s, a, r, s2, bool(terminated), self._rng)
+        dyna_step(self.arrays, self._parameters, s, a, r, s2, bool(terminated), self._rng)
 
 
 class QLearning(DynaQ):
@@ -148,9 +157,9 @@ class PrioritizedSweeping(_Agent):
         n_states: how many states the world has.
         n_actions: how many actions each has.
         settings: a preset of ``tabular.settings.PS_SR`` or your own; default ``printed``.
-        M: where need begins; default the identity, which knows nothing of the world. For a world
-            with a table, ``tabular.trial.random_policy_successor`` is the paper's beginning.
-            Settings without need that do not learn it either keep none.
+        M: the initial successor matrix; default the identity. For a world with a table, the
+            paper's is ``tabular.trial.random_policy_successor``. Not used by settings that neither
+            use nor learn need.
         seed: of the agent's own random numbers.
     """
 
@@ -165,41 +174,39 @@ class PrioritizedSweeping(_Agent):
     ) -> None:
         settings = PS_SR["printed"] if settings is None else settings
         n_states, n_actions = _sizes(n_states, n_actions)
-        begins = _checked_successor(M, n_states) if settings.uses_successor else None
-        super().__init__(new_knowledge(n_states, n_actions, begins), settings, seed)
-        self._rule = sweeping.rule_of(settings)
-        self._log = new_log(0)
+        initial = _checked_successor(M, n_states) if settings.uses_successor else None
+        super().__init__(new_arrays(n_states, n_actions, initial), settings, seed)
+        self._log = np.zeros(0, EVENT)
 
     @property
     def M(self) -> FloatArray:
-        """[state, state]: the successor matrix as it is now (a view); empty where there is none."""
-        return self.knowledge.M
+        """[state, state]: the current successor matrix (a view); empty where there is none."""
+        return self.arrays.M
 
     def begin(self, state: int) -> None:
         """An episode begins in ``state``."""
         super().begin(state)
-        if self._rule.reset_trace:
-            forget_trace(self.knowledge)
+        if self._parameters.reset_trace:
+            clear_trace(self.arrays.trace, self.arrays.active)
 
     def learn(
         self, state: int, action: int, reward: float, next_state: int, terminated: bool
     ) -> None:
-        """Learn M, record the model, and sweep.
+        """Learn M, update the model, and plan.
 
         Where ``need_from`` is "next" and the episode terminated, need is read from the start of
         this episode, as the next one is not known yet.
         """
         s, a, r, s2 = self._transition(state, action, reward, next_state)
         arrival = self._start if terminated else s2
-        sweeping.learn_from_step(
-            self.knowledge, self._rule, s, a, r, s2, bool(terminated), arrival, 0, 0, self._log
+        sweeping_step(
+            self.arrays, self._parameters, s, a, r, s2, bool(terminated), arrival, 0, 0, self._log
         )
 
 
 def _sizes(n_states: int, n_actions: int) -> tuple[int, int]:
-    for name, value in (("n_states", n_states), ("n_actions", n_actions)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise NeedReplayError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
+    check_number("n_states", n_states, int, AT_LEAST_ONE)
+    check_number("n_actions", n_actions, int, AT_LEAST_ONE)
     return int(n_states), int(n_actions)
 
 
@@ -215,3 +222,53 @@ def _checked_successor(M: FloatArray | None, n_states: int) -> FloatArray:
     if not np.isfinite(M).all():
         raise NeedReplayError("M has entries that are not finite; they must all be.")
     return M
+
+
+class Environment(Protocol):
+    """The part of Gymnasium's interface that ``play`` uses."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        ...
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        ...
+
+
+@dataclass(frozen=True)
+class Played:
+    """What ``play`` returns: one entry for each episode."""
+
+    steps: IntArray
+    returns: FloatArray
+
+
+def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int = 0) -> Played:
+    """Play ``episodes`` episodes, learning from each step.
+
+    An episode ends where the environment terminates or truncates it; only a termination is passed
+    to the agent. The first reset is seeded, those after it follow from it.
+
+    Args:
+        agent: any agent of this module.
+        env: an environment whose observations and actions are whole numbers from 0
+            (``worlds.as_discrete`` makes sure of that, or says why it cannot be).
+        episodes: how many.
+        seed: of the environment.
+    """
+    if episodes < 1:
+        raise NeedReplayError(f"episodes is {episodes}; it must be at least 1.")
+    steps, returns = np.zeros(episodes, np.int64), np.zeros(episodes)
+    for episode in range(episodes):
+        state, _ = env.reset(seed=seed) if episode == 0 else env.reset()
+        agent.begin(state)
+        terminated = truncated = False
+        while not (terminated or truncated):
+            action = agent.act(state)
+            next_state, reward, terminated, truncated, _ = env.step(action)
+            agent.learn(state, action, reward, next_state, terminated)
+            state = next_state
+            steps[episode] += 1
+            returns[episode] += reward
+    return Played(steps, returns)

@@ -11,14 +11,14 @@ import numpy as np
 
 from needreplay.core.jit import compiled_in_place, jit
 from needreplay.rules.priority import priority as _priority
-from needreplay.tabular.layout import BLOCK_SHIFT, INSERTED, N_ACTIONS, WAITING, Knowledge
+from needreplay.tabular.arrays import BLOCK_SHIFT, INSERTED, N_ACTIONS, QUEUED, AgentArrays
 
 priority = jit(_priority)
 
 
 @compiled_in_place
-def insert(agent: Knowledge, pair: int, gain: float) -> None:
-    """Queue a pair; one that is queued already keeps the larger gain. Writes the queue."""
+def insert(agent: AgentArrays, pair: int, gain: float) -> None:
+    """Queue a pair; one that is queued already keeps the larger gain. Changes the queue."""
     pairs, states, best = agent.pairs, agent.states, agent.best
     before = pairs[pair]["gain"]
     if gain <= before:
@@ -26,7 +26,7 @@ def insert(agent: Knowledge, pair: int, gain: float) -> None:
     if before == 0.0:
         pairs[pair]["queued_at"] = agent.counts[INSERTED]
         agent.counts[INSERTED] += 1
-        agent.counts[WAITING] += 1
+        agent.counts[QUEUED] += 1
     pairs[pair]["gain"] = gain
     state = pairs[pair]["state"]
     if gain < best[state]:
@@ -45,11 +45,11 @@ def insert(agent: Knowledge, pair: int, gain: float) -> None:
 
 
 @compiled_in_place
-def remove(agent: Knowledge, pair: int) -> None:
-    """Take a queued pair out. Writes the queue."""
+def remove(agent: AgentArrays, pair: int) -> None:
+    """Take a queued pair out. Changes the queue."""
     pairs = agent.pairs
     pairs[pair]["gain"] = 0.0
-    agent.counts[WAITING] -= 1
+    agent.counts[QUEUED] -= 1
     state = pairs[pair]["state"]
     n_actions = agent.counts[N_ACTIONS]
     first = state * n_actions
@@ -69,8 +69,8 @@ def remove(agent: Knowledge, pair: int) -> None:
 
 
 @compiled_in_place
-def _refresh_block(agent: Knowledge, place: int) -> None:
-    """Recompute the largest positive key of one block. Writes ``agent.block``."""
+def _refresh_block(agent: AgentArrays, place: int) -> None:
+    """Recompute the largest positive key of one block. Changes ``agent.block``."""
     shift = agent.counts[BLOCK_SHIFT]
     top = 0.0
     for state in range(place << shift, (place + 1) << shift):
@@ -79,8 +79,8 @@ def _refresh_block(agent: Knowledge, place: int) -> None:
 
 
 @compiled_in_place
-def refresh_keys(agent: Knowledge) -> None:
-    """Recompute every key after need changed: one pass over states. Writes the queue."""
+def refresh_keys(agent: AgentArrays) -> None:
+    """Recompute every key after need changed: one pass over states. Changes the queue."""
     for state in range(agent.key.shape[0]):
         agent.key[state] = priority(agent.best[state], agent.need[state])
     for place in range(agent.block.shape[0]):
@@ -88,7 +88,7 @@ def refresh_keys(agent: Knowledge) -> None:
 
 
 @compiled_in_place
-def largest_product(agent: Knowledge) -> int:
+def largest_product(agent: AgentArrays) -> int:
     """argmax_i P_i · M[S, S_i] as a pair, or −1 where no product is positive.
 
     A state's need is the same for all its pairs, so its largest product is its best gain's.
@@ -112,7 +112,7 @@ def largest_product(agent: Knowledge) -> int:
 
 
 @compiled_in_place
-def largest_product_of_any_sign(agent: Knowledge) -> int:
+def largest_product_of_any_sign(agent: AgentArrays) -> int:
     """argmax_i P_i · M[S, S_i] as a pair, whatever its sign; −1 where nothing is queued.
 
     Under a negative need a state's largest product is its smallest gain's, so pairs are looked at

@@ -1,4 +1,4 @@
-"""Settings of the tabular agents, and the presets of the Dyna maze.
+"""Settings of the tabular agents, by name and by preset, and as numbers for kernels.
 
 A preset is a complete set of values: ``printed`` is the paper's text, ``released`` what its authors
 ran. ``docs/maze.md`` numbers their differences and measures the effect of each.
@@ -6,8 +6,8 @@ ran. ``docs/maze.md`` numbers their differences and measures the effect of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, changed, check_fields, preset
 from needreplay.core.errors import unknown
@@ -20,26 +20,31 @@ __all__ = [
     "LearningSettings",
     "NeedFrom",
     "NeedKind",
+    "Parameters",
     "SweepingSettings",
     "agent_settings",
+    "numbers_of",
+    "parameters_of",
     "preset",
     "without_need",
 ]
 
 NeedKind = Literal["none", "forward", "backward"]
+NO_NEED, FORWARD, BACKWARD = range(3)
 NeedFrom = Literal["current", "next", "popped"]
+CURRENT, NEXT, POPPED = range(3)
 
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """What every tabular agent has."""
+    """What every tabular agent has; by itself, Q-learning."""
 
     discount: float = 0.95
     """γ, of Q and of the successor matrix"""
     step_size: float = 0.1
     """α of the Q-update"""
     epsilon: float = 0.1
-    """the share of random actions"""
+    """the probability of a random action"""
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -48,7 +53,7 @@ class LearningSettings:
 
 @dataclass(frozen=True)
 class DynaSettings(LearningSettings):
-    """Q-learning with planning from a model (Dyna-Q); without planning it is Q-learning."""
+    """Dyna-Q: Q-learning with planning from a model."""
 
     planning_updates: int = 5
     """n: Q-updates from the model for each step in the world"""
@@ -58,17 +63,17 @@ class DynaSettings(LearningSettings):
 class SweepingSettings(LearningSettings):
     """Prioritized sweeping, with need or without (the paper's Algorithm 1)."""
 
-    sweeps: int = 5
+    planning_updates: int = 5
     """n: how many pairs may be popped and updated for each step in the world"""
     threshold: float = 1e-4
     """θ: a pair is queued if its gain is larger than this"""
     need: NeedKind = "forward"
-    """what gain is multiplied with in a pop: nothing (PS), M's row (PS-SR), or M's column"""
+    """what gain is multiplied with: nothing (PS), a row of M (PS-SR), or a column of M"""
     need_from: NeedFrom = "current"
     """whose row: the state the action was taken in, the one after the step (the start, where the
     episode ended), or the state popped last"""
     pop_without_need: bool = True
-    """pop the largest product even if it is 0 or negative; otherwise such a sweep is spent idle"""
+    """pop the largest product even if it is 0 or negative; otherwise that update is skipped"""
     learn_successor: bool = True
     """learn M by TD(λ)"""
     successor_step_size: float = 0.1
@@ -80,7 +85,7 @@ class SweepingSettings(LearningSettings):
 
     @property
     def uses_successor(self) -> bool:
-        """Whether there has to be an M at all."""
+        """Whether the agent needs an M at all."""
         return self.need != "none" or self.learn_successor
 
 
@@ -89,7 +94,6 @@ _BOUNDS: Bounds = {
     "step_size": SHARE,
     "epsilon": SHARE,
     "planning_updates": COUNT,
-    "sweeps": COUNT,
     "threshold": ANY,
     "successor_step_size": SHARE,
     "trace_decay": SHARE,
@@ -106,22 +110,23 @@ PS_SR = {
         reset_trace=False,
     ),
 }
-"""Figure 2's PS-SR, by preset."""
+"""PS-SR of figure 2, by preset."""
 
 OCCUPANCY = {
     "printed": PS_SR["printed"],
-    "released": replace(PS_SR["released"], need="none", successor_step_size=0.25, sweeps=20),
+    "released": replace(
+        PS_SR["released"], need="none", successor_step_size=0.25, planning_updates=20
+    ),
 }
-"""Figure 1's agent, by preset: M is learned, and in ``released`` not used to choose."""
+"""The agent of figure 1, by preset: it learns M; in ``released`` M does not affect planning."""
+
+AGENTS = ("ps", "ps-sr", "q-learning", "dyna-q")
+"""The tabular agents by name."""
 
 
 def without_need(settings: SweepingSettings) -> SweepingSettings:
     """The PS baseline of a PS-SR: the same settings with need = 1."""
     return replace(settings, need="none", learn_successor=False)
-
-
-AGENTS = ("ps", "ps-sr", "q-learning", "dyna-q")
-"""The tabular agents by name."""
 
 
 def agent_settings(agent: str, preset_name: str = "printed", **overrides: Any) -> LearningSettings:
@@ -143,3 +148,40 @@ def agent_settings(agent: str, preset_name: str = "printed", **overrides: Any) -
     if agent == "ps":
         return without_need(changed(settings, **overrides))
     return changed(DynaSettings(planning_updates=0 if agent == "q-learning" else 5), **overrides)
+
+
+class Parameters(NamedTuple):
+    """The settings of any tabular agent as numbers: what kernels read."""
+
+    discount: float
+    step_size: float
+    epsilon: float
+    by_priority: bool
+    """whether planning is prioritized sweeping; otherwise Dyna-Q"""
+    planning_updates: int = 0
+    threshold: float = 0.0
+    need: int = NO_NEED
+    need_from: int = CURRENT
+    pop_without_need: bool = True
+    learn_successor: bool = False
+    successor_step_size: float = 0.0
+    trace_decay: float = 0.0
+    reset_trace: bool = False
+
+
+def parameters_of(settings: LearningSettings) -> Parameters:
+    """The numbers that kernels read."""
+    return Parameters(**numbers_of(settings), by_priority=isinstance(settings, SweepingSettings))
+
+
+def numbers_of(settings: Any) -> dict[str, Any]:
+    """Every field that is a number, a switch or a choice; of a choice, its place in its list."""
+    kinds = get_type_hints(type(settings))
+    numbers: dict[str, Any] = {}
+    for field in fields(settings):
+        kind, value = kinds[field.name], getattr(settings, field.name)
+        if get_origin(kind) is Literal:
+            numbers[field.name] = get_args(kind).index(value)
+        elif kind in (float, int, bool):
+            numbers[field.name] = kind(value)
+    return numbers

@@ -1,20 +1,16 @@
-"""Prioritized sweeping, with and without need: the paper's Algorithm 1 as compiled kernels."""
+"""Prioritized sweeping, with need (PS-SR) and without (PS): the paper's Algorithm 1."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from needreplay.core.jit import compiled_in_place, jit
-from needreplay.core.types import IntArray, TransitionTable
-from needreplay.rules.gain import absolute_gain as _absolute_gain
-from needreplay.rules.need import backward_need as _backward_need
-from needreplay.rules.need import forward_need as _forward_need
-from needreplay.tabular.backup import td_error_of, update
-from needreplay.tabular.layout import N_ACTIONS, STEPS, WAITING, Knowledge, Records
-from needreplay.tabular.log import write_event
-from needreplay.tabular.model import record
+from needreplay.core.types import AnyArray
+from needreplay.rules import gain as gain_rules
+from needreplay.rules import need as need_rules
+from needreplay.rules import successor
+from needreplay.tabular.arrays import EVENTS, N_ACTIONS, QUEUED, AgentArrays
+from needreplay.tabular.dyna import td_error_of, update_model, update_q
 from needreplay.tabular.queue import (
     insert,
     largest_product,
@@ -22,56 +18,124 @@ from needreplay.tabular.queue import (
     refresh_keys,
     remove,
 )
-from needreplay.tabular.settings import SweepingSettings
-from needreplay.tabular.trace import advance_trace, forget_trace, learn_successor
-from needreplay.tabular.walk import Until, greedy_path_is, take_step
+from needreplay.tabular.settings import BACKWARD, NEXT, NO_NEED, POPPED, Parameters
 
-absolute_gain = jit(_absolute_gain)
-backward_need = compiled_in_place(_backward_need)
-forward_need = compiled_in_place(_forward_need)
+absolute_gain = jit(gain_rules.absolute_gain)
+backward_need = compiled_in_place(need_rules.backward_need)
+forward_need = compiled_in_place(need_rules.forward_need)
+td_lambda = compiled_in_place(successor.td_lambda)
+clear_trace = compiled_in_place(successor.clear_trace)
 
-NO_NEED, FORWARD, BACKWARD = 0, 1, 2
-CURRENT, NEXT, POPPED = 0, 1, 2
+SMALLEST_TRACE = 1e-17
+"""Smaller traces become 0: what they would still add to M stays below 1e-12 (a test holds it)."""
 
-
-class Rule(NamedTuple):
-    """``SweepingSettings`` as numbers, for kernels."""
-
-    discount: float
-    step_size: float
-    epsilon: float
-    sweeps: int
-    threshold: float
-    need: int
-    need_from: int
-    pop_without_need: bool
-    learn_successor: bool
-    successor_step_size: float
-    trace_decay: float
-    reset_trace: bool
-
-
-def rule_of(settings: SweepingSettings) -> Rule:
-    """The numbers that kernels read."""
-    return Rule(
-        discount=float(settings.discount),
-        step_size=float(settings.step_size),
-        epsilon=float(settings.epsilon),
-        sweeps=int(settings.sweeps),
-        threshold=float(settings.threshold),
-        need={"none": NO_NEED, "forward": FORWARD, "backward": BACKWARD}[settings.need],
-        need_from={"current": CURRENT, "next": NEXT, "popped": POPPED}[settings.need_from],
-        pop_without_need=bool(settings.pop_without_need),
-        learn_successor=bool(settings.learn_successor),
-        successor_step_size=float(settings.successor_step_size),
-        trace_decay=float(settings.trace_decay),
-        reset_trace=bool(settings.reset_trace),
-    )
+EVENT = np.dtype(
+    [
+        ("episode", np.int64),
+        ("step", np.int64),
+        ("agent_state", np.int64),  # where the agent is while it replays
+        ("state", np.int64),  # the pair that was replayed
+        ("action", np.int64),
+        ("gain", np.float64),  # its gain when it was popped
+        ("need", np.float64),  # the need of its state; 1 without need
+        ("q_before", np.float64),
+        ("q_after", np.float64),
+    ]
+)
+"""One replayed pair in a log."""
 
 
 @compiled_in_place
-def _read_need(agent: Knowledge, direction: int, state: int) -> None:
-    """Need(s, ·): M's row of ``state``, or its column. Writes ``agent.need`` and the keys."""
+def sweeping_step(
+    agent: AgentArrays,
+    parameters: Parameters,
+    state: int,
+    action: int,
+    reward: float,
+    next_state: int,
+    ends: bool,
+    arrival: int,
+    episode: int,
+    step: int,
+    log: AnyArray,
+) -> None:
+    """Learn from one step in the world: Algorithm 1. Changes ``agent`` and ``log``.
+
+    ``arrival`` is where the agent is next: ``next_state``, or the start of the next episode where
+    this one ended.
+    """
+    pair = state * agent.counts[N_ACTIONS] + action
+    update_model(agent, pair, reward, next_state, 0.0 if ends else parameters.discount)
+    if parameters.learn_successor:
+        td_lambda(
+            agent.M, agent.trace, agent.active, agent.error,
+            state, next_state, ends, ends and _never_left(agent, next_state),
+            parameters.discount, parameters.trace_decay, parameters.successor_step_size,
+            SMALLEST_TRACE,
+        )  # fmt: skip
+    _queue_if_large(agent, parameters, pair)
+    current = arrival if parameters.need_from == NEXT else state
+    _plan(agent, parameters, current, next_state, episode, step, log)
+
+
+@compiled_in_place
+def _never_left(agent: AgentArrays, state: int) -> bool:
+    """Whether no action was ever taken in ``state``: an episode that ends there makes it final."""
+    n_actions = agent.counts[N_ACTIONS]
+    for pair in range(state * n_actions, (state + 1) * n_actions):
+        if agent.pairs[pair]["next_state"] >= 0:
+            return False
+    return True
+
+
+@compiled_in_place
+def _queue_if_large(agent: AgentArrays, parameters: Parameters, pair: int) -> None:
+    """P ← |R + γ max_a Q(S', a) − Q(S, A)|; queue the pair if P > θ. Changes the queue."""
+    gain = absolute_gain(td_error_of(agent, pair))
+    if gain > parameters.threshold:
+        insert(agent, pair, gain)
+
+
+@compiled_in_place
+def _plan(
+    agent: AgentArrays,
+    parameters: Parameters,
+    current: int,
+    agent_state: int,
+    episode: int,
+    step: int,
+    log: AnyArray,
+) -> None:
+    """Up to n times: pop the pair with the largest P_i · M[S, S_i], update it, queue predecessors.
+
+    ``current`` is S, the state whose row of M is need. Changes ``agent`` and ``log``.
+    """
+    pairs = agent.pairs
+    if parameters.need != NO_NEED:
+        _read_need(agent, parameters.need, current)
+    for _ in range(parameters.planning_updates):
+        pair = largest_product(agent)
+        if pair < 0 and parameters.pop_without_need and agent.counts[QUEUED] > 0:
+            pair = largest_product_of_any_sign(agent)
+        if pair < 0:
+            return
+        gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]
+        remove(agent, pair)
+        update_q(agent, parameters.step_size, pair)
+        state = pairs[pair]["state"]
+        if log.shape[0] > 0:
+            _write_event(agent, pair, gain, q_before, agent_state, episode, step, log)
+        predecessor = agent.states[state]["first"]
+        while predecessor >= 0:
+            _queue_if_large(agent, parameters, predecessor)
+            predecessor = pairs[predecessor]["after"]
+        if parameters.need_from == POPPED and parameters.need != NO_NEED:
+            _read_need(agent, parameters.need, state)
+
+
+@compiled_in_place
+def _read_need(agent: AgentArrays, direction: int, state: int) -> None:
+    """Need(s, ·): the row of ``state`` in M, or its column. Changes the queue."""
     M, need = agent.M, agent.need
     if direction == BACKWARD:
         for other in range(M.shape[0]):
@@ -83,110 +147,27 @@ def _read_need(agent: Knowledge, direction: int, state: int) -> None:
 
 
 @compiled_in_place
-def _queue_if_large(agent: Knowledge, rule: Rule, pair: int) -> None:
-    """P ← |R + γ max_a Q(S', a) − Q(S, A)|; queue the pair if P > θ. Writes the queue."""
-    gain = absolute_gain(td_error_of(agent, pair))
-    if gain > rule.threshold:
-        insert(agent, pair, gain)
-
-
-@compiled_in_place
-def _sweep(
-    agent: Knowledge, rule: Rule, current: int, here: int, episode: int, step: int, log: Records
-) -> None:
-    """Up to n times: pop the pair of highest priority, update it, queue its predecessors.
-
-    ``current`` is the state that need is read from, ``here`` where the agent stands (for the log).
-    Writes ``agent`` and ``log``.
-    """
-    pairs = agent.pairs
-    if rule.need != NO_NEED:
-        _read_need(agent, rule.need, current)
-    for _ in range(rule.sweeps):
-        pair = largest_product(agent)
-        if pair < 0 and rule.pop_without_need and agent.counts[WAITING] > 0:
-            pair = largest_product_of_any_sign(agent)
-        if pair < 0:
-            return
-        gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]
-        remove(agent, pair)
-        update(agent, rule.step_size, pair)
-        state = pairs[pair]["state"]
-        if log.shape[0] > 0:
-            action = pair - state * agent.counts[N_ACTIONS]
-            write_event(
-                log, agent.counts, episode, step, here, state, action,
-                gain, agent.need[state], q_before, pairs[pair]["q"],
-            )  # fmt: skip
-        predecessor = agent.states[state]["first"]
-        while predecessor >= 0:
-            _queue_if_large(agent, rule, predecessor)
-            predecessor = pairs[predecessor]["after"]
-        if rule.need_from == POPPED and rule.need != NO_NEED:
-            _read_need(agent, rule.need, state)
-
-
-@compiled_in_place
-def learn_from_step(
-    agent: Knowledge,
-    rule: Rule,
-    state: int,
-    action: int,
-    reward: float,
-    next_state: int,
-    ends: bool,
-    arrival: int,
+def _write_event(
+    agent: AgentArrays,
+    pair: int,
+    gain: float,
+    q_before: float,
+    agent_state: int,
     episode: int,
     step: int,
-    log: Records,
+    log: AnyArray,
 ) -> None:
-    """All that Algorithm 1 does after a step in the world. Writes ``agent`` and ``log``.
-
-    ``arrival`` is where the agent stands next: ``next_state``, or the start of the next episode
-    where this one ended.
-    """
-    pair = state * agent.counts[N_ACTIONS] + action
-    record(agent, pair, reward, next_state, 0.0 if ends else rule.discount)
-    if rule.learn_successor:
-        advance_trace(agent, state, rule.discount * rule.trace_decay)
-        learn_successor(agent, state, next_state, ends, rule.discount, rule.successor_step_size)
-    _queue_if_large(agent, rule, pair)
-    current = arrival if rule.need_from == NEXT else state
-    _sweep(agent, rule, current, next_state, episode, step, log)
-
-
-@compiled_in_place
-def run_episodes(
-    agent: Knowledge,
-    rule: Rule,
-    table: TransitionTable,
-    first_episode: int,
-    until: Until,
-    lengths: IntArray,
-    rng: np.random.Generator,
-    log: Records,
-) -> bool:
-    """Live through episodes; true where ``until`` asked for a shortest path and it was found.
-
-    Writes ``agent``, ``log``, and as many episodes' steps as there is room for in ``lengths``.
-    """
-    for index in range(until.episodes):
-        if rule.reset_trace:
-            forget_trace(agent)
-        state, step, ends = table.start, 0, False
-        while not ends:
-            if agent.counts[STEPS] >= until.steps:
-                return False
-            action, reward, next_state, ends = take_step(agent, table, state, rule.epsilon, rng)
-            arrival = table.start if ends else next_state
-            learn_from_step(
-                agent, rule, state, action, reward, next_state, ends, arrival,
-                first_episode + index, step, log,
-            )  # fmt: skip
-            if until.shortest > 0 and greedy_path_is(agent, table, until.shortest):
-                return True
-            state = next_state
-            step += 1
-        if index < lengths.shape[0]:
-            lengths[index] = step
-    return False
+    """Count an event, and write it where the log is long enough. Changes ``log`` and counts."""
+    event = agent.counts[EVENTS]
+    agent.counts[EVENTS] = event + 1
+    if event < log.shape[0]:
+        state = agent.pairs[pair]["state"]
+        log[event]["episode"] = episode
+        log[event]["step"] = step
+        log[event]["agent_state"] = agent_state
+        log[event]["state"] = state
+        log[event]["action"] = pair - state * agent.counts[N_ACTIONS]
+        log[event]["gain"] = gain
+        log[event]["need"] = agent.need[state]
+        log[event]["q_before"] = q_before
+        log[event]["q_after"] = agent.pairs[pair]["q"]
