@@ -1,7 +1,7 @@
 """How the cost of a step grows with the number of states, from 54 to 5,400.
 
 A random walk through the Dyna maze, magnified; every reward is noise, so that each step queues a
-pair and all five sweeps are made. M begins as the identity.
+pair and all five planning updates are made. M begins as the identity.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import numba
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, TransitionTable
-from needreplay.tabular.layout import LIVE, WAITING, Knowledge, Records, new_knowledge
-from needreplay.tabular.log import new_log
+from needreplay.core.types import AnyArray, FloatArray, TransitionTable
+from needreplay.tabular.arrays import QUEUED, AgentArrays, new_arrays
 from needreplay.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
-from needreplay.tabular.settings import PS_SR, without_need
-from needreplay.tabular.sweeping import Rule, learn_from_step, rule_of
-from needreplay.tabular.trace import advance_trace, learn_successor
+from needreplay.tabular.settings import PS_SR, Parameters, parameters_of, without_need
+from needreplay.tabular.sweeping import EVENT, SMALLEST_TRACE, sweeping_step, td_lambda
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
@@ -35,12 +33,12 @@ kernel: Callable[[Any], Any] = numba.njit(error_model="numpy")
 
 @kernel
 def walk(
-    agent: Knowledge,
-    rule: Rule,
+    agent: AgentArrays,
+    parameters: Parameters,
     table: TransitionTable,
     steps: int,
     rng: np.random.Generator,
-    log: Records,
+    log: AnyArray,
 ) -> None:
     """Random steps with noise for reward, and all that an agent learns from them."""
     state = table.start
@@ -48,28 +46,31 @@ def walk(
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
         arrival = table.start if ends else next_state
-        learn_from_step(
-            agent, rule, state, action, rng.standard_normal(), next_state, ends, arrival, 0, step,
-            log,
+        sweeping_step(
+            agent, parameters, state, action, rng.standard_normal(), next_state, ends, arrival, 0,
+            step, log,
         )  # fmt: skip
         state = arrival
 
 
 @kernel
-def learn_live_rows(
-    agent: Knowledge,
-    rule: Rule,
+def learn_active_rows(
+    agent: AgentArrays,
+    parameters: Parameters,
     table: TransitionTable,
     steps: int,
     rng: np.random.Generator,
 ) -> None:
-    """M alone, on the rows whose trace is alive."""
+    """M alone, on the rows that have a trace."""
     state = table.start
     for _ in range(steps):
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
-        advance_trace(agent, state, rule.discount * rule.trace_decay)
-        learn_successor(agent, state, next_state, ends, rule.discount, rule.successor_step_size)
+        td_lambda(
+            agent.M, agent.trace, agent.active, agent.error, state, next_state, ends, True,
+            parameters.discount, parameters.trace_decay, parameters.successor_step_size,
+            SMALLEST_TRACE,
+        )  # fmt: skip
         state = table.start if ends else next_state
 
 
@@ -77,34 +78,34 @@ def learn_live_rows(
 def learn_all_rows(
     M: FloatArray,
     trace: FloatArray,
-    rule: Rule,
+    parameters: Parameters,
     table: TransitionTable,
     steps: int,
     rng: np.random.Generator,
 ) -> None:
-    """M alone, on every row, compiled too: ``rules.successor.td_lambda`` in loops."""
+    """M alone, on every row, compiled too."""
     error = np.zeros(M.shape[0])
     state = table.start
     for _ in range(steps):
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
-        trace *= rule.discount * rule.trace_decay
+        trace *= parameters.discount * parameters.trace_decay
         trace[state] += 1.0
         for column in range(M.shape[0]):
             following = 0.0 if ends else M[next_state, column]
-            error[column] = rule.discount * following - M[state, column]
+            error[column] = parameters.discount * following - M[state, column]
         error[state] += 1.0
         if ends:
-            error[next_state] += rule.discount
+            error[next_state] += parameters.discount
         for row in range(M.shape[0]):
-            size = rule.successor_step_size * trace[row]
+            size = parameters.successor_step_size * trace[row]
             for column in range(M.shape[0]):
                 M[row, column] += size * error[column]
         state = table.start if ends else next_state
 
 
 @kernel
-def pop_by_blocks(agent: Knowledge, pops: int) -> None:
+def pop_by_blocks(agent: AgentArrays, pops: int) -> None:
     """Pop the largest product and queue it again."""
     for _ in range(pops):
         pair = largest_product(agent)
@@ -114,7 +115,7 @@ def pop_by_blocks(agent: Knowledge, pops: int) -> None:
 
 
 @kernel
-def pop_by_scan(agent: Knowledge, pops: int) -> None:
+def pop_by_scan(agent: AgentArrays, pops: int) -> None:
     """The same, looking at every pair."""
     for _ in range(pops):
         pair = largest_product_of_any_sign(agent)
@@ -127,21 +128,21 @@ def measured(resolution: int, rounds: int) -> dict[str, Any]:
     """All that is printed about one size."""
     table = maze_table(parse_layout(DYNA_MAZE).magnified(resolution))
     n_states, n_actions = table.next_state.shape
-    rule = rule_of(PS_SR["printed"])
-    bare = rule_of(without_need(PS_SR["printed"]))
-    with_need = new_knowledge(n_states, n_actions, np.eye(n_states))
-    without = new_knowledge(n_states, n_actions)
+    parameters = parameters_of(PS_SR["printed"])
+    bare = parameters_of(without_need(PS_SR["printed"]))
+    with_need = new_arrays(n_states, n_actions, np.eye(n_states))
+    without = new_arrays(n_states, n_actions)
     M, trace = np.eye(n_states), np.zeros(n_states)
     dense_steps = max(1, min(STEPS, DENSE_ENTRIES // n_states**2))
-    rng, log = stream(0, "growth", resolution), new_log(0)
+    rng, log = stream(0, "growth", resolution), np.zeros(0, EVENT)
     # Long enough for the walk to have been everywhere near, so that the queue is filled.
     walk(without, bare, table, 20 * n_states, rng, log)
     seconds = alternate(
         {
             "ps": lambda: walk(without, bare, table, STEPS, rng, log),
-            "ps-sr": lambda: walk(with_need, rule, table, STEPS, rng, log),
-            "live": lambda: learn_live_rows(with_need, rule, table, STEPS, rng),
-            "dense": lambda: learn_all_rows(M, trace, rule, table, dense_steps, rng),
+            "ps-sr": lambda: walk(with_need, parameters, table, STEPS, rng, log),
+            "active": lambda: learn_active_rows(with_need, parameters, table, STEPS, rng),
+            "dense": lambda: learn_all_rows(M, trace, parameters, table, dense_steps, rng),
             "blocks": lambda: pop_by_blocks(without, POPS),
             "scan": lambda: pop_by_scan(without, POPS),
         },
@@ -150,12 +151,12 @@ def measured(resolution: int, rounds: int) -> dict[str, Any]:
     seconds["dense"] *= STEPS / dense_steps
     return {
         "states": n_states,
-        "live": int(with_need.counts[LIVE]),
-        "queued": int(without.counts[WAITING]),
+        "active": int(with_need.active[-1]),
+        "queued": int(without.counts[QUEUED]),
         "microseconds": {
             name: float(np.median(each)) / STEPS * 1e6 for name, each in seconds.items()
         },
-        "dense_to_live": ratio(seconds["dense"], seconds["live"]),
+        "dense_to_active": ratio(seconds["dense"], seconds["active"]),
         "scan_to_blocks": ratio(seconds["scan"], seconds["blocks"]),
     }
 
@@ -167,15 +168,15 @@ def main() -> None:
     print("Microseconds of a step (PS, PS-SR), of M's update, and of a pop; medians.\n")
     sizes = [measured(resolution, options.rounds) for resolution in RESOLUTIONS]
     print_table(
-        ["states", "PS", "PS-SR", "live rows", "M: live", "M: dense", "dense / live [95%]",
+        ["states", "PS", "PS-SR", "active rows", "M: active", "M: dense", "dense / active [95%]",
          "queued", "pop", "pop: scan", "scan / pop [95%]"],
         [
             [
                 size["states"],
                 *(f"{size['microseconds'][name]:.2f}" for name in ("ps", "ps-sr")),
-                size["live"],
-                *(f"{size['microseconds'][name]:.2f}" for name in ("live", "dense")),
-                size["dense_to_live"],
+                size["active"],
+                *(f"{size['microseconds'][name]:.2f}" for name in ("active", "dense")),
+                size["dense_to_active"],
                 size["queued"],
                 *(f"{size['microseconds'][name]:.3f}" for name in ("blocks", "scan")),
                 size["scan_to_blocks"],
@@ -185,13 +186,13 @@ def main() -> None:
     )  # fmt: skip
     logs = np.log([size["states"] for size in sizes])
     print()
-    labels = {"ps": "PS step", "ps-sr": "PS-SR step", "live": "M on live rows", "dense": "M dense",
-              "blocks": "pop", "scan": "pop by scan"}  # fmt: skip
+    labels = {"ps": "PS step", "ps-sr": "PS-SR step", "active": "M on active rows",
+              "dense": "M dense", "blocks": "pop", "scan": "pop by scan"}  # fmt: skip
     for name, label in labels.items():
         cost = np.log([size["microseconds"][name] for size in sizes])
         print(f"{label}: grows like states^{np.polyfit(logs, cost, 1)[0]:.2f}")
     for size in sizes:
-        size["dense_to_live"] = vars(size["dense_to_live"])
+        size["dense_to_active"] = vars(size["dense_to_active"])
         size["scan_to_blocks"] = vars(size["scan_to_blocks"])
     write_json(options.json, {"sizes": sizes})
 

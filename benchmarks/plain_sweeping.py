@@ -92,7 +92,7 @@ def plain_trial(
 ) -> tuple[int, int]:
     """One trial with Q in lists; its steps and its updates."""
     alpha, gamma, epsilon = settings.step_size, settings.discount, settings.epsilon
-    theta, n = settings.threshold, settings.sweeps
+    theta, n = settings.threshold, settings.planning_updates
     Q = [[0.0] * world.n_actions for _ in range(world.n_states)]
     model: dict[Pair, tuple[float, int, float]] = {}
     leading_to: defaultdict[int, list[Pair]] = defaultdict(list)
@@ -137,7 +137,7 @@ def numpy_trial(
 ) -> tuple[int, int]:
     """The same trial with Q in a numpy array; its steps and its updates."""
     alpha, gamma, epsilon = settings.step_size, settings.discount, settings.epsilon
-    theta, n = settings.threshold, settings.sweeps
+    theta, n = settings.threshold, settings.planning_updates
     Q = np.zeros((world.n_states, world.n_actions))
     model: dict[Pair, tuple[float, int, float]] = {}
     leading_to: defaultdict[int, list[Pair]] = defaultdict(list)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
         StateNeedSampler,
         VectorTreeSampler,
     )
-    from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning
-    from needreplay.tabular.play import play
+    from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needreplay.worlds import MazeEnv, as_discrete
 
@@ -62,7 +61,7 @@ _HOME_OF = {
     "UniformSampler": "needreplay.replay",
     "VectorTreeSampler": "needreplay.replay.samplers",
     "as_discrete": "needreplay.worlds",
-    "play": "needreplay.tabular.play",
+    "play": "needreplay.tabular.agents",
 }
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,9 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from needreplay.core.jit import jit
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
-from needreplay.rules.successor import closed_form, final_states, td_lambda, transition_matrix
+from needreplay.rules.successor import (
+    clear_trace,
+    closed_form,
+    final_states,
+    td_lambda,
+    transition_matrix,
+)
+from needreplay.tabular.sweeping import SMALLEST_TRACE
+
+learn = jit(td_lambda)
 
 # A corridor 0 - 1 - 2 whose actions are left and right; the episode ends on arriving in 2.
 CORRIDOR = np.array([[0, 1], [0, 2], [2, 2]])
@@ -104,34 +113,103 @@ class TestClosedForm:
         np.testing.assert_allclose(M[-1], np.eye(n)[-1], atol=1e-12)
 
 
+class Learner:
+    """M and what ``td_lambda`` needs beside it."""
+
+    def __init__(self, M: FloatArray, **parameters: float) -> None:
+        self.M, n = np.array(M, dtype=np.float64), len(M)
+        self.trace, self.active, self.error = np.zeros(n), np.zeros(n + 1, np.int64), np.zeros(n)
+        self.parameters = {"discount": 0.5, "trace_decay": 0.5, "step_size": 0.5, "smallest": 0.0}
+        self.parameters.update(parameters)
+
+    def step(self, state: int, arrival: int, ends: bool = False, final: bool = True) -> None:
+        arrays = self.M, self.trace, self.active, self.error
+        learn(*arrays, state, arrival, ends, final, *self.parameters.values())
+
+    def check_valid(self) -> None:
+        """The active states are those whose trace is not 0, each once."""
+        active = self.active[: self.active[-1]].tolist()
+        assert sorted(active) == np.flatnonzero(self.trace).tolist()
+
+
 class TestTdLambda:
     def test_two_steps_by_hand(self) -> None:
         # gamma 0.5, lambda 0.5, alpha 0.5, M = 0, three states; 0 -> 1, then 1 -> 2, which ends.
-        M, e = np.zeros((3, 3)), np.zeros(3)
-        learn = partial(td_lambda, discount=0.5, trace_decay=0.5, step_size=0.5)
-        learn(M, e, 0, 1, ends=False)
-        assert e.tolist() == [1.0, 0.0, 0.0]
-        assert M.tolist() == [[0.5, 0.0, 0.0], [0.0] * 3, [0.0] * 3]
-        # e = (1/4, 1, 0); error = phi(1) + 1/2 phi(2) - M[1] = (0, 1, 1/2)
-        before = M.copy(), e.copy()
-        learn(M, e, 1, 2, ends=True)
-        assert e.tolist() == [0.25, 1.0, 0.0]
-        assert M.tolist() == [[0.5, 0.125, 0.0625], [0.0, 0.5, 0.25], [0.0] * 3]
-        # An end that is not final leads nowhere: error = phi(1) - M[1].
-        M, e = before
-        learn(M, e, 1, 2, ends=True, final=False)
-        assert M.tolist() == [[0.5, 0.125, 0.0], [0.0, 0.5, 0.0], [0.0] * 3]
+        for final, arrival in ((True, 0.25), (False, 0.0)):
+            learner = Learner(np.zeros((3, 3)))
+            learner.step(0, 1)
+            assert learner.trace.tolist() == [1.0, 0.0, 0.0]
+            assert learner.M.tolist() == [[0.5, 0.0, 0.0], [0.0] * 3, [0.0] * 3]
+            # e = (1/4, 1, 0); error = phi(1) + 1/2 phi(2) - M[1] = (0, 1, 1/2), and without the
+            # 1/2 where the arrival is not final.
+            learner.step(1, 2, ends=True, final=final)
+            assert learner.trace.tolist() == [0.25, 1.0, 0.0]
+            rows = [[0.5, 0.125, arrival / 4], [0.0, 0.5, arrival], [0.0] * 3]
+            assert learner.M.tolist() == rows
 
-    def test_the_next_row_is_discounted_and_the_own_row_taken_off(self) -> None:
-        M, e = np.array([[2.0, 1.0], [4.0, 8.0]]), np.zeros(2)
-        td_lambda(M, e, 0, 1, ends=False, discount=0.5, trace_decay=0.0, step_size=1.0)
+    def test_the_next_row_is_discounted_and_the_own_row_subtracted(self) -> None:
+        learner = Learner(np.array([[2.0, 1.0], [4.0, 8.0]]), step_size=1.0)
+        learner.step(0, 1)
         # phi(0) + 1/2 (4, 8) = (3, 4), and with alpha = 1 the row is its target.
-        assert M.tolist() == [[3.0, 4.0], [4.0, 8.0]]
+        assert learner.M.tolist() == [[3.0, 4.0], [4.0, 8.0]]
 
-    def test_the_trace_accumulates_on_a_visit_again(self) -> None:
-        M, e = np.zeros((2, 2)), np.array([0.8, 0.4])
-        td_lambda(M, e, 0, 0, ends=False, discount=0.5, trace_decay=0.5, step_size=0.1)
-        np.testing.assert_allclose(e, [1.2, 0.1])
+    def test_the_trace_accumulates_decays_and_is_dropped(self) -> None:
+        learner = Learner(np.zeros((3, 3)), discount=1.0, smallest=0.1)
+        learner.step(0, 0)
+        learner.step(0, 1)
+        assert learner.trace.tolist() == [1.5, 0.0, 0.0]
+        learner.step(1, 2)
+        assert learner.trace.tolist() == [0.75, 1.0, 0.0]
+        for _ in range(3):
+            learner.step(2, 2)
+            learner.check_valid()
+        # 0.75 / 8 is below the smallest, 1 / 8 is not.
+        assert learner.trace.tolist() == [0.0, 0.125, 1.75]
+        clear_trace(learner.trace, learner.active)
+        learner.check_valid()
+        assert not learner.trace.any()
+
+    @pytest.mark.parametrize("trace_decay", [0.0, 0.5, 1.0])
+    @pytest.mark.parametrize("resets", [True, False])
+    def test_active_rows_equal_the_dense_rule(self, trace_decay: float, resets: bool) -> None:
+        # 60 states of which a walk visits 20 at a time, so that traces of the others are dropped.
+        n, gamma, alpha = 60, 0.9, 0.1
+        rng = stream(0, "trace")
+        M, e = rng.random((n, n)), np.zeros(n)
+        learner = Learner(
+            M, discount=gamma, trace_decay=trace_decay, step_size=alpha, smallest=SMALLEST_TRACE
+        )
+        before, state, visited = M.copy(), 0, {0}
+        for step in range(3000):
+            arrival, ends = step // 400 * 5 + int(rng.integers(0, 20)), bool(rng.random() < 0.05)
+            final = bool(rng.random() < 0.5)
+            learner.step(state, arrival, ends, final)
+            # e <- gamma lambda e + phi(s); M <- M + alpha e^T [phi(s) + gamma phi(s') M - phi(s) M]
+            e = gamma * trace_decay * e + np.eye(n)[state]
+            following = np.eye(n)[arrival] * final if ends else M[arrival]
+            M += alpha * np.outer(e, np.eye(n)[state] + gamma * following - M[state])
+            if ends and resets:
+                clear_trace(learner.trace, learner.active)
+                e[:] = 0.0
+            if step % 100 == 0:
+                learner.check_valid()
+            state = arrival
+            visited.add(state)
+        np.testing.assert_allclose(learner.M, M, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(learner.trace, e, rtol=0, atol=1e-15)
+        assert np.abs(M - before).max() > 0.5
+        assert learner.active[-1] < len(visited)
+
+    def test_what_dropped_traces_would_still_add_is_below_the_tolerance(self) -> None:
+        # The worst case of a dropped row: its trace is just below the smallest, decays by 0.95 a
+        # step, and each step has the largest error that an M in its bounds can have, 1 / (1 - γ).
+        discount, step_size = 0.95, 0.5
+        once = SMALLEST_TRACE * step_size / (1.0 - discount) / (1.0 - discount)
+        assert once < 1e-12 / 100
+        # A trace of 1 stays at least this many steps, so an entry is dropped at most so often;
+        # over 10,000 steps even all of them together stay below 1e-12.
+        steps = np.log(SMALLEST_TRACE) / np.log(discount)
+        assert once * 10_000 / steps < 1e-12
 
     @pytest.mark.parametrize("trace_decay", [0.0, 0.5, 0.9])
     def test_converges_to_the_closed_form_on_a_random_chain(self, trace_decay: float) -> None:
@@ -142,13 +220,13 @@ class TestTdLambda:
 
         def steps() -> Iterator[tuple[int, int, bool]]:
             state = 0
-            for u in rng.random(40_000):
+            for u in rng.random(20_000):
                 arrival = int(np.searchsorted(reached[state], u))
                 yield state, arrival, False
                 state = arrival
 
         expected = closed_form(T, discount)
-        assert np.abs(learned(n, steps(), discount, trace_decay) - expected).max() < 0.05
+        assert np.abs(learned(n, steps(), discount, trace_decay) - expected).max() < 0.06
         assert np.abs(np.eye(n) - expected).max() > 0.5
 
     def test_converges_to_the_closed_form_of_a_table_that_ends(self) -> None:
@@ -172,34 +250,33 @@ class TestTdLambda:
         # once in each episode, so with alpha = 1/k in the k-th the rows are the averages so far.
         discount, n = 0.9, 6
         rng = stream(2, "occupancy")
-        M, occupancy = np.zeros((n, n)), np.zeros((n, n))
+        learner, occupancy = (
+            Learner(np.zeros((n, n)), discount=discount, trace_decay=1.0),
+            np.zeros((n, n)),
+        )
         for episode in range(1, 41):
             path = [*rng.permutation(n - 1).tolist(), n - 1]
-            e = np.zeros(n)
+            learner.parameters["step_size"] = 1.0 / episode
             for here, there in pairwise(path):
-                td_lambda(
-                    M, e, here, there, ends=there == n - 1, discount=discount, trace_decay=1.0,
-                    step_size=1.0 / episode,
-                )  # fmt: skip
+                learner.step(here, there, ends=there == n - 1)
+            clear_trace(learner.trace, learner.active)
             for start, here in enumerate(path[:-1]):
                 for steps, there in enumerate(path[start:]):
                     occupancy[here, there] += discount**steps
-        np.testing.assert_allclose(M, occupancy / 40, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(learner.M, occupancy / 40, rtol=0, atol=1e-12)
 
 
 def learned(
     n: int, steps: Iterable[tuple[int, int, bool]], discount: float, trace_decay: float
 ) -> FloatArray:
     """M by TD(λ) with a falling step size; the mean over the later nine tenths of the way."""
-    M, e, mean = np.eye(n), np.zeros(n), np.zeros((n, n))
-    lived = list(steps)
-    for k, (state, arrival, ends) in enumerate(lived):
-        td_lambda(
-            M, e, state, arrival, ends=ends, discount=discount, trace_decay=trace_decay,
-            step_size=0.2 / (1.0 + k / 500.0) ** 0.6,
-        )  # fmt: skip
+    learner, mean = Learner(np.eye(n), discount=discount, trace_decay=trace_decay), np.zeros((n, n))
+    walk = list(steps)
+    for k, (state, arrival, ends) in enumerate(walk):
+        learner.parameters["step_size"] = 0.2 / (1.0 + k / 500.0) ** 0.6
+        learner.step(state, arrival, ends)
         if ends:
-            e[:] = 0.0
-        if k >= len(lived) // 10:
-            mean += M
-    return mean / (len(lived) - len(lived) // 10)
+            clear_trace(learner.trace, learner.active)
+        if k >= len(walk) // 10:
+            mean += learner.M
+    return mean / (len(walk) - len(walk) // 10)

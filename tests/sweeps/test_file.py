@@ -34,8 +34,8 @@ def test_a_block_is_every_combination() -> None:
 
 def test_overrides_are_variants_and_chunks_cut_trials() -> None:
     text = '[[runs]]\nkind = "maze"\nagent = "ps"\nseeds = [4]\ntrials = 25\ntrials_per_run = 10\n'
-    runs = parsed(text + "overrides = [{ sweeps = 1 }, { sweeps = 2 }]", "a.toml").runs
-    assert [run.config["overrides"]["sweeps"] for run in runs] == [1, 1, 1, 2, 2, 2]
+    runs = parsed(text + "overrides = [{ threshold = 1 }, { threshold = 2 }]", "a.toml").runs
+    assert [run.config["overrides"]["threshold"] for run in runs] == [1, 1, 1, 2, 2, 2]
     pieces = [(run.config["first_trial"], run.config["trials"]) for run in runs[:3]]
     assert pieces == [(0, 10), (10, 10), (20, 5)]
     assert {run.config["seed"] for run in runs} == {4}

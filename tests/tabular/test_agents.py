@@ -13,8 +13,7 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import TransitionTable
-from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, TabularAgent
-from needreplay.tabular.play import play
+from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, TabularAgent, play
 from needreplay.tabular.settings import (
     PS_SR,
     DynaSettings,
@@ -110,14 +109,14 @@ def test_the_trace_is_forgotten_at_an_episodes_start_if_settings_say_so() -> Non
 def test_need_after_the_goal_is_read_from_this_episodes_start() -> None:
     # Pairs 0 and 1 have been seen; the last step ends. Row 2, the start's, wants pair 0 first.
     M = np.array([[1.0, 9.0, 1.0], [1.0, 9.0, 1.0], [9.0, 1.0, 1.0]])
-    settings = SweepingSettings(need_from="next", learn_successor=False, sweeps=1)
-    agent = PrioritizedSweeping(3, 1, replace(settings, sweeps=0), M=M)
+    settings = SweepingSettings(need_from="next", learn_successor=False, planning_updates=1)
+    agent = PrioritizedSweeping(3, 1, replace(settings, planning_updates=0), M=M)
     agent.begin(2)
     agent.learn(0, 0, 1.0, 1, terminated=False)
     swept = PrioritizedSweeping(3, 1, settings, M=M)
-    swept.knowledge.pairs[:] = agent.knowledge.pairs
+    swept.arrays.pairs[:] = agent.arrays.pairs
     for name in ("states", "counts", "best", "key", "block"):
-        getattr(swept.knowledge, name)[:] = getattr(agent.knowledge, name)
+        getattr(swept.arrays, name)[:] = getattr(agent.arrays, name)
     swept.begin(2)
     swept.learn(1, 0, 1.0, 1, terminated=True)
     assert swept.Q.ravel().tolist() == [0.1, 0.0, 0.0]
@@ -163,10 +162,10 @@ class TestRefusals:
         step: dict[str, Any] = {
             "state": 0, "action": 1, "reward": 1.0, "next_state": 1, "terminated": False,
         }  # fmt: skip
-        before = [array.copy() for array in agent.knowledge]
+        before = [array.copy() for array in agent.arrays]
         with pytest.raises(NeedReplayError, match=message):
             agent.learn(**{**step, **change})
-        for array, was in zip(agent.knowledge, before, strict=True):
+        for array, was in zip(agent.arrays, before, strict=True):
             np.testing.assert_array_equal(array, was)
 
     def test_a_state_that_does_not_exist(self, make: Callable[[int, int], Agent]) -> None:
@@ -245,7 +244,7 @@ def test_an_episode_cut_short_is_not_terminated(
     assert played.steps.tolist() == [3, 3]
     assert played.returns.tolist() == [3.0, 3.0]
     assert env.seeds == [5, None]
-    assert (agent.knowledge.pairs["discount"][:3] == 0.95).all()
+    assert (agent.arrays.pairs["discount"][:3] == 0.95).all()
 
 
 def test_no_episodes_are_refused() -> None:
@@ -268,7 +267,7 @@ def test_plays_any_discrete_environment(
     played = play(agent, env, 3 if uncompiled else 10)
     assert ((played.steps >= 1) & (played.steps <= 60)).all()
     assert np.isfinite(agent.Q).all()
-    assert (agent.knowledge.pairs["next_state"] >= 0).any()
+    assert (agent.arrays.pairs["next_state"] >= 0).any()
     again = play(make(n_states, n_actions), env, 3 if uncompiled else 10)
     assert again.steps.tolist() == played.steps.tolist()
     env.close()

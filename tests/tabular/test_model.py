@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.tabular.layout import SEEN, Knowledge, new_knowledge
-from needreplay.tabular.model import record
+from needreplay.tabular.arrays import SEEN, AgentArrays, new_arrays
+from needreplay.tabular.dyna import update_model
 
 
-def chain(agent: Knowledge, state: int) -> list[int]:
+def chain(agent: AgentArrays, state: int) -> list[int]:
     """The pairs that lead to a state, walked forwards; walked backwards they must be the same."""
     forwards, pair = [], int(agent.states["first"][state])
     while pair >= 0:
@@ -42,7 +42,7 @@ def test_chains_and_outcomes(
     lived: tuple[int, int, list[tuple[int, int, float, bool]]],
 ) -> None:
     n_states, n_actions, steps = lived
-    agent = new_knowledge(n_states, n_actions)
+    agent = new_arrays(n_states, n_actions)
     model: dict[int, tuple[float, int, float]] = {}
     leading_to: dict[int, list[int]] = {state: [] for state in range(n_states)}
     for pair, next_state, reward, ends in steps:
@@ -51,7 +51,7 @@ def test_chains_and_outcomes(
         if pair not in leading_to[next_state]:
             leading_to[next_state].append(pair)
         model[pair] = reward, next_state, 0.0 if ends else 0.9
-        record(agent, pair, reward, next_state, 0.0 if ends else 0.9)
+        update_model(agent, pair, reward, next_state, 0.0 if ends else 0.9)
         assert [chain(agent, state) for state in range(n_states)] == list(leading_to.values())
     assert agent.counts[SEEN] == len(model)
     assert agent.pairs["seen"][: len(model)].tolist() == list(model)

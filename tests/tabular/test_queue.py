@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from needreplay.tabular.layout import BLOCK_SHIFT, INSERTED, WAITING, new_knowledge
+from needreplay.tabular.arrays import BLOCK_SHIFT, INSERTED, QUEUED, new_arrays
 from needreplay.tabular.queue import (
     insert,
     largest_product,
@@ -35,7 +35,7 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(n_states=st.integers(1, 70), n_actions=st.integers(1, 5))
     def begin(self, n_states: int, n_actions: int) -> None:
         self.n_states, self.n_actions = n_states, n_actions
-        self.agent = new_knowledge(n_states, n_actions)
+        self.agent = new_arrays(n_states, n_actions)
         self.queued: dict[int, tuple[float, int]] = {}
         self.need = [1.0] * n_states
         self.inserted = 0
@@ -95,7 +95,7 @@ class QueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "agent"):
             return
         agent = self.agent
-        assert agent.counts[WAITING] == len(self.queued)
+        assert agent.counts[QUEUED] == len(self.queued)
         assert agent.counts[INSERTED] == self.inserted
         gains = agent.pairs["gain"]
         assert {int(pair): gains[pair] for pair in np.flatnonzero(gains)} == {
@@ -125,7 +125,7 @@ def test_the_queue_against_a_plain_list(uncompiled: bool) -> None:
 
 
 def test_by_hand() -> None:
-    agent = new_knowledge(3, 2)
+    agent = new_arrays(3, 2)
     agent.need[:3] = [1.0, 2.0, -1.0]
     refresh_keys(agent)
     assert largest_product(agent) == -1
@@ -145,7 +145,7 @@ def test_by_hand() -> None:
 
 
 def test_raising_a_gain_keeps_its_place_among_equals() -> None:
-    agent = new_knowledge(2, 1)
+    agent = new_arrays(2, 1)
     insert(agent, 0, 1.0)
     insert(agent, 1, 2.0)
     insert(agent, 0, 2.0)
@@ -153,12 +153,12 @@ def test_raising_a_gain_keeps_its_place_among_equals() -> None:
 
 
 def test_of_equal_gains_in_one_state_the_first_queued_is_its_best() -> None:
-    raised = new_knowledge(1, 2)
+    raised = new_arrays(1, 2)
     insert(raised, 0, 1.0)
     insert(raised, 1, 2.0)
     insert(raised, 0, 2.0)
     assert largest_product(raised) == 0
-    left = new_knowledge(1, 3)
+    left = new_arrays(1, 3)
     insert(left, 1, 1.0)
     insert(left, 0, 1.0)
     insert(left, 2, 3.0)
@@ -167,7 +167,7 @@ def test_of_equal_gains_in_one_state_the_first_queued_is_its_best() -> None:
 
 
 def test_of_equal_negative_products_the_first_queued_is_popped() -> None:
-    agent = new_knowledge(2, 1)
+    agent = new_arrays(2, 1)
     agent.need[:2] = -1.0
     refresh_keys(agent)
     insert(agent, 1, 1.0)
@@ -179,7 +179,7 @@ def test_of_equal_negative_products_the_first_queued_is_popped() -> None:
 
 
 def test_a_pair_queued_again_after_its_pop_goes_to_the_end() -> None:
-    agent = new_knowledge(2, 1)
+    agent = new_arrays(2, 1)
     insert(agent, 0, 1.0)
     insert(agent, 1, 1.0)
     remove(agent, 0)
@@ -189,7 +189,7 @@ def test_a_pair_queued_again_after_its_pop_goes_to_the_end() -> None:
 
 @pytest.mark.parametrize("n_states", [1, 2, 3, 54, 5400])
 def test_blocks_have_about_as_many_states_as_there_are_blocks(n_states: int) -> None:
-    agent = new_knowledge(n_states, 1)
+    agent = new_arrays(n_states, 1)
     size = 1 << int(agent.counts[BLOCK_SHIFT])
     assert len(agent.block) * size == len(agent.key) >= n_states
     assert len(agent.key) - n_states < size

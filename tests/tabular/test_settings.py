@@ -24,7 +24,7 @@ PRINTED = {
     "discount": 0.95,
     "step_size": 0.1,
     "epsilon": 0.1,
-    "sweeps": 5,
+    "planning_updates": 5,
     "threshold": 1e-4,
     "need": "forward",
     "need_from": "current",
@@ -38,7 +38,7 @@ RELEASED = {
     "discount": 0.9,
     "step_size": 0.1,
     "epsilon": 0.1,
-    "sweeps": 5,
+    "planning_updates": 5,
     "threshold": 1e-10,
     "need": "forward",
     "need_from": "next",
@@ -60,7 +60,7 @@ def test_presets_are_complete_and_exact(name: str, values: dict[str, Any]) -> No
 def test_presets_of_the_occupancy_figure() -> None:
     assert asdict(OCCUPANCY["printed"]) == PRINTED
     assert asdict(OCCUPANCY["released"]) == {
-        **RELEASED, "need": "none", "successor_step_size": 0.25, "sweeps": 20,
+        **RELEASED, "need": "none", "successor_step_size": 0.25, "planning_updates": 20,
     }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_the_baseline_differs_in_need_alone(name: str) -> None:
 @pytest.mark.parametrize(
     "override",
     [
-        {"discount": 0.5}, {"step_size": 0.3}, {"epsilon": 0.2}, {"sweeps": 7},
+        {"discount": 0.5}, {"step_size": 0.3}, {"epsilon": 0.2}, {"planning_updates": 7},
         {"threshold": 0.01}, {"need": "backward"}, {"need_from": "popped"},
         {"successor_step_size": 0.9}, {"trace_decay": 1.0},
     ],
@@ -147,13 +147,17 @@ def test_a_choice_of_a_wrong_type_is_refused(value: Any) -> None:
 
 
 def test_numpy_numbers_are_numbers() -> None:
-    changed = preset(PS_SR, "printed", sweeps=np.int64(7), discount=np.float32(0.5), epsilon=0)
-    assert (changed.sweeps, changed.discount, changed.epsilon) == (7, 0.5, 0)
+    changed = preset(
+        PS_SR, "printed", planning_updates=np.int64(7), discount=np.float32(0.5), epsilon=0
+    )
+    assert (changed.planning_updates, changed.discount, changed.epsilon) == (7, 0.5, 0)
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, math.nan, math.inf, True, "5"])
 def test_counts_are_whole_numbers(value: Any) -> None:
-    with pytest.raises(NeedReplayError, match=r"^sweeps is .*; it must be a whole number, 0 or"):
-        preset(PS_SR, "printed", sweeps=value)
+    with pytest.raises(
+        NeedReplayError, match=r"^planning_updates is .*; it must be a whole number, 0 or"
+    ):
+        preset(PS_SR, "printed", planning_updates=value)
     with pytest.raises(NeedReplayError, match=r"^planning_updates is .*; it must be a whole"):
         DynaSettings(planning_updates=value)

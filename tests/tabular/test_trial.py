@@ -1,34 +1,39 @@
-"""Trials: where need begins, living on, logs that overflow, and when the path is optimal."""
+"""Trials: the initial M, parts of a trial, logs that overflow, and when the path is optimal."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.core.types import TransitionTable
+from needreplay.core.types import AnyArray, TransitionTable
 from needreplay.tabular import trial as trial_module
-from needreplay.tabular.layout import EVENTS, Records, new_knowledge, q_values
-from needreplay.tabular.log import EVENT, new_log
+from needreplay.tabular.arrays import EVENTS, new_arrays
 from needreplay.tabular.settings import (
     PS_SR,
     DynaSettings,
     LearningSettings,
+    agent_settings,
     without_need,
 )
+from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import (
-    Search,
-    live,
+    SearchResult,
+    greedy_path_is,
     logged_trial,
     model_holds_path,
     new_agent,
     random_policy_successor,
+    run_episodes,
     run_trial,
+    run_trials,
     search_until_optimal,
 )
-from needreplay.tabular.walk import greedy_path_is
 
 AGENTS = [PS_SR["printed"], PS_SR["released"], without_need(PS_SR["printed"]), DynaSettings()]
 NAMES = ["ps-sr-printed", "ps-sr-released", "ps", "dyna-q"]
@@ -63,21 +68,23 @@ def test_the_same_stream_gives_the_same_trial(
 
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
-def test_living_on_is_one_life(small_maze: TransitionTable, settings: LearningSettings) -> None:
+def test_episodes_can_be_run_in_parts(
+    small_maze: TransitionTable, settings: LearningSettings
+) -> None:
     whole = run_trial(small_maze, settings, 6, stream(2))
     agent, rng = new_agent(small_maze, settings), stream(2)
-    parts = [live(agent, small_maze, settings, episodes, rng) for episodes in (1, 2, 3)]
+    parts = [run_episodes(agent, small_maze, settings, episodes, rng) for episodes in (1, 2, 3)]
     assert np.concatenate(parts).tolist() == whole.lengths.tolist()
-    np.testing.assert_array_equal(q_values(agent), whole.Q)
+    np.testing.assert_array_equal(agent.Q, whole.Q)
     np.testing.assert_array_equal(agent.M, whole.M)
 
 
 def test_the_log_goes_on_where_it_stopped(small_maze: TransitionTable) -> None:
     settings = PS_SR["printed"]
     _, whole = logged_trial(small_maze, settings, 4, stream(3))
-    agent, rng, log = new_agent(small_maze, settings), stream(3), new_log(5000)
-    live(agent, small_maze, settings, 1, rng, log=log)
-    live(agent, small_maze, settings, 3, rng, first_episode=1, log=log)
+    agent, rng, log = new_agent(small_maze, settings), stream(3), np.zeros(5000, EVENT)
+    run_episodes(agent, small_maze, settings, 1, rng, log=log)
+    run_episodes(agent, small_maze, settings, 3, rng, first_episode=1, log=log)
     np.testing.assert_array_equal(log[: agent.counts[EVENTS]], whole)
     assert set(whole["episode"]) == {0, 1, 2, 3}
 
@@ -88,16 +95,24 @@ def test_a_log_that_overflows_is_made_again(
     settings = PS_SR["printed"]
     expected, events = logged_trial(small_maze, settings, 10, stream(4))
     assert len(events) == expected.updates > 50
-    asked: list[int] = []
+    sizes: list[int] = []
 
-    def tight(capacity: int) -> Records:
-        asked.append(capacity)
-        return np.zeros(min(capacity, 50) if len(asked) == 1 else capacity, EVENT)
+    class Tight:
+        """numpy, whose first array of events is too short."""
 
-    monkeypatch.setattr(trial_module, "new_log", tight)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def zeros(self, size: int, dtype: Any) -> AnyArray:
+            if dtype == EVENT and size > 0:
+                sizes.append(size)
+                size = min(size, 50) if len(sizes) == 1 else size
+            return np.zeros(size, dtype)
+
+    monkeypatch.setattr(trial_module, "np", Tight())
     rng = stream(4)
     trial, log = logged_trial(small_maze, settings, 10, rng)
-    assert asked[1:] == [len(events)]
+    assert sizes[1:] == [len(events)]
     np.testing.assert_array_equal(log, events)
     assert trial.lengths.tolist() == expected.lengths.tolist()
     np.testing.assert_array_equal(trial.M, expected.M)
@@ -112,8 +127,8 @@ def test_a_full_log_keeps_its_first_events_and_counts_the_rest(
 ) -> None:
     settings = PS_SR["printed"]
     trial, events = logged_trial(small_maze, settings, 10, stream(4))
-    agent, log = new_agent(small_maze, settings), new_log(7)
-    live(agent, small_maze, settings, 10, stream(4), log=log)
+    agent, log = new_agent(small_maze, settings), np.zeros(7, EVENT)
+    run_episodes(agent, small_maze, settings, 10, stream(4), log=log)
     np.testing.assert_array_equal(log, events[:7])
     assert agent.counts[EVENTS] == trial.updates
 
@@ -126,7 +141,7 @@ def test_updates_until_the_path_is_optimal(
     assert search.found
     assert search.updates >= 4
     assert 4 <= search.steps < 10_000
-    assert model_holds_path(search, small_maze, 4)
+    assert model_holds_path(search.agent, small_maze, 4)
     again = search_until_optimal(small_maze, settings, 4, search.steps, stream(5))
     assert (again.found, again.updates, again.steps) == (True, search.updates, search.steps)
     short = search_until_optimal(small_maze, settings, 4, search.steps - 1, stream(5))
@@ -143,26 +158,75 @@ def test_the_search_stops_when_its_budget_is_spent(
     assert search.steps == 20_000
     if settings == without_need(PS_SR["printed"]):
         assert search.updates < 20_000
-    assert not model_holds_path(search, small_maze, 3)
+    assert not model_holds_path(search.agent, small_maze, 3)
+
+
+class TestRunTrials:
+    def test_any_agent_on_any_table(self, random_table: Callable[[int], TransitionTable]) -> None:
+        for seed in range(4):
+            table = random_table(seed)
+            for agent in ("ps", "ps-sr", "q-learning", "dyna-q"):
+                columns = run_trials(agent, table, 3, 2, seed=1, key=("any",))
+                assert columns["trial"].tolist() == [0, 0, 0, 1, 1, 1]
+                assert columns["episode"].tolist() == [0, 1, 2, 0, 1, 2]
+                lengths = run_trial(table, agent_settings(agent), 3, stream(1, "any", 1)).lengths
+                assert columns["steps"][3:].tolist() == lengths.tolist()
+                assert columns["terminated"].all()
+
+    def test_returns_are_sums_of_rewards(self, quiet_maze: TransitionTable) -> None:
+        table = quiet_maze._replace(reward_mean=quiet_maze.reward_mean - 0.25)
+        columns = run_trials("ps", table, 2, 1)
+        np.testing.assert_allclose(columns["return"], 1.0 - 0.25 * columns["steps"], rtol=1e-12)
+
+    def test_a_part_of_the_trials_is_that_part(self, small_maze: TransitionTable) -> None:
+        all_of_them = run_trials("ps-sr", small_maze, 4, 5)
+        part = run_trials("ps-sr", small_maze, 4, 2, first_trial=3)
+        for name, column in part.items():
+            np.testing.assert_array_equal(column, all_of_them[name][12:])
+
+    def test_an_episode_without_an_end_is_cut(self, small_maze: TransitionTable) -> None:
+        table = small_maze._replace(ends=np.zeros_like(small_maze.ends))
+        for agent in ("ps-sr", "dyna-q"):
+            columns = run_trials(agent, table, 2, 1, max_episode_steps=30)
+            assert columns["steps"].tolist() == [30, 30]
+            assert not columns["terminated"].any()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"settings": "sarsa"}, "There is no agent 'sarsa'; choose from: ps, ps-sr, q-learn"),
+            ({"episodes": 0}, "episodes is 0; it must be a whole number, 1 or more"),
+            ({"trials": 1.5}, "trials is 1.5; it must be a whole number"),
+            ({"seed": -1}, "seed is -1; it must be"),
+            ({"first_trial": -1}, "first_trial is -1; it must be"),
+            ({"max_episode_steps": 0}, "max_episode_steps is 0; it must be"),
+        ],
+    )
+    def test_what_cannot_be_run_is_refused(
+        self, small_maze: TransitionTable, change: dict[str, Any], message: str
+    ) -> None:
+        request: dict[str, Any] = {"settings": "ps", "table": small_maze, "episodes": 1}
+        with pytest.raises(NeedReplayError, match=f"^{message}"):
+            run_trials(**{**request, "trials": 1, **change})
 
 
 def test_a_model_holds_a_path_once_all_its_moves_were_made(small_maze: TransitionTable) -> None:
     agent = new_agent(small_maze, DynaSettings())
-    search = Search(found=False, updates=0, steps=0, knowledge=agent)
+    search = SearchResult(found=False, updates=0, steps=0, agent=agent)
     path = []
     for state, after in ((0, 1), (1, 4), (4, 7), (7, 8)):
         action = int(np.flatnonzero(small_maze.next_state[state] == after)[0])
         path.append(state * small_maze.n_actions + action)
     for pair in path:
-        assert not model_holds_path(search, small_maze, 4)
+        assert not model_holds_path(search.agent, small_maze, 4)
         agent.pairs["next_state"][pair] = small_maze.next_state.ravel()[pair]
-    assert model_holds_path(search, small_maze, 4)
+    assert model_holds_path(search.agent, small_maze, 4)
 
 
-def test_the_search_lives_like_a_trial(small_maze: TransitionTable) -> None:
-    # It is the same life, stopped at the first step after which the path is optimal; with traces
+def test_a_search_learns_like_a_trial(small_maze: TransitionTable) -> None:
+    # It learns the same, stopped at the first step after which the path is optimal; with traces
     # reset between episodes (lambda 1 makes a forgotten reset visible).
-    settings = replace(PS_SR["printed"], trace_decay=1.0, sweeps=1)
+    settings = replace(PS_SR["printed"], trace_decay=1.0, planning_updates=1)
     search = search_until_optimal(small_maze, settings, 4, 10_000, stream(8))
     updates, found = search.updates, search.found
     _, events = logged_trial(small_maze, settings, 30, stream(8))
@@ -171,8 +235,8 @@ def test_the_search_lives_like_a_trial(small_maze: TransitionTable) -> None:
     paths = []
     for event in events[:updates]:
         Q[event["state"], event["action"]] = event["q_after"]
-        agent = new_knowledge(*Q.shape)
-        q_values(agent)[:] = Q
+        agent = new_arrays(*Q.shape)
+        agent.Q[:] = Q
         agent.states["value"] = Q.max(axis=1)
         paths.append(bool(greedy_path_is(agent, small_maze, 4)))
     assert paths == [False] * (updates - 1) + [True]
@@ -181,8 +245,8 @@ def test_the_search_lives_like_a_trial(small_maze: TransitionTable) -> None:
 
 def test_the_greedy_path_by_hand(small_maze: TransitionTable) -> None:
     # S.# / #.. / ..G: right, down, right, down is the way; actions are up, down, left, right.
-    agent = new_knowledge(9, 4)
-    Q = q_values(agent)
+    agent = new_arrays(9, 4)
+    Q = agent.Q
     for state, action in ((0, 3), (1, 1), (4, 3), (5, 1)):
         Q[state, action] = 1.0
     agent.states["value"] = Q.max(axis=1)

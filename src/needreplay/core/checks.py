@@ -82,7 +82,7 @@ def preset(presets: Mapping[str, S], name: str, **overrides: Any) -> S:
     """The settings of a named preset, with any field changed.
 
     >>> from needreplay.tabular.settings import PS_SR
-    >>> preset(PS_SR, "printed", sweeps=10).sweeps
+    >>> preset(PS_SR, "printed", planning_updates=10).planning_updates
     10
     """
     if name not in presets:

@@ -20,7 +20,7 @@ OnUnits: TypeAlias = Callable[[int], None]
 _MODULES = {
     "deep": "needreplay.sweeps.deep",
     "maze": "needreplay.sweeps.maze",
-    "cliffwalk": "needreplay.sweeps.cliffwalk",
+    "cliffwalk": "needreplay.studies.cliffwalk.sweep_kind",
 }
 
 

@@ -20,9 +20,9 @@ from needreplay.studies.maze.board import draw_board, draw_heat, mark_ends
 from needreplay.studies.maze.world import dyna_layout, dyna_table, trial_stream
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.layout import Knowledge, q_values
+from needreplay.tabular.arrays import AgentArrays
 from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
-from needreplay.tabular.trial import live, new_agent
+from needreplay.tabular.trial import new_agent, run_episodes
 
 SNAPSHOTS = (1, 10, 30, 100)
 """After how many episodes M is recorded."""
@@ -48,23 +48,23 @@ def snapshots(case: Case, trial: int) -> dict[str, FloatArray]:
     """M's start row after each snapshot's episodes, and its distance to the true one."""
     table, settings = dyna_table(), case.settings
     rng = trial_stream(case.seed, trial)
-    knowledge = new_agent(table, settings)
+    agent = new_agent(table, settings)
     occupancy, distance, done = [], [], 0
     for episodes in SNAPSHOTS:
-        live(knowledge, table, settings, episodes - done, rng, first_episode=done)
+        run_episodes(agent, table, settings, episodes - done, rng, first_episode=done)
         done = episodes
-        occupancy.append(knowledge.M[table.start].copy())
-        distance.append(distance_to_truth(knowledge, settings))
+        occupancy.append(agent.M[table.start].copy())
+        distance.append(distance_to_truth(agent, settings))
     return {"occupancy": np.array(occupancy), "distance": np.array(distance)}
 
 
-def distance_to_truth(knowledge: Knowledge, settings: SweepingSettings) -> float:
+def distance_to_truth(agent: AgentArrays, settings: SweepingSettings) -> float:
     """|M_start − M*_start|₁ / |M*_start|₁, where M* is the closed form of the current policy."""
     table = dyna_table()
-    policy = epsilon_greedy_policy(q_values(knowledge), settings.epsilon)
+    policy = epsilon_greedy_policy(agent.Q, settings.epsilon)
     T = transition_matrix(table.next_state, table.ends, policy)
     truth = closed_form(T, settings.discount)[table.start]
-    return float(np.abs(knowledge.M[table.start] - truth).sum() / np.abs(truth).sum())
+    return float(np.abs(agent.M[table.start] - truth).sum() / np.abs(truth).sum())
 
 
 Key = tuple[str, float]

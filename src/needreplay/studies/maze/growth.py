@@ -65,7 +65,7 @@ def search(seeded: tuple[Case, int], trial: int) -> dict[str, Any]:
         "updates": ended.updates,
         "steps": ended.steps,
         "found": ended.found,
-        "path_in_model": model_holds_path(ended, table, shortest),
+        "path_in_model": model_holds_path(ended.agent, table, shortest),
     }
 
 

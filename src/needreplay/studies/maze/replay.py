@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from needreplay.core.types import FloatArray, IntArray
+from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.report.figures import house_style, label_of, new_figure
 from needreplay.studies.maze.board import draw_board, draw_heat
 from needreplay.studies.maze.world import (
@@ -23,9 +23,8 @@ from needreplay.studies.maze.world import (
 )
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.layout import Records
-from needreplay.tabular.log import EVENT
 from needreplay.tabular.settings import PS_SR, SweepingSettings
+from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import logged_trial
 
 LATER_EPISODE = 5
@@ -42,7 +41,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     Four trials of milliseconds: they run in this process.
     """
     keys = [(name, agent) for name in options.presets for agent in AGENTS]
-    events: dict[tuple[str, str], Records] = {}
+    events: dict[tuple[str, str], AnyArray] = {}
     for key in keys:
         settings = settings_of(*key)
         assert isinstance(settings, SweepingSettings)
@@ -85,7 +84,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     )
 
 
-def _counts(events: Records) -> dict[str, FloatArray | IntArray]:
+def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
     """How many replays each episode had, and their mean distance from the agent."""
     apart = _distance(events["agent_state"], events["state"], dyna_layout().cols)
     count = np.bincount(events["episode"], minlength=EPISODES)
@@ -104,7 +103,7 @@ def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
     return apart
 
 
-def _draw(events: dict[str, Records]) -> Figure:
+def _draw(events: dict[str, AnyArray]) -> Figure:
     figure, grid = new_figure(len(events), 2, height=3.0 * len(events))
     with house_style():
         for row, (agent, found) in zip(grid, events.items(), strict=True):
@@ -124,7 +123,7 @@ def _draw(events: dict[str, Records]) -> Figure:
     return figure
 
 
-def _draw_moment(axes: Axes, moment: Records, agent: str) -> None:
+def _draw_moment(axes: Axes, moment: AnyArray, agent: str) -> None:
     layout = dyna_layout()
     need = np.zeros(layout.rows * layout.cols)
     if agent == "ps-sr" and len(moment):

@@ -11,15 +11,15 @@ from typing import Any
 from needreplay.core.tables import Table
 from needreplay.report.claims import Verdict
 from needreplay.report.statistics import Interval
-from needreplay.studies.fig3.compare import compare
-from needreplay.studies.fig3.runs import Found, Job, jobs_of
-from needreplay.studies.fig3.words import in_words
-from needreplay.tabular.cliffwalk_settings import (
+from needreplay.studies.cliffwalk.compare import compare
+from needreplay.studies.cliffwalk.runs import Found, Job, jobs_of
+from needreplay.studies.cliffwalk.settings import (
     CliffwalkSettings,
     Method,
     cliffwalk_preset,
     differences,
 )
+from needreplay.studies.cliffwalk.words import in_words
 
 METHODS: tuple[Method, ...] = ("per", "need", "need-random", "need-optimal")
 COMPARED: tuple[tuple[Method, Method], ...] = (

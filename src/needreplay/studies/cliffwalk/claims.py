@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from needreplay.report.claims import Claim
-from needreplay.studies.fig3.compare import Comparison, compare
-from needreplay.studies.fig3.runs import Found
-from needreplay.tabular.cliffwalk_settings import cliffwalk_preset
+from needreplay.studies.cliffwalk.compare import Comparison, compare
+from needreplay.studies.cliffwalk.runs import Found
+from needreplay.studies.cliffwalk.settings import cliffwalk_preset
 
 SECTION = "paper, section 4.2 and fig. 3"
 BEYOND = "beyond the paper"

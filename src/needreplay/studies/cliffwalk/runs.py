@@ -10,9 +10,9 @@ import numpy as np
 
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
+from needreplay.studies.cliffwalk.settings import CliffwalkSettings, Method
+from needreplay.studies.cliffwalk.trial import run_trial
 from needreplay.studies.trials import Columns, TrialRunner
-from needreplay.tabular.cliffwalk_settings import CliffwalkSettings, Method
-from needreplay.tabular.per_sr import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 FIFTH_STATE = 4

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from needreplay.studies.fig3.claims import claims_of
-from needreplay.studies.fig3.deciding import (
+from needreplay.studies.cliffwalk.claims import claims_of
+from needreplay.studies.cliffwalk.deciding import (
     changes_between,
     deciding_jobs,
     deciding_table,
     effects_of,
     sentences,
 )
-from needreplay.studies.fig3.figure import beyond_figure, deciding_figure, paper_figure
-from needreplay.studies.fig3.magnitude import magnitude_jobs, magnitude_table, variants_of
-from needreplay.studies.fig3.runs import (
+from needreplay.studies.cliffwalk.figure import beyond_figure, deciding_figure, paper_figure
+from needreplay.studies.cliffwalk.magnitude import magnitude_jobs, magnitude_table, variants_of
+from needreplay.studies.cliffwalk.runs import (
     Found,
     data_table,
     jobs_of,
@@ -24,10 +24,10 @@ from needreplay.studies.fig3.runs import (
     run_jobs,
     successor_table,
 )
-from needreplay.studies.fig3.summary import summary_table
+from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, cliffwalk_preset
+from needreplay.studies.cliffwalk.summary import summary_table
 from needreplay.studies.study import Options, Result, Size, Study
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, cliffwalk_preset
 
 QUICK_LARGEST = 9
 EXTRA_SIZES: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (5, 8, 11)}

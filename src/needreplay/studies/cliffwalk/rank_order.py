@@ -1,7 +1,8 @@
-"""Slots in the order of their gain, for rank-based and greedy draws, in O(√N) a change.
+"""Slots in the order of their gain, for rank-based and greedy sampling, in O(√N) a change.
 
 A sorted sequence in blocks of about √N places. A block is a ring: where a slot moves past it, the
-block turns by one place instead of being copied.
+block turns by one place instead of being copied. Unlike ``replay.ordered``, equal gains stay in the
+order in which they came (there, by slot number), which for slots sorted by state would be a bias.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ class RankOrder(NamedTuple):
     head: IntArray
     """[block]: the position of its first place"""
     cumulative: FloatArray
-    """[place]: Σ of P up to it; empty: the first place is always drawn"""
+    """[place]: Σ of P up to it; empty for greedy sampling"""
 
 
 def rank_order(slots: npt.NDArray[np.integer], gain: float, exponent: float | None) -> RankOrder:
     """``slots`` with equal gains, in the order given.
 
     Args:
-        slots: every slot once; none: an order that is not used.
+        slots: every slot once; empty: an order that is not used.
         gain: the gain of all of them.
-        exponent: P(r) ∝ r^−α for ranks r from 1; ``None``: the first is always drawn.
+        exponent: P(r) ∝ r^−α for ranks r from 1; ``None``: greedy sampling.
     """
     n = len(slots)
     width = 1 << round(math.log2(max(n, 1)) / 2)
@@ -89,7 +90,7 @@ def gain_at_place(order: RankOrder, place: int) -> float:
 
 @compiled_in_place
 def copy_place(order: RankOrder, source: int, target: int) -> None:
-    """What is at place ``source`` is at ``target`` too. Writes ``order``."""
+    """Copy what is at place ``source`` to ``target``. Changes ``order``."""
     width = order.slot.shape[1]
     a, b = source // width, target // width
     i = (order.head[a] + source) & (width - 1)
@@ -122,47 +123,24 @@ def place_for(order: RankOrder, place: int, size: int, gain: float) -> int:
 
 @compiled_in_place
 def move(order: RankOrder, place: int, size: int, gain: float) -> None:
-    """The slot at ``place`` of ``size`` has ``gain`` from now on. Writes ``order``.
+    """Set the gain of the slot at ``place`` of ``size``, and move it. Changes ``order``.
 
-    Within its own block and that of its new place slots are shifted one by one; a block between
-    them gives one slot to its neighbour and turns.
+    Slots between the two places are shifted by one; a block that lies wholly between them passes
+    one slot to its neighbor and turns.
     """
     width = order.slot.shape[1]
     slot = slot_at_place(order, place)
     target = place_for(order, place, size, gain)
+    step = 1 if target > place else -1
+    entry = 0 if step > 0 else width - 1
     hole = place
-    while hole // width > target // width:
-        first = hole // width * width
-        while hole > first:
-            copy_place(order, hole - 1, hole)
-            hole -= 1
-        copy_place(order, hole - 1, hole)
-        hole -= 1
-        while hole // width > target // width:
-            block = hole // width
-            order.head[block] = (order.head[block] - 1) & (width - 1)
-            hole = block * width
-            copy_place(order, hole - 1, hole)
-            hole -= 1
-    while hole // width < target // width:
-        last = (hole // width + 1) * width - 1
-        while hole < last:
-            copy_place(order, hole + 1, hole)
-            hole += 1
-        copy_place(order, hole + 1, hole)
-        hole += 1
-        while hole // width < target // width:
-            block = hole // width
-            order.head[block] = (order.head[block] + 1) & (width - 1)
-            hole = (block + 1) * width - 1
-            copy_place(order, hole + 1, hole)
-            hole += 1
-    while hole > target:
-        copy_place(order, hole - 1, hole)
-        hole -= 1
-    while hole < target:
-        copy_place(order, hole + 1, hole)
-        hole += 1
+    while hole != target:
+        block = hole // width
+        if block != target // width and hole == block * width + entry:
+            order.head[block] = (order.head[block] + step) & (width - 1)
+            hole = block * width + width - 1 - entry
+        copy_place(order, hole + step, hole)
+        hole += step
     block = target // width
     position = (order.head[block] + target) & (width - 1)
     order.slot[block, position] = slot

@@ -1,8 +1,10 @@
 """Settings of the Blind Cliffwalk's agents, and their presets.
 
 A preset is a complete set of values: ``printed`` is the paper's text, ``released`` what its authors
-ran, ``corrected`` the same with its faults mended. ``docs/cliffwalk.md`` numbers their differences
-and measures the effect of each.
+ran, ``corrected`` the same without its faults. ``docs/cliffwalk.md`` numbers their differences and
+measures the effect of each.
+
+The numbers below a choice are the places of its values: what kernels read (``numbers_of``).
 """
 
 from __future__ import annotations
@@ -43,16 +45,23 @@ Fall: TypeAlias = Literal["ends", "teleports"]
 RightActions: TypeAlias = Literal["alternate", "first"]
 Strings: TypeAlias = Literal["until_fall", "whole"]
 NeedFrom: TypeAlias = Literal["before", "after"]
+BEFORE, AFTER = range(2)
 TraceReset: TypeAlias = Literal["never", "episode", "return"]
+NEVER, EPISODE, RETURN = range(3)
 NegativeNeed: TypeAlias = Literal["zero", "shift"]
+ZERO, SHIFT = range(2)
 Judged: TypeAlias = Literal["mean_of_all", "sum_of_right"]
 Tested: TypeAlias = Literal["update", "goal"]
+AT_UPDATE, AT_GOAL = range(2)
 Oracle: TypeAlias = Literal["pair", "global", "right"]
+ORACLE_PAIR, ORACLE_GLOBAL, ORACLE_RIGHT = range(3)
 RandomNeed: TypeAlias = Literal["policy", "faulty"]
 OptimalNeed: TypeAlias = Literal["greedy", "true", "faulty"]
+GREEDY_NOW = 0
 Corrected: TypeAlias = Literal["both", "gain"]
+FOR_BOTH, FOR_GAIN = range(2)
 BatchStep: TypeAlias = Literal["sum", "mean"]
-NeedScale: TypeAlias = Literal["mean", "raw"]
+SUM, MEAN = range(2)
 Centre: TypeAlias = Literal["median", "mean"]
 MemoryAxis: TypeAlias = Literal["transitions", "authors"]
 
@@ -68,7 +77,7 @@ class CliffwalkSettings:
     centre: Centre = "median"
     """what the figure shows of the trials"""
     memory_axis: MemoryAxis = "transitions"
-    """the figure's horizontal axis: the memory's size, or the authors' (n - 1) 2^(n - 1)"""
+    """the figure's horizontal axis: the buffer's size, or the authors' (n - 1) 2^(n - 1)"""
 
     discount_offset: int = 0
     """γ = 1 − 1 / (n + this)"""
@@ -77,7 +86,7 @@ class CliffwalkSettings:
     right_actions: RightActions = "alternate"
     """the right action alternates with the state, or is the first everywhere"""
     strings: Strings = "until_fall"
-    """the memory holds each of the 2^n action strings up to its first wrong action, or whole"""
+    """the buffer holds each of the 2^n action strings up to its first wrong action, or all of it"""
 
     q_start_std: float = 0.1
     """Q begins with N(0, this)"""
@@ -93,36 +102,30 @@ class CliffwalkSettings:
     """a minibatch's steps are added up (Algorithm 2), or averaged"""
     replay_period: int = 1
     """steps in the world between two updates"""
-    target_period: int = 0
-    """updates after which Q is copied into the target; 0: Q is its own target"""
     priority_floor: float = 1e-6
     """gain = |δ| + this"""
     start_priority: float = 1.0
     """every transition's gain before it is first replayed"""
     beta: float = 0.4
     """importance weights (N P)^−β, divided by the minibatch's largest"""
-    beta_end: float = 0.4
-    """where β is after ``beta_updates``"""
-    beta_updates: int = 1
-    """transitions replayed until β has gone, in a straight line, to ``beta_end``"""
     weights_correct: Corrected = "both"
     """weights correct for gain and need (Algorithm 2), or for gain alone"""
 
     need_from: NeedFrom = "before"
     """need is read at the state the action was taken in, or where the agent is after the step"""
     epsilon: float = 0.1
-    """the walker's share of random actions"""
+    """the probability of a random action"""
     trace_decay: float = 0.95
     """λ of the successor matrix"""
     successor_step_size: float = 0.1
     """α of the successor matrix"""
     successor_discount: float = math.nan
-    """γ of the successor matrix's learning rule; not a number: the task's"""
+    """γ of TD(λ) for the successor matrix; NaN: the task's"""
     trace_reset: TraceReset = "episode"
     """when the eligibility trace is set to 0: never, after an episode, or on each return to the
     start"""
     negative_need: NegativeNeed = "zero"
-    """negative need counts as 0, or its whole row is shifted by −min + 1e-3"""
+    """negative need counts as 0, or all of its row is shifted by −min + 1e-3"""
     random_need: RandomNeed = "policy"
     """T of ``need-random``, and of the M that ``need`` starts from: of the random policy, or the
     authors', whose rows sum to 1.5"""
@@ -142,20 +145,16 @@ class CliffwalkSettings:
     rank_exponent: float = 0.7
     """α of ``rank``: P ∝ rank^−α (Schaul et al. 2016)"""
     pser_decay: float = 0.4
-    """of ``pser``: a gain is handed back with this factor a step (Brittain et al. 2020)"""
+    """of ``pser``: a gain is passed back with this factor a step (Brittain et al. 2020)"""
     pser_window: int = 5
     """of ``pser``: over this many steps"""
     pser_retained: float = 0.7
     """of ``pser``: a gain falls at most to this share of itself"""
-    need_scale: NeedScale = "mean"
-    """of ``need-magnitude``: need is divided by its mean over the draw, or taken raw"""
-    largest_step: float = 1.0
-    """of ``need-magnitude``: no update goes further than this share of its error"""
 
     budget_per_transition: int = 400
-    """a trial that has replayed this many times its memory's size ..."""
+    """a trial that has replayed this many times its buffer's size ..."""
     least_budget: int = 200_000
-    """... and at least so many transitions, is given up as not converged"""
+    """... and at least so many transitions, stops as not converged"""
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing."""
@@ -181,12 +180,9 @@ _BOUNDS: Bounds = {
     "need_alpha": SHARE,
     "minibatch": AT_LEAST_ONE,
     "replay_period": AT_LEAST_ONE,
-    "target_period": COUNT,
     "priority_floor": ANY,
     "start_priority": ANY,
     "beta": SHARE,
-    "beta_end": SHARE,
-    "beta_updates": AT_LEAST_ONE,
     "epsilon": SHARE,
     "trace_decay": SHARE,
     "successor_step_size": SHARE,
@@ -195,7 +191,6 @@ _BOUNDS: Bounds = {
     "pser_decay": SHARE,
     "pser_window": COUNT,
     "pser_retained": SHARE,
-    "largest_step": ANY,
     "budget_per_transition": AT_LEAST_ONE,
     "least_budget": AT_LEAST_ONE,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.tabular.cliffwalk_settings import (
+from needreplay.studies.cliffwalk.settings import (
     CLIFFWALK,
     METHODS,
     PAPER_METHODS,
@@ -49,11 +49,8 @@ PRINTED = {
     "minibatch": 1,
     "batch_step": "sum",
     "replay_period": 1,
-    "target_period": 0,
     "start_priority": 1.0,
     "beta": 0.4,
-    "beta_end": 0.4,
-    "beta_updates": 1,
     "weights_correct": "both",
     "trace_decay": 0.95,
     "threshold": 1e-3,
@@ -61,13 +58,12 @@ PRINTED = {
     "pser_decay": 0.4,
     "pser_window": 5,
     "pser_retained": 0.7,
-    "need_scale": "mean",
-    "largest_step": 1.0,
     "budget_per_transition": 400,
     "least_budget": 200_000,
 }
 
 RELEASED = {
+    **PRINTED,
     "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "repetitions": 15,
     "centre": "mean",
@@ -89,74 +85,17 @@ RELEASED = {
     "judged": "sum_of_right",
     "tested": "goal",
     "oracle": "right",
-    "step_size": 0.25,
-    "alpha": 0.6,
-    "need_alpha": 0.6,
-    "minibatch": 1,
-    "batch_step": "sum",
-    "replay_period": 1,
-    "target_period": 0,
-    "start_priority": 1.0,
-    "beta": 0.4,
-    "beta_end": 0.4,
-    "beta_updates": 1,
-    "weights_correct": "both",
-    "trace_decay": 0.95,
-    "threshold": 1e-3,
-    "rank_exponent": 0.7,
-    "pser_decay": 0.4,
-    "pser_window": 5,
-    "pser_retained": 0.7,
-    "need_scale": "mean",
-    "largest_step": 1.0,
-    "budget_per_transition": 400,
-    "least_budget": 200_000,
 }
 
 CORRECTED = {
-    "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
-    "repetitions": 15,
-    "centre": "mean",
+    **RELEASED,
     "memory_axis": "transitions",
-    "discount_offset": 1,
-    "fall": "teleports",
-    "right_actions": "first",
-    "strings": "whole",
-    "q_start_std": 0.0,
-    "priority_floor": 1e-3,
-    "need_from": "after",
-    "epsilon": 0.05,
     "successor_step_size": 0.1,
     "successor_discount": THE_TASKS,
     "trace_reset": "return",
     "negative_need": "zero",
     "random_need": "policy",
     "optimal_need": "true",
-    "judged": "sum_of_right",
-    "tested": "goal",
-    "oracle": "right",
-    "step_size": 0.25,
-    "alpha": 0.6,
-    "need_alpha": 0.6,
-    "minibatch": 1,
-    "batch_step": "sum",
-    "replay_period": 1,
-    "target_period": 0,
-    "start_priority": 1.0,
-    "beta": 0.4,
-    "beta_end": 0.4,
-    "beta_updates": 1,
-    "weights_correct": "both",
-    "trace_decay": 0.95,
-    "threshold": 1e-3,
-    "rank_exponent": 0.7,
-    "pser_decay": 0.4,
-    "pser_window": 5,
-    "pser_retained": 0.7,
-    "need_scale": "mean",
-    "largest_step": 1.0,
-    "budget_per_transition": 400,
-    "least_budget": 200_000,
 }
 
 
@@ -203,8 +142,8 @@ def test_any_field_can_be_changed() -> None:
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="no preset 'x'"):
         cliffwalk_preset("x")
-    with pytest.raises(NeedReplayError, match="no setting 'alpha'"):
-        cliffwalk_preset("printed", alpha=0.6)
+    with pytest.raises(NeedReplayError, match="no setting 'eta'"):
+        cliffwalk_preset("printed", eta=0.6)
     with pytest.raises(NeedReplayError, match="no oracle 'x'"):
         CliffwalkSettings(oracle="x")  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="need_alpha is 2; it must be a number from 0"):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from needreplay.core.tables import Table
-from needreplay.studies.fig3.compare import centre_interval
-from needreplay.studies.fig3.runs import Found, Job, jobs_of
-from needreplay.tabular.cliffwalk_settings import (
+from needreplay.studies.cliffwalk.compare import centre_interval
+from needreplay.studies.cliffwalk.runs import Found, Job, jobs_of
+from needreplay.studies.cliffwalk.settings import (
     CliffwalkSettings,
     Corrected,
     Method,
@@ -53,7 +53,6 @@ class Variant:
             cliffwalk_preset(self.preset),
             need_alpha=self.need_alpha,
             beta=self.beta,
-            beta_end=self.beta,
             weights_correct=self.weights_correct,
         )
         if self.minibatch == 1:

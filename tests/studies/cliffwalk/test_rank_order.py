@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from needreplay.core.rng import stream
-from needreplay.tabular.rank_order import (
+from needreplay.studies.cliffwalk.rank_order import (
     gain_at_place,
     move,
     place_at,

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from needreplay.core.tables import read_table
-from needreplay.tabular.cliffwalk_settings import METHODS, differences
+from needreplay.studies.cliffwalk.settings import METHODS, differences
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/cliffwalk.md").read_text(encoding="utf-8")
 
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.tabular.choose import epsilon_greedy, largest_q
-from needreplay.tabular.layout import Knowledge, new_knowledge, q_values
+from needreplay.tabular.arrays import AgentArrays, new_arrays
+from needreplay.tabular.dyna import epsilon_greedy, largest_q
 
 
-def knowing(*rows: list[float]) -> Knowledge:
+def knowing(*rows: list[float]) -> AgentArrays:
     """An agent with this Q."""
-    agent = new_knowledge(len(rows), len(rows[0]))
-    q_values(agent)[:] = rows
+    agent = new_arrays(len(rows), len(rows[0]))
+    agent.Q[:] = rows
     pairs, n_actions = agent.pairs, len(rows[0])
     agent.states["value"] = [largest_q(pairs, n_actions, state) for state in range(len(rows))]
     return agent
 
 
-def chosen(agent: Knowledge, state: int, epsilon: float, u: float) -> int:
-    """What an agent with this knowledge does."""
-    value, n_actions = float(agent.states["value"][state]), q_values(agent).shape[1]
+def chosen(agent: AgentArrays, state: int, epsilon: float, u: float) -> int:
+    """What an agent with this agent does."""
+    value, n_actions = float(agent.states["value"][state]), agent.Q.shape[1]
     return int(epsilon_greedy(agent.pairs, n_actions, state, value, epsilon, u))
 
 
@@ -71,7 +71,7 @@ def test_an_action_always_exists_and_is_greedy_beyond_epsilon(
 @pytest.mark.parametrize("n_actions", range(1, 6))
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.9, 1.0])
 def test_just_below_epsilon_the_last_action_is_drawn(n_actions: int, epsilon: float) -> None:
-    agent = new_knowledge(1, n_actions)
+    agent = new_arrays(1, n_actions)
     assert chosen(agent, 0, epsilon, np.nextafter(epsilon, 0.0)) == n_actions - 1
 
 

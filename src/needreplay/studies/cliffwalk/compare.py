@@ -21,8 +21,8 @@ from needreplay.report.statistics import (
     percentile_interval,
     resampled,
 )
-from needreplay.studies.fig3.runs import Found
-from needreplay.tabular.cliffwalk_settings import Centre
+from needreplay.studies.cliffwalk.runs import Found
+from needreplay.studies.cliffwalk.settings import Centre
 
 LEVEL = 0.95
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from needreplay.core.tables import Table
-from needreplay.studies.fig3.compare import centre_interval
-from needreplay.studies.fig3.runs import Found
+from needreplay.studies.cliffwalk.compare import centre_interval
+from needreplay.studies.cliffwalk.runs import Found
 
 
 def summary_table(found: Sequence[Found], seed: int) -> Table:

@@ -11,12 +11,12 @@ import numpy as np
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.types import FloatArray
+from needreplay.studies.cliffwalk.settings import METHODS, CliffwalkSettings, cliffwalk_preset
 from needreplay.sweeps.kinds import REQUIRED, Config, filled
 from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
-from needreplay.tabular.cliffwalk_settings import METHODS, CliffwalkSettings, cliffwalk_preset
 
 if TYPE_CHECKING:
-    from needreplay.tabular.per_sr import Trial
+    from needreplay.studies.cliffwalk.trial import CliffwalkResult
 
 FIFTH_STATE = 4
 """Whose need row figure 3 shows."""
@@ -68,7 +68,7 @@ def trials_of(config: Config) -> Trials:
 
 
 def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> dict[str, Any]:
-    from needreplay.tabular.per_sr import run_trial
+    from needreplay.studies.cliffwalk.trial import run_trial
     from needreplay.worlds.cliffwalk import cliffwalk_table
 
     states, number = case
@@ -91,7 +91,7 @@ def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> 
     return {name: np.array([value]) for name, value in row.items()}
 
 
-def need_row(trial: Trial) -> FloatArray:
+def need_row(trial: CliffwalkResult) -> FloatArray:
     """M's row of the fifth state (or of the last before the goal), at the trial's end."""
     row: FloatArray = trial.M[min(FIFTH_STATE, len(trial.q) - 1)]
     return row

@@ -13,10 +13,11 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
-from needreplay.studies import fig3, load_study, study_names
-from needreplay.studies.fig3.claims import claims_of
-from needreplay.studies.fig3.compare import centre_interval, compare
-from needreplay.studies.fig3.deciding import (
+from needreplay.studies import cliffwalk as fig3
+from needreplay.studies import load_study, study_names
+from needreplay.studies.cliffwalk.claims import claims_of
+from needreplay.studies.cliffwalk.compare import centre_interval, compare
+from needreplay.studies.cliffwalk.deciding import (
     NOTHING,
     Change,
     Effect,
@@ -24,16 +25,16 @@ from needreplay.studies.fig3.deciding import (
     effects_of,
     sentences,
 )
-from needreplay.studies.fig3.figure import memory_of
-from needreplay.studies.fig3.magnitude import variants_of
-from needreplay.studies.fig3.runs import Found, data_table, jobs_of, need_row_table, run_jobs
-from needreplay.studies.fig3.summary import summary_table
-from needreplay.studies.fig3.words import in_words
+from needreplay.studies.cliffwalk.figure import memory_of
+from needreplay.studies.cliffwalk.magnitude import variants_of
+from needreplay.studies.cliffwalk.runs import Found, data_table, jobs_of, need_row_table, run_jobs
+from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
+from needreplay.studies.cliffwalk.summary import summary_table
+from needreplay.studies.cliffwalk.trial import run_trial
+from needreplay.studies.cliffwalk.words import in_words
 from needreplay.studies.reproduce import plan
 from needreplay.studies.study import Options, Result, Size
 from needreplay.studies.trials import trial_runner
-from needreplay.tabular.cliffwalk_settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
-from needreplay.tabular.per_sr import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 

@@ -17,11 +17,11 @@ from needreplay.report.figures import (
     label_of,
     new_figure,
 )
-from needreplay.studies.fig3.compare import Comparison, centre_interval, compare
-from needreplay.studies.fig3.deciding import COMPARED, NOTHING, Effect
-from needreplay.studies.fig3.runs import Found
-from needreplay.studies.fig3.words import in_words
-from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
+from needreplay.studies.cliffwalk.compare import Comparison, centre_interval, compare
+from needreplay.studies.cliffwalk.deciding import COMPARED, NOTHING, Effect
+from needreplay.studies.cliffwalk.runs import Found
+from needreplay.studies.cliffwalk.settings import Method, cliffwalk_preset
+from needreplay.studies.cliffwalk.words import in_words
 
 COLORS: dict[str, str] = {
     "uniform": AGENT_COLORS["uniform"],

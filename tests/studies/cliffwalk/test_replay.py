@@ -1,7 +1,7 @@
 """One replay of vanilla PER-SR, worked out by hand.
 
 These look inside the kernels, each of which would have to be compiled alone: they run uncompiled
-(``make coverage``). Whole trials are compared compiled with uncompiled in ``test_per_sr``.
+(``make coverage``). ``test_trial`` compares compiled trials with uncompiled ones.
 """
 
 from __future__ import annotations
@@ -16,27 +16,24 @@ from scipy.stats import chisquare
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
 from needreplay.replay.samplers.state_tree import OWN, set_mass
-from needreplay.tabular.cliffwalk_settings import Method, cliffwalk_preset
-from needreplay.tabular.per_sr_layout import (
+from needreplay.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
+from needreplay.studies.cliffwalk.replay import (
     AT_REST,
     BY_GAIN,
+    CONTINUE,
     NEGATIVE_ROWS,
     OVERFLOWED,
-    SOUND,
-    Replayer,
-    Rule,
-    new_replayer,
-    rule_of,
-)
-from needreplay.tabular.per_sr_replay import (
+    CliffwalkAgent,
     error_of,
     need_factor,
     oracle_pair,
+    parameters_of,
     read_need,
     replay,
     replay_one,
 )
-from needreplay.tabular.rank_order import gain_at_place, slot_at_place
+from needreplay.studies.cliffwalk.settings import Method, cliffwalk_preset
+from needreplay.studies.cliffwalk.trial import new_agent
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 pytestmark = pytest.mark.skipif(
@@ -48,11 +45,11 @@ pytestmark = pytest.mark.skipif(
 def made(method: Method, n: int = 2, preset: str = "released", **overrides: Any) -> tuple[Any, Any]:
     settings = cliffwalk_preset(preset, **overrides)
     table = cliffwalk_table(n, settings.fall, settings.right_actions)
-    agent = new_replayer(table, settings, method, stream(0, "made"))
-    return agent, rule_of(settings, method, n, len(agent.slot_pair))
+    agent = new_agent(table, settings, method, stream(0, "made"))
+    return agent, parameters_of(settings, method, n, len(agent.slot_pair))
 
 
-def probabilities(agent: Replayer, rule: Rule, need: FloatArray) -> FloatArray:
+def probabilities(agent: CliffwalkAgent, rule: Any, need: FloatArray) -> FloatArray:
     """P of every slot, written out."""
     states = agent.slot_pair // 2
     scores = agent.tree.mass[:, OWN] * np.maximum(need[states], 0.0) ** rule.need_alpha
@@ -87,30 +84,15 @@ def test_greedy_need_follows_q() -> None:
     np.testing.assert_allclose(agent.need, [1.0, 2 / 3, 0.0, 0.0])
 
 
-def test_td_error_by_hand_with_and_without_a_target_copy() -> None:
-    agent, rule = made("per")  # γ = 2/3
+def test_td_error_by_hand() -> None:
+    agent, _ = made("per")  # γ = 2/3
     agent.pairs["q"][:4] = [0.1, 0.2, 0.6, 0.3]
-    assert error_of(agent, rule, 0) == pytest.approx(2 / 3 * 0.6 - 0.1)
-    assert error_of(agent, rule, 1) == pytest.approx(2 / 3 * 0.2 - 0.2)  # teleports to the start
-    assert error_of(agent, rule, 2) == pytest.approx(1.0 - 0.6)
-    agent, rule = made("per", fall="ends")
+    assert error_of(agent, 0) == pytest.approx(2 / 3 * 0.6 - 0.1)
+    assert error_of(agent, 1) == pytest.approx(2 / 3 * 0.2 - 0.2)  # teleports to the start
+    assert error_of(agent, 2) == pytest.approx(1.0 - 0.6)
+    agent, _ = made("per", fall="ends")
     agent.pairs["q"][:4] = [0.1, 0.2, 0.6, 0.3]
-    assert error_of(agent, rule, 1) == pytest.approx(-0.2)
-    agent, rule = made("per", target_period=2)
-    agent.pairs["q"][:4] = [0.1, 0.2, 0.6, 0.3]
-    agent.target[:4] = [9.0, 9.0, 0.5, 7.0]  # argmax from Q, value from the copy
-    assert error_of(agent, rule, 0) == pytest.approx(2 / 3 * 0.5 - 0.1)
-
-
-def test_the_target_is_copied_every_period() -> None:
-    agent, rule = made("per", target_period=2)
-    rng = stream(1, "target")
-    replay(agent, rule, rng)
-    agent.pairs["q"][2] = 0.5
-    assert agent.target[2] == 0.0
-    replay(agent, rule, rng)
-    np.testing.assert_array_equal(agent.target, agent.pairs["q"])
-    assert agent.target[2] >= 0.5
+    assert error_of(agent, 1) == pytest.approx(-0.2)
 
 
 def test_oracles_by_hand() -> None:
@@ -132,12 +114,12 @@ def test_oracles_by_hand() -> None:
 
 
 @pytest.mark.parametrize("method", ["per", "need"])
-def test_draws_follow_the_distribution(method: Method) -> None:
+def test_samples_follow_the_distribution(method: Method) -> None:
     agent, rule = made(method, 3, step_size=0.0)
     rng = stream(2, "draws")
     agent.pairs["q"][:6] = rng.random(6)
     for slot, pair in enumerate(agent.slot_pair):
-        gain = abs(error_of(agent, rule, int(pair))) + rule.priority_floor
+        gain = abs(error_of(agent, int(pair))) + rule.priority_floor
         set_mass(agent.tree, slot, gain**rule.alpha)
     need = np.ones(4)
     if method == "need":
@@ -147,21 +129,21 @@ def test_draws_follow_the_distribution(method: Method) -> None:
     expected = np.bincount(agent.slot_pair, p, 6)
     counts = np.zeros(6)
     for _ in range(4000):
-        replay_one(agent, rule, 0, 0.0, rng.random())
+        replay_one(agent, rule, 0, rng.random())
         counts[agent.batch_pair[0]] += 1
     assert chisquare(counts, expected * 4000).pvalue > 0.01
     np.testing.assert_allclose(probabilities(agent, rule, need), p, rtol=1e-12)
 
 
 def test_need_in_the_draw_and_in_the_step_have_the_same_mean() -> None:
-    agent, rule = made("need-magnitude", 4, need_alpha=1.0, largest_step=1e9)
+    agent, rule = made("need-magnitude", 4, need_alpha=1.0)
     rng = stream(3, "magnitude")
     agent.pairs["q"][:8] = rng.random(8)
     for slot in range(len(agent.slot_pair)):
         set_mass(agent.tree, slot, rng.random())
     agent.M[:] = rng.random((5, 5))
     read_need(agent, rule, 2)
-    errors = np.array([error_of(agent, rule, int(pair)) for pair in agent.slot_pair])
+    errors = np.array([error_of(agent, int(pair)) for pair in agent.slot_pair])
     drawn = np.bincount(agent.slot_pair, probabilities(agent, rule, agent.need) * errors)
     by_gain = agent.tree.mass[:, OWN] / agent.tree.mass[:, OWN].sum()
     factors = np.array([need_factor(agent, rule, int(pair) // 2) for pair in agent.slot_pair])
@@ -175,59 +157,49 @@ def test_need_factors_at_the_edges() -> None:
     assert need_factor(agent, rule, 0) == 1.0  # no need anywhere: as without need
     agent.need[:] = [0.0, 1e200, 0.0]  # two of eight transitions are of state 1
     assert need_factor(agent, rule, 1) == pytest.approx(4.0)
-    raw = rule._replace(raw_need=True)
-    agent.need[:] = [3.0, -1.0, 0.0]
-    assert (need_factor(agent, raw, 0), need_factor(agent, raw, 1)) == (3.0, 0.0)
 
 
 def test_a_scaled_step_is_no_longer_than_allowed() -> None:
-    agent, rule = made("need-magnitude", need_alpha=1.0)
+    agent, rule = made("need-magnitude", need_alpha=1.0, step_size=0.5)  # 0.5 · 4 would be 2
     agent.M[:] = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    rule = rule._replace(largest_step=0.5)  # 0.25 · 4 would be 1
     read_need(agent, rule, 0)
-    replay_one(agent, rule, 0, 0.0, 0.99)  # the rewarded one of state 1's two
+    replay_one(agent, rule, 0, 0.99)  # the rewarded one of state 1's two
     assert agent.batch_pair[0] == 2
-    assert rule.step_size * agent.batch_step[0] == 0.5
+    assert rule.step_size * agent.batch_step[0] == 1.0
 
 
 def test_what_weights_correct_for_by_hand() -> None:
     agent, rule = made("need", minibatch=2, alpha=1.0, need_alpha=1.0)
     agent.M[0] = [1.0, 3.0, 0.0]  # six slots of state 0, two of state 1: total 6 + 6
     read_need(agent, rule, 0)
-    replay_one(agent, rule, 0, 0.5, 0.0)
+    replay_one(agent, rule, 0, 0.0)
     assert agent.batch_probability[0] == pytest.approx(1 / 12)
     agent, rule = made("need", minibatch=2, alpha=1.0, need_alpha=1.0, weights_correct="gain")
     agent.M[0] = [1.0, 3.0, 0.0]
     read_need(agent, rule, 0)
-    replay_one(agent, rule, 0, 0.5, 0.9)
+    replay_one(agent, rule, 0, 0.9)
     assert agent.batch_pair[0] in (2, 3)
     assert agent.batch_probability[0] == pytest.approx(1 / 8)  # all gains are equal
     agent, rule = made("rank", minibatch=2, rank_exponent=1.0)
-    replay_one(agent, rule, 0, 1.0, 0.0)
+    replay_one(agent, rule, 0, 0.0)
     first = 1 / sum(1 / rank for rank in range(1, 9))
     assert agent.batch_probability[0] == pytest.approx(first)
 
 
-def test_beta_goes_in_a_straight_line() -> None:
-    betas = []
-    for replayed in (0, 50, 100, 900):
-        agent, rule = made(
-            "need", minibatch=2, alpha=1.0, need_alpha=1.0,
-            beta=0.2, beta_end=1.0, beta_updates=100,
-        )  # fmt: skip
-        agent.M[0] = [1.0, 3.0, 0.0]
-        read_need(agent, rule, 0)
-        agent.counts[0] = replayed
-        replay(agent, rule, _Fixed([0.0, 0.99]))  # type: ignore[arg-type]
-        # One of state 0 with probability 1/12; its gain is 1e-3 then, so the rewarded one of state
-        # 1 has 3 / 11.001, a weight of (11.001 / 36)^beta, and an error of 1.
-        assert agent.batch_pair.tolist() == [0, 2]
-        betas.append(np.log(agent.pairs["q"][2] / rule.step_size) / np.log(11.001 / 36))
-    np.testing.assert_allclose(betas, [0.2, 0.6, 1.0, 1.0])
+def test_the_weight_of_a_sample_by_hand() -> None:
+    agent, rule = made("need", minibatch=2, alpha=1.0, need_alpha=1.0, beta=0.6)
+    agent.M[0] = [1.0, 3.0, 0.0]
+    read_need(agent, rule, 0)
+    replay(agent, rule, _Fixed([0.0, 0.99]))  # type: ignore[arg-type]
+    # One of state 0 with probability 1/12; its gain is 1e-3 then, so the rewarded one of state 1
+    # has 3 / 11.001, a weight of (11.001 / 36)^beta, and an error of 1.
+    assert agent.batch_pair.tolist() == [0, 2]
+    beta = np.log(agent.pairs["q"][2] / rule.step_size) / np.log(11.001 / 36)
+    assert beta == pytest.approx(0.6)
 
 
 class _Fixed:
-    """A generator whose numbers are told."""
+    """A generator of given numbers."""
 
     def __init__(self, numbers: list[float]) -> None:
         self.numbers = iter(numbers)
@@ -238,7 +210,7 @@ class _Fixed:
 
 def test_a_minibatch_sums_or_averages_its_weighted_steps() -> None:
     for batch_step, expected in (("sum", 0.5), ("mean", 0.25)):
-        agent, rule = made("per", minibatch=2, beta=0.0, beta_end=0.0, batch_step=batch_step)
+        agent, rule = made("per", minibatch=2, beta=0.0, batch_step=batch_step)
         # Both draws are the rewarded transition, with δ = 1 before either of them moves Q.
         agent.slot_pair[:] = 2
         replay(agent, rule, stream(0, "batch"))
@@ -246,12 +218,12 @@ def test_a_minibatch_sums_or_averages_its_weighted_steps() -> None:
         assert agent.pairs["q"][2] == expected
 
 
-def test_pser_hands_gain_back_along_the_string() -> None:
+def test_pser_passes_gain_back_along_the_string() -> None:
     agent, rule = made("pser", 3, pser_window=2, start_priority=1e-9)
     agent.gain[:] = 1e-9
     rewarded = int(np.flatnonzero(agent.slot_pair == 4)[0])
     set_mass(agent.tree, rewarded, 1e9)
-    replay_one(agent, rule, 0, 0.0, 0.5)
+    replay_one(agent, rule, 0, 0.5)
     assert agent.batch_pair[0] == 4
     middle = agent.before[rewarded]
     first = agent.before[middle]
@@ -264,7 +236,7 @@ def test_pser_hands_gain_back_along_the_string() -> None:
 
 def test_pser_keeps_a_share_of_an_old_gain() -> None:
     agent, rule = made("pser")
-    replay_one(agent, rule, 0, 0.0, 0.0)  # δ = 0, but the gain was 1
+    replay_one(agent, rule, 0, 0.0)  # δ = 0, but the gain was 1
     assert np.sort(agent.gain)[0] == 0.7
 
 
@@ -273,7 +245,7 @@ def test_ranks_after_a_replay() -> None:
     fallen = int(np.flatnonzero(agent.slot_pair[agent.order.slot.ravel()] == 1)[0])
     slot = slot_at_place(agent.order, fallen)
     below = agent.order.cumulative[fallen - 1] if fallen else 0.0
-    replay_one(agent, rule, 0, 0.0, below)
+    replay_one(agent, rule, 0, below)
     assert agent.batch_pair[0] == 1
     assert slot_at_place(agent.order, 7) == slot
     assert gain_at_place(agent.order, 7) == 0.001  # δ = 0: its gain is the floor
@@ -281,7 +253,7 @@ def test_ranks_after_a_replay() -> None:
 
 def test_how_a_replay_went() -> None:
     agent, rule = made("per")
-    assert replay(agent, rule, stream(0, "went")) == SOUND
+    assert replay(agent, rule, stream(0, "went")) == CONTINUE
     agent.pairs["q"][:] = np.nan
     assert replay(agent, rule, stream(0, "went")) == OVERFLOWED
 
@@ -291,7 +263,7 @@ def test_a_greedy_draw_at_rest() -> None:
     agent, rule = made("gain", start_priority=0.5, step_size=0.0)
     went = [replay(agent, rule, stream(0, "went")) for _ in range(10)]
     at = went.index(AT_REST)
-    assert went[:at] == [SOUND] * at
+    assert went[:at] == [CONTINUE] * at
     assert set(went[at:]) == {AT_REST}
     assert agent.batch_pair[0] == 2
 
@@ -300,5 +272,5 @@ def test_no_need_at_all_falls_back_to_gain_and_is_counted() -> None:
     agent, rule = made("need", negative_need="zero")
     agent.M[:] = -1.0
     read_need(agent, rule, 0)
-    replay_one(agent, rule, 0, 0.0, 0.3)
+    replay_one(agent, rule, 0, 0.3)
     assert agent.counts[BY_GAIN] == 1
