@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.lock import locked
 from needreplay.core.progress import Progress
 from needreplay.core.source import source_digest
 from needreplay.core.tables import prepare_folder, read_json
@@ -30,7 +31,6 @@ from needreplay.studies import load_study, study_names
 from needreplay.studies.folder import refuse_foreign_folder, write_study
 from needreplay.studies.study import Option, Options, Result, Study
 from needreplay.studies.trials import TrialRunner, WorkerPool
-from needreplay.core.lock import locked
 
 _DIGITS = 8
 _CACHE_NAME = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(-[0-9a-f]{{{_DIGITS}}})?")
