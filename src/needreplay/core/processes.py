@@ -1,4 +1,4 @@
-"""Habits of worker processes: deaf to Ctrl-C, and gone when their parent is gone."""
+"""Worker processes: one thread each, deaf to Ctrl-C, and gone when their parent is gone."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import parent_process, resource_tracker
 
+_ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "TORCH")}
+
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C: this process stops them, without tracebacks.
+def starting_workers() -> Iterator[None]:
+    """Start worker processes inside: they use one thread each and do not hear Ctrl-C.
 
-    A blocked signal is inherited from the first instruction on, while a handler set by the worker
-    itself would come after its imports.
+    Libraries read the number of threads when they are imported. The parent stops the workers at
+    Ctrl-C, without tracebacks: a blocked signal is inherited from the first instruction on, while
+    a handler set by the worker itself would come after its imports.
     """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # The first process to be started starts a helper too, and that unblocks the signal on the way.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(_ONE_THREAD)
+    blocks = hasattr(signal, "pthread_sigmask")
+    if blocks:
+        # The first process starts a helper too, and that unblocks the signal on the way.
+        resource_tracker.ensure_running()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def watch_parent() -> None:

@@ -1,4 +1,4 @@
-"""A figure's folder: everything a study found, put in place as a whole."""
+"""A figure's folder: everything a study found, put in place atomically."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,16 @@ from needreplay.report.figures import save_figure
 from needreplay.studies.study import Options, Result, Study
 
 _STEM = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_PACKAGES = ("numpy", "numba", "scipy", "gymnasium", "matplotlib")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of needreplay, Python and the libraries that numbers and pictures come from."""
+    found = {"needreplay": __version__, "python": platform.python_version()}
+    for library in ("numpy", "numba", "scipy", "gymnasium", "matplotlib", "torch"):
+        with suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found
 
 
 def refuse_foreign_folder(folder: Path) -> None:
@@ -29,7 +41,7 @@ def refuse_foreign_folder(folder: Path) -> None:
         return
     if not (folder / "meta.json").is_file():
         raise NeedReplayError(
-            f"{str(folder)!r} is there already and was not written by needreplay (it has no "
+            f"{str(folder)!r} exists already and was not written by needreplay (it has no "
             "meta.json); move it away or choose another --out."
         )
 
@@ -37,9 +49,9 @@ def refuse_foreign_folder(folder: Path) -> None:
 def write_study(
     folder: Path, study: Study, options: Options, result: Result, record: Mapping[str, Any]
 ) -> None:
-    """Write everything beside ``folder``, data first, then put it in the place of ``folder``.
+    """Write everything beside ``folder``, then put it in the place of ``folder``.
 
-    Files that somebody else laid into the old folder move to the new one.
+    Files that somebody else put into the old folder move to the new one.
     """
     _check(study, result)
     token = secrets.token_hex(4)
@@ -50,8 +62,7 @@ def write_study(
         for stem, figure in result.figures.items():
             save_figure(figure, new, stem)
         write_json(new / "claims.json", result.claims)
-        written = sorted(path.name for path in new.iterdir())
-        files = [*written, "meta.json"]
+        files = [*sorted(path.name for path in new.iterdir()), "meta.json"]
         write_json(new / "meta.json", {**_meta(study, options, result), **record, "files": files})
         _swap(new, folder, folder.parent / f".{folder.name}.old-{token}")
     except OSError as error:
@@ -79,10 +90,9 @@ def _swap(new: Path, folder: Path, old: Path) -> None:
 
 
 def _files_of(folder: Path) -> set[str]:
-    """What needreplay wrote there; a damaged record means: nothing is known to be ours."""
+    """The files that needreplay wrote there; with a damaged record, none but the record."""
     try:
-        files = read_json(folder / "meta.json")["files"]
-        return {str(name) for name in files} | {"meta.json"}
+        return {str(name) for name in read_json(folder / "meta.json")["files"]} | {"meta.json"}
     except (NeedReplayError, KeyError, TypeError):
         return {"meta.json"}
 
@@ -108,20 +118,11 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
         "title": study.title,
         "question": study.question,
         "documentation": study.documentation,
-        "presets": options.presets,
-        "trials": options.trials,
-        "seed": options.seed,
-        "trial": options.trial,
-        "size": options.size,
-        "workers": options.workers,
+        **asdict(options),
         "config": result.config,
         "captions": result.captions,
         "notes": result.notes,
-        "versions": {
-            "needreplay": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in _PACKAGES},
-        },
+        "versions": versions(),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),
@@ -132,9 +133,8 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         described = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        described = ""
-    model = re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE)
-    return model.group(1) if model else platform.processor() or platform.machine()
+        if model := re.search(r"^model name\s*:\s*(.+)$", described, re.MULTILINE):
+            return model.group(1)
+    return platform.processor() or platform.machine()

@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from needreplay.core.source import source_digest
 from needreplay.core.tables import prepare_folder, read_json
 from needreplay.report.figures_page import write_figures_page
 from needreplay.studies import load_study, study_names
-from needreplay.studies.folder import refuse_foreign_folder, write_study
+from needreplay.studies.folder import refuse_foreign_folder, versions, write_study
 from needreplay.studies.study import Option, Options, Result, Study
 from needreplay.studies.trials import TrialRunner, WorkerPool
 
@@ -189,15 +187,16 @@ def _refuse_unused(studies: Sequence[Study], options: Options) -> None:
 def command_of(names: Sequence[str], options: Options, out: Path) -> str:
     """The command that makes these figures (the number of workers changes nothing)."""
     words = ["needreplay", "reproduce", *names]
-    if options.presets:
-        words += ["--preset", *options.presets]
-    if options.trials is not None:
-        words += ["--trials", str(options.trials)]
-    if options.states:
-        words += ["--states", *map(str, options.states)]
-    if options.trial:
-        words += ["--trial", str(options.trial)]
-    words += ["--seed", str(options.seed), "--size", options.size, "--out", str(out)]
+    for option, values in (
+        ("--preset", options.presets),
+        ("--trials", () if options.trials is None else (options.trials,)),
+        ("--states", options.states),
+        ("--trial", (options.trial,) if options.trial else ()),
+        ("--seed", (options.seed,)),
+        ("--size", (options.size,)),
+        ("--out", (out,)),
+    ):
+        words += [option, *map(str, values)] if values else []
     return shlex.join(words)
 
 
@@ -206,18 +205,9 @@ def made_from(study: Study, options: Options) -> dict[str, Any]:
     own = inspect.getsourcefile(study.run)
     source = hashlib.sha256(source_digest().encode())
     source.update(Path(own).read_bytes() if own else b"")
-    source.update(json.dumps(_versions()).encode())
+    source.update(json.dumps(versions()).encode())
     plain: dict[str, Any] = json.loads(json.dumps(asdict(replace(options, workers=0))))
     return {"options": plain, "source": source.hexdigest()}
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {}
-    for library in ("numpy", "numba", "matplotlib", "torch"):
-        with suppress(PackageNotFoundError):
-            found[library] = version(library)
-    return found
 
 
 def is_up_to_date(folder: Path, study: Study, options: Options) -> bool:

@@ -1,7 +1,7 @@
 """Map a function over trials on a pool of processes; finished chunks are cached on disk.
 
 A study calls ``runner.run(function, cases, trials)``. Trials are cut into chunks by their expected
-time, not by the number of workers, so a stopped study resumes with any number of workers, and the
+time, not by the number of workers: a stopped study resumes with any number of workers, and the
 results are the same for all of them.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.processes import deaf_children, watch_parent
+from needreplay.core.processes import starting_workers, watch_parent
 from needreplay.core.progress import Bar, Progress
 from needreplay.core.tables import prepare_folder, write_bytes
 from needreplay.core.types import AnyArray
@@ -38,7 +37,41 @@ TrialFunction: TypeAlias = Callable[[Any, int], Mapping[str, npt.ArrayLike]]
 CHUNK_SECONDS = 5.0
 _DEATHS = 3
 _POLL_SECONDS = 0.2
-_ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "TORCH")}
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some trials of one case, and the file that caches their columns."""
+
+    function: TrialFunction
+    case: Any
+    first: int
+    trials: int
+    seconds: float
+    path: Path
+
+    def read(self) -> Columns | None:
+        """The columns of a finished chunk; a missing or damaged one is run again."""
+        try:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                columns = dict(arrays)
+        except (OSError, ValueError, EOFError, BadZipFile):
+            return None
+        complete = columns and all(len(column) == self.trials for column in columns.values())
+        return columns if complete else None
+
+    def run(self) -> Columns:
+        """In a worker: run the trials and cache their columns."""
+        rows: list[Mapping[str, npt.ArrayLike]] = []
+        for trial in range(self.first, self.first + self.trials):
+            advance(self.seconds if rows else 0.0)
+            rows.append(self.function(self.case, trial))
+        columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, **columns)
+        write_bytes(self.path, file.getvalue())
+        advance(self.seconds)
+        return columns
 
 
 @dataclass(frozen=True)
@@ -67,78 +100,40 @@ class TrialRunner:
         Returns for each case the columns that the function returned, stacked: [trial, ...].
 
         Args:
-            function: a module's function; it returns numbers or arrays (or text) by name, of the
-                same shape for every trial of a case.
+            function: a module's function; it returns numbers, arrays or text by name, of the same
+                shape for every trial of a case.
             cases: what is compared; anything that can be pickled.
             trials: how many of each case, or of all.
             label: the name of this step, unique within the study.
             seconds: about how long a trial takes; a wrong guess makes uneven chunks, nothing else.
         """
-        counts, times = _each(trials, len(cases)), _each(seconds, len(cases))
-        chunks = [
-            (number, first, min(size, count - first))
-            for number, (count, each) in enumerate(zip(counts, times, strict=True))
-            for size in [max(1, int(CHUNK_SECONDS / each))]
-            for first in range(0, int(count), size)
-        ]
         prepare_folder(self.cache)
-        paths = [
-            self.cache / f"{_plain(label)}-{number}-{first}.npz" for number, first, _ in chunks
-        ]
-        found = [_read(path, chunk[2]) for path, chunk in zip(paths, chunks, strict=True)]
-        todo = [place for place, columns in enumerate(found) if columns is None]
-        ran = self.pool.map(
-            _run_chunk,
-            [
-                (function, cases[chunks[i][0]], chunks[i][1:], times[chunks[i][0]], paths[i])
-                for i in todo
-            ],
-            label=label,
-            work=[chunks[i][2] * times[chunks[i][0]] for i in todo],
-        )
-        for place, columns in zip(todo, ran, strict=True):
-            found[place] = columns
-        parts: list[list[Columns]] = [[] for _ in cases]
-        for (number, _, _), columns in zip(chunks, found, strict=True):
-            assert columns is not None
-            parts[number].append(columns)
-        return [{name: np.concatenate([p[name] for p in own]) for name in own[0]} for own in parts]
+        stem = "".join(letter if letter.isalnum() else "-" for letter in label)
+        chunks: list[list[_Chunk]] = []
+        for number, (case, count, each) in enumerate(
+            zip(cases, _each(trials, cases), _each(seconds, cases), strict=True)
+        ):
+            size = max(1, int(CHUNK_SECONDS / each))
+            own = [
+                _Chunk(function, case, first, min(size, count - first), each, self.cache / name)
+                for first in range(0, count, size)
+                for name in [f"{stem}-{number}-{first}.npz"]
+            ]
+            chunks.append(own)
+        found = {chunk.path: chunk.read() for own in chunks for chunk in own}
+        todo = [chunk for own in chunks for chunk in own if found[chunk.path] is None]
+        work = [chunk.trials * chunk.seconds for chunk in todo]
+        columns = self.pool.map(_Chunk.run, [(chunk,) for chunk in todo], label=label, work=work)
+        found.update(zip([chunk.path for chunk in todo], columns, strict=True))
+        return [_stacked([found[chunk.path] for chunk in own]) for own in chunks]
 
 
-def _each(value: float | Sequence[float], count: int) -> list[Any]:
-    return [value] * count if isinstance(value, int | float) else list(value)
+def _each(value: Any, cases: Sequence[Any]) -> Sequence[Any]:
+    return [value] * len(cases) if isinstance(value, int | float) else value
 
 
-def _plain(label: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in label)
-
-
-def _read(path: Path, trials: int) -> Columns | None:
-    """The columns of a finished chunk; a missing or damaged one is run again."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            columns = dict(arrays)
-    except (OSError, ValueError, EOFError, BadZipFile):
-        return None
-    complete = bool(columns) and all(len(column) == trials for column in columns.values())
-    return columns if complete else None
-
-
-def _run_chunk(
-    function: TrialFunction, case: Any, trials: tuple[int, int], seconds: float, path: Path
-) -> Columns:
-    """In a worker: run some trials of one case and cache their columns."""
-    first, count = trials
-    rows: list[Mapping[str, npt.ArrayLike]] = []
-    for trial in range(first, first + count):
-        advance(seconds if rows else 0.0)
-        rows.append(function(case, trial))
-    columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **columns)
-    write_bytes(path, file.getvalue())
-    advance(seconds)
-    return columns
+def _stacked(parts: Sequence[Any]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 _work_done: Any = None
@@ -216,18 +211,18 @@ class WorkerPool:
         if not todo:
             return
         try:
-            with deaf_children(), _one_thread():
+            with starting_workers():
                 if self._executor is None:
                     context = get_context("spawn")
                     self._work_done = context.Value("d", 0.0)
                     self._executor = ProcessPoolExecutor(
                         self._workers, context, _start_worker, (self._work_done,)
                     )
-                self._work_done.value = 0.0
+                shown = self._work_done.value
                 others = set(active_children()) - self._processes
                 numbers = {self._executor.submit(function, *todo[n]): n for n in todo}
                 self._processes = set(active_children()) - others
-            waiting, shown = set(numbers), 0.0
+            waiting = set(numbers)
             while waiting:
                 ended, waiting = wait(waiting, _POLL_SECONDS, FIRST_COMPLETED)
                 for future in ended:
@@ -242,15 +237,13 @@ class WorkerPool:
 
     def close(self) -> None:
         """End every worker now, whatever it is doing; files are written atomically."""
-        if self._executor is None:
-            return
-        executor, self._executor = self._executor, None
-        executor.shutdown(wait=False, cancel_futures=True)
-        processes, self._processes = self._processes, set()
-        for process in processes:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        for process in self._processes:
             process.kill()
-        for process in processes:
+        for process in self._processes:
             process.join()
+        self._executor, self._processes = None, set()
 
 
 @contextmanager
@@ -259,18 +252,3 @@ def trial_runner(workers: int = 1) -> Iterator[TrialRunner]:
     pool = WorkerPool(workers, Progress(visible=False))
     with tempfile.TemporaryDirectory(prefix="needreplay-") as folder, closing(pool):
         yield TrialRunner(pool, Path(folder))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started inside use one thread each, so results do not depend on the machine."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(_ONE_THREAD)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

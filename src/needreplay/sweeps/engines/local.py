@@ -13,9 +13,6 @@ from needreplay.sweeps.execute import LAST_LINES, execute, last_lines
 from needreplay.sweeps.spec import RunSpec
 
 LOG = "log.txt"
-_ONE_THREAD = {
-    f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA", "TORCH")
-}
 
 
 class LocalEngine:
@@ -26,7 +23,7 @@ class LocalEngine:
     """
 
     def __init__(self, workers: int) -> None:
-        self._pool = Pool(workers, environment=_ONE_THREAD)
+        self._pool = Pool(workers)
         self._folders: dict[str, Path] = {}
 
     @property

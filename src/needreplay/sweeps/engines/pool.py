@@ -5,9 +5,8 @@ A process that dies is told apart from the others, which go on.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -15,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.processes import deaf_children, watch_parent
+from needreplay.core.processes import starting_workers, watch_parent
 
 _SECONDS_TO_EXIT = 5.0
 """that a process has after its answer; a run may have left a thread that never ends"""
@@ -44,14 +43,12 @@ class Pool:
 
     Args:
         workers: how many.
-        environment: variables that the processes have beside this one's.
     """
 
-    def __init__(self, workers: int, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, workers: int) -> None:
         if workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
         self.workers = workers
-        self._environment = dict(environment or {})
         self._busy: list[_Worker] = []
 
     def start(self, key: Hashable, task: Callable[[Any], Any], argument: Any) -> None:
@@ -83,7 +80,7 @@ class Pool:
         ours, theirs = context.Pipe()
         # Not a daemon: a run may start processes of its own.
         process = context.Process(target=_serve, args=(theirs,), daemon=False)
-        with deaf_children(), _environment(self._environment):
+        with starting_workers():
             process.start()
         theirs.close()
         return _Worker(process, ours, key)
@@ -108,21 +105,6 @@ def _end(worker: _Worker) -> int | None:
     code = worker.process.exitcode
     worker.process.close()
     return code
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Variables for processes started inside: libraries read them when they are imported."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _serve(pipe: Connection) -> None:
