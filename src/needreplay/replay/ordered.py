@@ -201,6 +201,23 @@ def slots_at(order: Ordered, places: IntArray) -> IntArray:
     return slots
 
 
+@jit
+def places_of(order: Ordered, slots: IntArray) -> IntArray:
+    """The places (from 0) of ``slots``, all present, in the order."""
+    n_blocks = order.sizes[_BLOCKS]
+    starts = np.empty(n_blocks, dtype=np.int64)
+    start = 0
+    for k in range(n_blocks):
+        starts[k] = start
+        start += order.length[order.order[k]]
+    places = np.empty(len(slots), dtype=np.int64)
+    for i in range(len(slots)):
+        gain = order.gain[slots[i]]
+        k = _block_of(order, gain, slots[i])
+        places[i] = starts[k] + _place_in(order, order.order[k], gain, slots[i])
+    return places
+
+
 def count(order: Ordered) -> int:
     """How many slots are in the order."""
     return int(order.sizes[_COUNT])

@@ -1,11 +1,16 @@
 """Need: how soon, and how often, the agent will be where an experience began.
 
-Yuan & Mattar, equations 1 and 6, and section 6 ("Forward vs. backward relevance").
+Yuan & Mattar, equations 1 and 6, section 3.2, and section 6 ("Forward vs. backward relevance").
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from needreplay.core.types import FloatArray
+
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""The smallest normal number: 1 over a smaller one can overflow."""
 
 
 def forward_need(M: FloatArray, current: int, other: int) -> float:
@@ -18,3 +23,18 @@ def backward_need(M: FloatArray, current: int, other: int) -> float:
     """M[j, i]: how much the other state is expected to lead to the current one."""
     need: float = M[other, current]
     return need
+
+
+def projector(features: FloatArray) -> FloatArray:
+    """φ / |φ|², and 0 where φ = 0; its inner product with successor features m is need.
+
+    m · φ / |φ|² is the occupancy of φ's state plus that of every state whose features overlap with
+    it; it equals M only where features are orthogonal. φ is scaled by its largest entry first, so
+    that no square overflows or underflows. Entries below ``SMALLEST`` count as 0.
+    """
+    largest = np.abs(features).max()
+    if largest < SMALLEST:
+        return np.zeros_like(features)
+    scaled = features / largest
+    projected: FloatArray = scaled / (scaled * scaled).sum() / largest
+    return projected

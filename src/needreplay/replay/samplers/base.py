@@ -1,57 +1,82 @@
-"""What every draw does: it is told gains (and need), and answers with slots and probabilities."""
+"""The interface of samplers, and what most of them share: priorities and a uniform share.
+
+A sampler is a distribution over the occupied slots of a buffer. It owns no transition and no random
+state.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, cast
+import warnings
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
+from needreplay.core.checks import SHARE, check_number
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.rules import priority as rules
+
+power = jit(rules.power)
+
+P = TypeVar("P", float, FloatArray)
+
+EMPTY = -1.0
+"""The priority of an empty slot."""
+_OLDEST, _COUNT = 0, 1
 
 
 class Sampled(NamedTuple):
-    """What a draw answers.
+    """What ``sample`` returns.
 
-    ``probabilities`` sum to 1 over the memory where ``normalised``; otherwise they are right up to
-    one constant, which weights divided by the batch's maximum do not need (of ``ResampledSampler``
-    they are those that it approximates). ``factors`` is the need of each slot where the sampler
-    leaves it to the learner to scale its update; else ``None``.
-    ``corrected`` are the probabilities that importance weights shall correct for, where they are
-    others than those drawn by (gain's alone, say).
+    ``probabilities`` sum to 1 over the buffer if ``normalized``; otherwise they are right up to one
+    constant, which cancels in weights that are divided by the batch's maximum. ``need`` is the need
+    of each slot, from a sampler that leaves it to the learner to scale the update. ``corrected``
+    are the probabilities that importance weights correct for, where these are not the same.
     """
 
     slots: IntArray
     probabilities: FloatArray
-    normalised: bool = True
-    factors: FloatArray | None = None
+    normalized: bool = True
+    need: FloatArray | None = None
     corrected: FloatArray | None = None
 
 
 class Sampler(Protocol):
-    """A distribution over the occupied slots of a memory.
+    """What a buffer calls, with arguments that it has checked.
 
-    The memory calls these with arguments it has already checked: slots are occupied and distinct,
-    gains are finite and not negative. A draw owns no transition and no random state. One batch
-    takes its first uniform numbers by ``rng.random(size)``, so that draws whose distributions are
-    equal make equal draws.
+    Slots are distinct, and occupied unless they become so; they fill in ring order, and the oldest
+    are cleared first. Priorities are finite and not negative. The first random numbers of a batch
+    are ``rng.random(size)``, so that samplers with the same distribution return the same slots.
 
-    A draw may have more methods, which the memory calls if they are there: see ``Places``,
-    ``KeepsDerived``, ``Clears``, ``KnowsSmallest`` and ``TakesFeatures`` below.
+    A buffer also calls these methods and attributes where a sampler has them:
+
+    - ``place(slots, previous)``, before ``set_priorities``: new transitions are in ``slots``;
+      ``previous`` are the slots of the transitions before them in the same episode, -1 for none.
+    - ``clear(slots)``: the oldest slots are empty from now on. Frame stacks require it.
+    - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
+      ``features``, the ``FeatureStore`` that knows which of them to refresh.
+    - ``follow_smallest()`` and ``smallest_probability(size)``: see ``KnowsSmallest``.
+    - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
     """
 
     name: str
 
     def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
+        """Prepare ``capacity`` slots, all empty."""
         ...
 
-    def set_priorities(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set raw priorities; empty slots become occupied.
+
+        Returns the slots whose stored priorities changed, or None if these are just ``slots`` and
+        are stored as passed.
+        """
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sample ``size`` slots with replacement; ``need`` is the query, if it takes one."""
+        """Sample ``size`` slots with replacement; ``need`` is the query, if the sampler takes one."""
         ...
 
     def check_valid(self) -> None:
@@ -59,47 +84,18 @@ class Sampler(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live (not copies): loading writes into them.
+        """Every array that a checkpoint has to store, live (not copies): loading writes into them.
 
-        All that a draw knows has to follow from these (a count is an array of one number).
+        Everything a sampler knows has to follow from these (a count is an array of one number).
         """
-        ...
-
-
-class Places(Protocol):
-    """A draw that wants to know when a slot gets a new occupant, or what came before it."""
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``, in place of older ones. ``set_priorities`` follows.
-
-        ``previous[i]`` is the slot of the transition before ``slots[i]`` in the same episode, or
-        -1 where there is none (any more).
-        """
-        ...
-
-
-class KeepsDerived(Protocol):
-    """A draw that keeps arrays that no checkpoint has to hold: they follow from other things."""
-
-    @property
-    def derived_nbytes(self) -> int:
-        """Their bytes."""
-        ...
-
-
-class Clears(Protocol):
-    """A draw that can do with fewer slots again; a memory of frame stacks needs that."""
-
-    def clear(self, slots: IntArray) -> None:
-        """The oldest occupied slots, ``slots`` (oldest first), are empty from now on."""
         ...
 
 
 class KnowsSmallest(Protocol):
-    """A draw that can say the smallest probability: for weights divided by the memory's maximum."""
+    """A sampler that knows its smallest probability: for weights divided by the buffer's maximum."""
 
     def follow_smallest(self) -> None:
-        """``smallest_probability`` will be asked for; called once, before ``allocate``."""
+        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
         ...
 
     def smallest_probability(self, size: int) -> float:
@@ -108,31 +104,188 @@ class KnowsSmallest(Protocol):
 
 
 def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
-    """``draw``, if it can say its smallest probability; any other is refused in prose."""
+    """``sampler``, if it knows its smallest probability; otherwise raise."""
     wanted = "follow_smallest", "smallest_probability"
     if any(getattr(sampler, name, None) is None for name in wanted):
         raise NeedReplayError(
-            f"The {sampler.name} draw cannot say the smallest probability over the whole memory: "
-            'where need counts it changes with every need. Give weight_norm="batch", which goes by '
-            "the batch alone."
+            f"The {sampler.name} sampler does not know the smallest probability in the buffer, "
+            'which changes with every need. Use weight_norm="batch".'
         )
     return cast("KnowsSmallest", sampler)
 
 
-class TakesFeatures(Protocol):
-    """A draw that is told a vector per slot, to be held against the query.
+class BaseSampler(ABC):
+    """A sampler with a uniform share: P(j) = (1 - mix) P_sampler(j) + mix / N.
 
-    Its attribute ``features`` is the ``FeatureStore`` that knows which are to be told anew.
+    A subclass implements ``_sample`` without the share and ``_at``, the probabilities of given
+    slots in the batch that was just sampled. ``_window`` holds the oldest occupied slot and how
+    many are occupied; it is up to date only where ``_follows_window``.
+
+    Args:
+        uniform_mix: the share of the probability that is uniform, from 0 to 1.
     """
 
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` (occupied, distinct) have ``features`` from now on, one row each."""
-        ...
+    name: str
+
+    def __init__(self, uniform_mix: float = 0.0) -> None:
+        check_number("uniform_mix", uniform_mix, float, SHARE)
+        self.uniform_mix = float(uniform_mix)
+        self._follows_window = uniform_mix > 0.0
+        self.allocate(1)
+
+    def allocate(self, capacity: int) -> None:
+        """Prepare ``capacity`` slots, all empty."""
+        self._capacity = capacity
+        self._window: IntArray = np.zeros(2, dtype=np.int64)
+
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:  # noqa: ARG002
+        """Set raw priorities; empty slots become occupied."""
+        if self._follows_window and self._window[_COUNT] < self._capacity:
+            _grow(self._window, self._capacity, slots)
+        return None
+
+    def clear(self, slots: IntArray) -> None:
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        if self._follows_window and len(slots):
+            self._window[_OLDEST] = (slots[-1] + 1) % self._capacity
+            self._window[_COUNT] -= len(slots)
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
+        """Sample ``size`` slots with replacement."""
+        sampled = self._sample(size, rng, need)
+        return sampled if self.uniform_mix == 0.0 else self._mixed(sampled, rng)
+
+    @abstractmethod
+    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
+        """Sample ``size`` slots, none of them from the uniform share."""
+
+    @abstractmethod
+    def _at(self, slots: IntArray, size: int) -> Sampled:
+        """``slots`` with their probabilities in the batch of ``size`` that was just sampled."""
+
+    def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
+        """Replace each slot with probability ``uniform_mix`` by one from the uniform share."""
+        slots = sampled.slots
+        coins, uniforms = rng.random((2, len(slots)))
+        replaced = np.flatnonzero(coins < self.uniform_mix)
+        slots[replaced] = self._pick(uniforms[replaced])
+        at = self._at(slots, len(slots))
+        corrected = None if at.corrected is None else self._with_share(at.corrected)
+        return at._replace(probabilities=self._with_share(at.probabilities), corrected=corrected)
+
+    def _with_share(self, probability: P) -> P:
+        """``probability``, one or many, mixed with the uniform share."""
+        if self.uniform_mix == 0.0:
+            return probability
+        count = int(self._window[_COUNT])
+        return cast("P", rules.mixed_probability(probability, self.uniform_mix, count))
+
+    def _pick(self, uniforms: FloatArray) -> IntArray:
+        """One of the occupied slots for each uniform number, all equally likely."""
+        slots = np.empty(len(uniforms), dtype=np.int64)
+        _pick(self._window, self._capacity, uniforms, slots)
+        return slots
+
+    def check_valid(self) -> None:
+        """Raise unless the window of occupied slots lies within the buffer."""
+        oldest, count = self._window
+        if not (0 <= oldest < max(1, self._capacity) and 0 <= count <= self._capacity):
+            raise NeedReplayError("The window of occupied slots is not within the buffer.")
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to store, live."""
+        return {"window": self._window} if self._follows_window else {}
 
 
-class TakesStates(Protocol):
-    """A draw that is told a state per slot, which the query is a row over."""
+class PrioritySampler(BaseSampler):
+    """A sampler that stores a raw priority for each slot and uses priority^alpha.
 
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """``slots`` (occupied, distinct) are of ``states`` from now on."""
-        ...
+    Args:
+        alpha: the exponent of priorities: 0 is uniform, 1 fully proportional.
+        uniform_mix: see ``BaseSampler``.
+    """
+
+    def __init__(self, alpha: float, uniform_mix: float = 0.0) -> None:
+        check_number("alpha", alpha, float, SHARE)
+        self.alpha = float(alpha)
+        super().__init__(uniform_mix)
+
+    def allocate(self, capacity: int) -> None:
+        """Prepare ``capacity`` slots, all empty."""
+        super().allocate(capacity)
+        self._priorities = np.full(capacity, EMPTY)
+        self._warned = False
+
+    @property
+    def priorities(self) -> FloatArray:
+        """The raw priority of each slot, -1 where it is empty; change them by ``set_priorities``."""
+        return self._priorities
+
+    @property
+    def _occupied(self) -> BoolArray:
+        """Which slots are not empty. O(N)."""
+        occupied: BoolArray = self._priorities != EMPTY
+        return occupied
+
+    def _sample_uniformly(self, uniforms: FloatArray) -> Sampled:
+        """Where every priority is 0: one of the occupied slots for each uniform number. O(N)."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"Every priority in this buffer is 0, so the {self.name} sampler samples uniformly "
+                "until one is not (shown once; the sampler's fallbacks counts how often).",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+        members = np.flatnonzero(self._occupied)
+        places = np.minimum((uniforms * len(members)).astype(np.int64), len(members) - 1)
+        return Sampled(members[places], np.full(len(uniforms), 1.0 / len(members)))
+
+    def _check_powers(self, powers: FloatArray) -> None:
+        """Raise unless ``powers`` are priority^alpha of all slots, 0 where empty."""
+        expected, occupied = np.zeros(len(powers)), self._occupied
+        expected[occupied] = powers_of(self._priorities[occupied], self.alpha)
+        # A tolerance, because the C fast path takes powers as well.
+        if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
+            raise NeedReplayError("A slot's power is not its priority to the power of alpha.")
+
+    def check_valid(self) -> None:
+        """Raise if what is stored contradicts itself."""
+        super().check_valid()
+        if self._follows_window:
+            inside = (np.arange(self._capacity) - self._window[_OLDEST]) % max(1, self._capacity)
+            if not np.array_equal(inside < self._window[_COUNT], self._occupied):
+                raise NeedReplayError("The window is not that of the slots with a priority.")
+
+
+@jit
+def powers_of(priorities: FloatArray, alpha: float) -> FloatArray:
+    """priority^alpha, each; runs of equal priorities (new transitions) take one power."""
+    powers = np.empty(len(priorities))
+    for i in range(len(priorities)):
+        if i > 0 and priorities[i] == priorities[i - 1]:
+            powers[i] = powers[i - 1]
+        else:
+            powers[i] = power(priorities[i], alpha)
+    return powers
+
+
+@jit
+def _grow(window: IntArray, capacity: int, slots: IntArray) -> None:
+    """Extend the window to include ``slots``.
+
+    An add of more transitions than there is space for begins beyond the end of the window, and
+    fills the gap when it comes around.
+    """
+    for i in range(len(slots)):
+        window[_COUNT] = max(window[_COUNT], (slots[i] - window[_OLDEST]) % capacity + 1)
+
+
+@jit
+def _pick(window: IntArray, capacity: int, uniforms: FloatArray, slots: IntArray) -> None:
+    """The ⌊u n⌋-th occupied slot, in the order of slots, for each u; writes ``slots``."""
+    count = window[_COUNT]
+    wrapped = max(0, window[_OLDEST] + count - capacity)
+    for i in range(len(uniforms)):
+        place = min(np.int64(uniforms[i] * count), count - 1)
+        slots[i] = place if place < wrapped else window[_OLDEST] + place - wrapped

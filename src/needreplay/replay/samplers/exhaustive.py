@@ -1,7 +1,6 @@
-"""The exact sweep: P(j) ∝ gain_j^a · need_j^b by going over all slots. O(N) a batch.
+"""Exhaustive sampling by priority and need: a pass over the whole buffer for each batch, O(N).
 
-It is what every other need draw is tested against, and as good as any where the memory is small.
-Need is told as one number per slot, as a row over states, or as a vector to hold against features.
+Every other sampler by need is tested against it; it is as good as any where the buffer is small.
 """
 
 from __future__ import annotations
@@ -9,27 +8,33 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.equal import ZeroMass
-from needreplay.replay.samplers.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
-from needreplay.replay.samplers.features import FeatureStore
-from needreplay.replay.samplers.gain_need import GainNeed
-from needreplay.replay.samplers.need_of_slots import NeedOfSlots
-from needreplay.replay.samplers.proportional import EMPTY, masses_of
-from needreplay.replay.samplers.query import Corrects, checked_size
-from needreplay.rules.priority import priority
+from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
+from needreplay.replay.samplers.need_sampler import (
+    BY_PRIORITY,
+    BY_SCORE,
+    UNIFORM,
+    CorrectFor,
+    NeedSampler,
+)
+from needreplay.replay.samplers.slot_need import FeatureStore, SlotNeed
+from needreplay.rules.priority import combine
 
 
-class ExhaustiveNeedSampler(GainNeed):
-    """Gain and need of any kind, exactly, slot by slot.
+class ExhaustiveNeedSampler(NeedSampler):
+    """Priority and need of any kind, exactly, slot by slot.
 
-    ``n_states``, ``n_features`` and ``backward`` say what need is told as: see ``NeedOfSlots``.
-    Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total gain of 0
-    uniformly; ``fallbacks`` counts both. Importance weights correct for gain and need, or for gain
-    alone: ``corrects``.
+    Args:
+        n_states: how many states there are, if need is passed per state.
+        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
+            neither, need is passed per slot.
+        backward: see ``FeatureStore``.
+        alpha: see ``NeedSampler`` for this and the following.
+        need_alpha: the exponent of need.
+        correct_for: what importance weights correct for.
+        uniform_mix: the share of the probability that is uniform.
     """
 
-    name = "sweep"
+    name = "exhaustive need"
 
     def __init__(
         self,
@@ -39,110 +44,107 @@ class ExhaustiveNeedSampler(GainNeed):
         backward: bool = False,
         alpha: float = 0.6,
         need_alpha: float = 0.6,
-        corrects: Corrects = "both",
+        correct_for: CorrectFor = "both",
+        uniform_mix: float = 0.0,
     ) -> None:
-        super().__init__(alpha, need_alpha, corrects)
         self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.need_of_slots = NeedOfSlots(n_states, n_features, backward=backward)
-        self.allocate(0)
+        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
+        super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
-        self._mass = np.zeros(capacity)
-        self._gain = np.full(capacity, EMPTY)
-        self.need_of_slots.allocate(capacity)
-        self._drawn_by[:] = 0
-        self._zero_mass = ZeroMass(self.name)
+        """Prepare ``capacity`` slots, all empty."""
+        super().allocate(capacity)
+        self._powers = np.zeros(capacity)
+        self.slot_need.allocate(capacity)
 
-    def set_priorities(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self._gain[slots] = gain
-        self._mass[slots] = masses_of(gain, self.alpha)
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set raw priorities; empty slots become occupied."""
+        super().set_priorities(slots, priorities)
+        self._priorities[slots] = priorities
+        self._powers[slots] = powers_of(priorities, self.alpha)
+        return None
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """``slots`` are of ``states`` from now on."""
-        self.need_of_slots.set_state(slots, states)
+        """Set the states of ``slots``."""
+        self.slot_need.set_state(slots, states)
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """``slots`` have ``features`` from now on, one row each."""
-        self.need_of_slots.set_features(slots, features)
+        """Set the features of ``slots``, one row each."""
+        self.features.set(slots, features)
 
     @property
     def features(self) -> FeatureStore:
-        """The features of slots, of a draw made with ``n_features``."""
-        return self.need_of_slots.told_features
+        """The features of slots, of a sampler made with ``n_features``."""
+        return self.slot_need.features
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their state or features are unknown until told."""
-        self.need_of_slots.forget(slots)
+        """New transitions are in ``slots``: their need is 0 until their state or features are set."""
+        self.slot_need.clear(slots)
 
     def clear(self, slots: IntArray) -> None:
-        """``slots`` are empty from now on."""
-        self._gain[slots] = EMPTY
-        self._mass[slots] = 0.0
-        self.need_of_slots.forget(slots)
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        super().clear(slots)
+        self._priorities[slots] = EMPTY
+        self._powers[slots] = 0.0
+        self.slot_need.clear(slots)
 
-    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sampler ``size`` slots with replacement, the slots being laid out in their order."""
-        checked_size(size, int(self._occupied.sum()))
-        scores, total, found = self._score(need)
-        self.need_of_slots.features.tick()
-        self._drawn_by[found] += size
+    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
+        self._check_size(size)
+        self._scores, self._total, found = self._score(need)
+        self._counts[found] += size
         uniforms = rng.random(size)
         if found == UNIFORM:
-            return self._zero_mass.sample(self._occupied, uniforms)
-        slots = slots_at(scores, uniforms)
-        by_gain = self._mass[slots] / self._mass.sum() if self.corrects == "gain" else None
-        return Sampled(slots, scores[slots] / total, corrected=by_gain)
+            return self._sample_uniformly(uniforms)
+        return self._at(slots_at(self._scores, uniforms), size)
+
+    def _at(self, slots: IntArray, size: int) -> Sampled:  # noqa: ARG002
+        total_power = self._powers.sum() if self.correct_for == "gain" else 0.0
+        corrected = self._powers[slots] / total_power if total_power > 0.0 else None
+        return Sampled(slots, self._scores[slots] / self._total, corrected=corrected)
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones."""
         scores, total, _ = self._score(need)
-        return scores / total
+        return np.where(self._occupied, self._with_share(scores / total), 0.0)
 
     def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
-        slots = np.arange(len(self._mass))
-        if need is None and self.need_alpha == 0.0:
-            need_power = np.ones(len(slots))
-        else:
-            need_power = relative_power(self.need_of_slots.of(slots, need), self.need_alpha)
-        return score_slots(self._mass, need_power, self._occupied)
+        need_of_slots = np.ones(self._capacity)
+        if need is not None or self.need_alpha > 0.0:
+            query = self.slot_need.query(need)
+            need_of_slots = np.maximum(0.0, self.slot_need.of(np.arange(self._capacity), query))
+            largest = need_of_slots.max(initial=0.0)
+            need_of_slots /= largest if largest > 0.0 else 1.0  # so that no power overflows
+        return score_slots(self._powers, need_of_slots, self.need_alpha, self._occupied)
 
     def check_valid(self) -> None:
-        """Raise unless every slot's mass is its gain, shaped."""
-        self._check_masses(self._mass)
+        """Raise unless the powers are those of the priorities."""
+        super().check_valid()
+        self._check_powers(self._powers)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
-        own = {"gain": self._gain, "mass": self._mass, "drawn_by": self._drawn_by}
-        return {**own, **self.need_of_slots.arrays()}
-
-
-def relative_power(need: FloatArray, exponent: float) -> FloatArray:
-    """(max(0, need) / its largest)^b: relative, so that no power overflows."""
-    positive = np.maximum(0.0, need)
-    largest = positive.max(initial=0.0)
-    power: FloatArray = (positive / largest if largest > 0.0 else positive) ** exponent
-    return power
+        """Every array that a checkpoint has to store, live."""
+        own = {"priorities": self._priorities, "powers": self._powers, "counts": self._counts}
+        return {**super().arrays(), **own, **self.slot_need.arrays()}
 
 
 def score_slots(
-    mass: FloatArray, need_power: FloatArray, occupied: BoolArray
+    powers: FloatArray, need: FloatArray, need_alpha: float, occupied: BoolArray
 ) -> tuple[FloatArray, float, int]:
-    """gain^a · need^b for every slot, its sum, and how it was found.
+    """The score of every slot, their sum, and what they are: by need, by priority, or uniform.
 
-    Where the sum is 0 the scores are gain^a alone, and where that is 0, 1 for each occupied slot.
+    ``powers`` are priority^alpha and ``need`` is not negative. Where all scores are 0 they are
+    replaced by ``powers``, and where these are 0, by 1 for each occupied slot.
     """
-    scores: FloatArray = np.where(occupied, priority(mass, need_power), 0.0)  # type: ignore[arg-type]
+    scores: FloatArray = np.where(occupied, combine(powers, need, 1.0, need_alpha), 0.0)  # type: ignore[arg-type]
     if (total := float(scores.sum())) > 0.0:
-        return scores, total, BY_PRIORITY
-    if (total := float(mass.sum())) > 0.0:
-        return mass, total, BY_GAIN
+        return scores, total, BY_SCORE
+    if (total := float(powers.sum())) > 0.0:
+        return powers, total, BY_PRIORITY
     return occupied.astype(np.float64), float(occupied.sum()), UNIFORM
 
 
 def slots_at(scores: FloatArray, uniforms: FloatArray) -> IntArray:
-    """The slots at ``uniforms`` in [0, 1) of the cumulative scores."""
+    """The slots at ``uniforms`` in [0, 1] of the cumulative scores; never one whose score is 0."""
     cumulative = np.cumsum(scores)
     last = np.searchsorted(cumulative, cumulative[-1:], side="left") if len(scores) else 0
     slots = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")

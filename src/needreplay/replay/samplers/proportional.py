@@ -1,4 +1,4 @@
-"""The proportional draw of prioritised replay: P(j) ∝ gain_j^α, by a sum tree.
+"""Proportional prioritized replay: P(j) ∝ priority_j^α, by a sum tree.
 
 Schaul et al. (2016), section 3.3.
 """
@@ -13,43 +13,24 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import native
+from needreplay.replay.admit import LARGEST_GAIN
 from needreplay.replay.mintree import MinTree
-from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.equal import ZeroMass
+from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, powers_of
 from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
-from needreplay.replay.validation import MAX_PRIORITY
-from needreplay.rules import priority as rules
-
-shaped = jit(rules.shaped)
-
-EMPTY = -1.0
-"""The gain of a slot that is not occupied."""
 
 
 @jit
-def masses_of(gain: FloatArray, exponent: float) -> FloatArray:
-    """gain^α, each; a power is not taken twice in a row of equal gains (new transitions')."""
-    masses = np.empty(len(gain))
-    for i in range(len(gain)):
-        if i > 0 and gain[i] == gain[i - 1]:
-            masses[i] = masses[i - 1]
-        else:
-            masses[i] = shaped(gain[i], exponent)
-    return masses
-
-
-@jit
-def _set_gain(
-    kept: FloatArray, tree: FloatArray, exponent: float, slots: IntArray, gain: FloatArray
+def _set_priorities(
+    stored: FloatArray, tree: FloatArray, alpha: float, slots: IntArray, priorities: FloatArray
 ) -> None:
-    """Keep the raw gain, and gain^α in the tree; writes both."""
+    """Store raw priorities, and priority^α in the tree."""
     for i in range(len(slots)):
-        kept[slots[i]] = gain[i]
-    set_leaves(tree, len(kept), slots, masses_of(gain, exponent))
+        stored[slots[i]] = priorities[i]
+    set_leaves(tree, len(stored), slots, powers_of(priorities, alpha))
 
 
 @jit
-def _draw(
+def _sample(
     tree: FloatArray,
     capacity: int,
     uniforms: FloatArray,
@@ -57,46 +38,45 @@ def _draw(
     slots: IntArray,
     probabilities: FloatArray,
 ) -> None:
-    """A slot for each uniform number, and its mass / total; writes the last two."""
+    """A slot for each uniform number, and its power / total; writes the last two."""
     total = tree[-1]
     find_leaves(tree, capacity, spread(uniforms, total, stratified), slots)
     for i in range(len(uniforms)):
         probabilities[i] = tree[slots[i]] / total
 
 
-class ProportionalSampler:
-    """P(j) = gain_j^α / Σ gain^α.
+class ProportionalSampler(PrioritySampler):
+    """P(j) = priority_j^α / Σ priority^α.
 
     Args:
         alpha: α: 0 is uniform, 1 fully proportional.
-        stratified: draw one slot from each of ``size`` equal shares of the total, as Schaul et al.
-            do, which spreads a batch more evenly; each slot's probability stays the same.
+        stratified: sample one slot from each of ``size`` equal shares of the total, as Schaul et
+            al. do. This spreads a batch more evenly; the probability of a slot stays the same.
+        uniform_mix: the share of the probability that is uniform, from 0 to 1.
     """
 
     name = "proportional"
 
-    def __init__(self, alpha: float = 0.6, *, stratified: bool = True) -> None:
-        if not 0.0 <= alpha <= 1.0:
-            raise NeedReplayError(f"alpha is {alpha}; it has to be from 0 (uniform) to 1.")
-        self.alpha = float(alpha)
+    def __init__(
+        self, alpha: float = 0.6, *, stratified: bool = True, uniform_mix: float = 0.0
+    ) -> None:
         self.stratified = stratified
         self._follows_smallest = False
-        self.allocate(1)
+        super().__init__(alpha, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
-        self._capacity = capacity
-        self._gain = np.full(capacity, EMPTY)
+        """Prepare ``capacity`` slots, all empty."""
+        super().allocate(capacity)
         self._tree = SumTree(capacity)
         self._smallest = MinTree(capacity) if self._follows_smallest else None
-        self._zero_mass = ZeroMass(self.name)
-        self._find_short_way()
+        self._fallbacks: IntArray = np.zeros(1, dtype=np.int64)
+        self._find_fast_path()
 
-    def _find_short_way(self) -> None:
-        """For a memory that draws by gains and their tree alone: what the extension makes of it."""
+    def _find_fast_path(self) -> None:
+        """Use the C extension where sampling depends on priorities and their tree alone."""
         self.fast_path = (
-            native.gains_of(self._gain, self._tree.array, MAX_PRIORITY)
-            if self._smallest is None
+            native.gains_of(self._priorities, self._tree.array, LARGEST_GAIN)
+            if self._smallest is None and self.uniform_mix == 0.0
             else None
         )
 
@@ -105,81 +85,89 @@ class ProportionalSampler:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._find_short_way()
+        self._find_fast_path()
 
     @property
     def fallbacks(self) -> int:
-        """How many slots were drawn uniformly because every gain was 0."""
-        return int(self._zero_mass.count[0])
+        """How many slots were sampled uniformly because every priority was 0."""
+        return int(self._fallbacks[0])
 
-    @property
-    def gain(self) -> FloatArray:
-        """The raw gain of each slot, -1 where it is empty; told by ``set_priorities`` only."""
-        return self._gain
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set raw priorities; empty slots become occupied."""
+        super().set_priorities(slots, priorities)
+        if self.fast_path is None or not self.fast_path.set(slots, priorities, self.alpha):
+            _set_priorities(self._priorities, self._tree.array, self.alpha, slots, priorities)
+        self._note_smallest(slots)
+        return None
 
-    def set_priorities(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        if self.fast_path is None or not self.fast_path.set(slots, gain, self.alpha):
-            _set_gain(self._gain, self._tree.array, self.alpha, slots, gain)
+    def _note_smallest(self, slots: IntArray) -> None:
         if self._smallest is not None:
-            self._note_smallest(self._smallest, slots)
+            self._smallest.set(slots, self._smallest_leaves(slots))
 
-    def _note_smallest(self, smallest: MinTree, slots: IntArray) -> None:
-        masses = self._tree.masses[slots]
-        smallest.set(slots, np.where(masses > 0.0, masses, np.inf))
+    def _smallest_leaves(self, slots: IntArray) -> FloatArray:
+        """The powers of ``slots``, infinity for those that are never sampled."""
+        powers, occupied = self._tree.masses[slots], self._priorities[slots] != EMPTY
+        reachable = occupied if self.uniform_mix > 0.0 else powers > 0.0
+        return np.where(reachable, powers, np.inf)
 
-    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sampler ``size`` slots with replacement."""
+    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         if need is not None:
             raise NeedReplayError(
-                f"The {self.name} draw takes no need; call sample without it, or choose a draw by "
-                "gain and need."
+                f"The {self.name} sampler takes no need; call sample without it, or choose a "
+                "sampler by need."
             )
-        tree = self._tree.array
         uniforms = rng.random(size)
-        if tree[-1] == 0.0:
-            return self._zero_mass.sample(self._gain != EMPTY, uniforms)
-        slots = np.empty(size, dtype=np.int64)
-        probabilities = np.empty(size)
-        _draw(tree, self._capacity, uniforms, self.stratified, slots, probabilities)
+        if self._tree.total == 0.0:
+            self._fallbacks += size
+            return self._sample_uniformly(uniforms)
+        slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
+        tree = self._tree.array
+        _sample(tree, self._capacity, uniforms, self.stratified, slots, probabilities)
         return Sampled(slots, probabilities)
 
+    def _at(self, slots: IntArray, size: int) -> Sampled:
+        if self._tree.total == 0.0:
+            return Sampled(slots, np.full(size, 1.0 / np.count_nonzero(self._occupied)))
+        return Sampled(slots, self._tree.masses[slots] / self._tree.total)
+
     def clear(self, slots: IntArray) -> None:
-        """The oldest occupied slots, ``slots`` (oldest first), are empty from now on."""
-        self._gain[slots] = EMPTY
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        super().clear(slots)
+        self._priorities[slots] = EMPTY
         self._tree.set(slots, np.zeros(len(slots)))
-        if self._smallest is not None:
-            self._note_smallest(self._smallest, slots)
+        self._note_smallest(slots)
 
     def follow_smallest(self) -> None:
-        """``smallest_probability`` will be asked for; called once, before ``allocate``."""
+        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
         self._follows_smallest = True
 
     def smallest_probability(self, size: int) -> float:  # noqa: ARG002 - the same for every size
-        """The smallest positive probability: a slot without mass is never drawn, nor counted."""
+        """The smallest positive probability; slots that are never sampled do not count."""
         if self._smallest is None:
-            raise NeedReplayError("Say follow_smallest before allocate to ask for the smallest.")
+            raise NeedReplayError("Call follow_smallest before allocate to get the smallest.")
         if self._tree.total == 0.0:
-            return 1.0 / float(np.count_nonzero(self._gain != EMPTY))
-        return self._smallest.smallest / self._tree.total
+            return 1.0 / float(np.count_nonzero(self._occupied))
+        return self._with_share(self._smallest.smallest / self._tree.total)
 
     def check_valid(self) -> None:
-        """Raise unless the tree's leaves are the gains, shaped, and its sums are right."""
+        """Raise unless the trees are sound and their leaves follow from the priorities."""
+        super().check_valid()
         self._tree.check_valid()
-        occupied = self._gain != EMPTY
-        masses = np.zeros(self._capacity)
-        masses[occupied] = masses_of(self._gain[occupied], self.alpha)
-        if not np.array_equal(masses, self._tree.masses):
-            raise NeedReplayError("A leaf of the sum tree is not its slot's gain, shaped.")
+        self._check_powers(self._tree.masses)
         if self._smallest is not None:
             self._smallest.check_valid()
-            leaves = self._smallest.array[: self._capacity]
-            if not np.array_equal(leaves, np.where(masses > 0.0, masses, np.inf)):
-                raise NeedReplayError("A leaf of the tree of minima is not its slot's mass.")
+            expected = self._smallest_leaves(np.arange(self._capacity))
+            if not np.array_equal(self._smallest.array[: self._capacity], expected):
+                raise NeedReplayError("A leaf of the tree of minima is not its slot's power.")
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
-        arrays = {"gain": self._gain, "tree": self._tree.array, "fallbacks": self._zero_mass.count}
+        """Every array that a checkpoint has to store, live."""
+        arrays = {
+            **super().arrays(),
+            "priorities": self._priorities,
+            "tree": self._tree.array,
+            "fallbacks": self._fallbacks,
+        }
         if self._smallest is not None:
             arrays["smallest"] = self._smallest.array
         return arrays

@@ -1,4 +1,4 @@
-"""PSER: a gain decays back along the trajectory that led to it, and falls slowly.
+"""PSER: a priority decays back along the trajectory that led to it, and falls slowly.
 
 Brittain, Bertram, Yang & Wei (2020), "Prioritized Sequence Experience Replay".
 """
@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.core.checks import COUNT, SHARE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.proportional import EMPTY, ProportionalSampler, masses_of
+from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
+from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.rules import priority as rules
 
-sequence_gain = jit(rules.sequence_gain)
-decayed_back = jit(rules.decayed_back)
+pser_priority = jit(rules.pser_priority)
+pser_decayed = jit(rules.pser_decayed)
 
 NONE = -1
 
 
 @jit
 def _place(
-    kept: FloatArray, before: IntArray, after: IntArray, slots: IntArray, previous: IntArray
+    stored: FloatArray, before: IntArray, after: IntArray, slots: IntArray, previous: IntArray
 ) -> None:
     """Forget what was in ``slots`` and link the new occupants to ``previous``; writes all three."""
     for i in range(len(slots)):
@@ -32,111 +34,111 @@ def _place(
         before[slot] = previous[i]
         if previous[i] != NONE:
             after[previous[i]] = slot
-        kept[slot] = EMPTY
+        stored[slot] = EMPTY
 
 
 @jit
-def _set_gain(
-    kept: FloatArray,
+def _set_priorities(
+    stored: FloatArray,
     before: IntArray,
     slots: IntArray,
-    gain: FloatArray,
-    share_kept: float,
+    priorities: FloatArray,
+    retained: float,
     decay: float,
     window: int,
 ) -> IntArray:
-    """p_i = max(gain_i, η p_i); then p_{i-k} = max(p_{i-k}, p_i ρ^k) for k = 1..window.
+    """p_i = max(priority_i, η p_i); then p_{i-k} = max(p_{i-k}, p_i ρ^k) for k = 1..window.
 
-    Writes ``kept`` and answers with every slot whose gain may have changed. A new transition takes
-    its gain as it is and hands nothing back.
+    Writes ``stored`` and returns every slot whose priority may have changed. A new transition takes
+    its priority as it is and passes nothing back.
     """
-    touched = np.empty(len(slots) * (window + 1), dtype=np.int64)
-    n_touched = 0
+    changed = np.empty(len(slots) * (window + 1), dtype=np.int64)
+    n_changed = 0
     for i in range(len(slots)):
         slot = slots[i]
-        touched[n_touched] = slot
-        n_touched += 1
-        if kept[slot] == EMPTY:
-            kept[slot] = gain[i]
+        changed[n_changed] = slot
+        n_changed += 1
+        if stored[slot] == EMPTY:
+            stored[slot] = priorities[i]
             continue
-        kept[slot] = sequence_gain(gain[i], kept[slot], share_kept)
+        stored[slot] = pser_priority(priorities[i], stored[slot], retained)
         earlier = before[slot]
         for steps in range(1, window + 1):
             if earlier == NONE:
                 break
-            kept[earlier] = max(kept[earlier], decayed_back(kept[slot], decay, steps))
-            touched[n_touched] = earlier
-            n_touched += 1
+            stored[earlier] = max(stored[earlier], pser_decayed(stored[slot], decay, steps))
+            changed[n_changed] = earlier
+            n_changed += 1
             earlier = before[earlier]
-    return touched[:n_touched]
+    return changed[:n_changed]
 
 
 class PSERSampler(ProportionalSampler):
-    """ProportionalSampler to gains that decay back along each episode.
+    """Proportional to priorities that decay back along each episode.
 
     Args:
-        alpha: α, applied to what is left after the decay.
-        share_kept: η: a new gain below this share of the old one is raised to it.
-        decay: ρ: the share of a gain that is handed one step back.
-        window: how many steps back a gain is handed.
+        alpha: α, applied after the decay.
+        retained: η: a priority falls to this share of its old value at most.
+        decay: ρ: the share of a priority that is passed one step back.
+        window: how many steps back a priority is passed.
         stratified: see ``ProportionalSampler``.
+        uniform_mix: see ``ProportionalSampler``.
     """
 
-    name = "sequence"
+    name = "pser"
 
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        share_kept: float = 0.7,
+        retained: float = 0.7,
         decay: float = 0.4,
         window: int = 5,
         stratified: bool = True,
+        uniform_mix: float = 0.0,
     ) -> None:
-        if not (0.0 <= share_kept <= 1.0 and 0.0 <= decay <= 1.0 and window >= 0):
-            raise NeedReplayError(
-                f"share_kept is {share_kept}, decay {decay}, window {window}; shares have to be "
-                "from 0 to 1, and the window must not be negative."
-            )
-        self.share_kept = float(share_kept)
+        check_number("retained", retained, float, SHARE)
+        check_number("decay", decay, float, SHARE)
+        check_number("window", window, int, COUNT)
+        self.retained = float(retained)
         self.decay = float(decay)
         self.window = int(window)
-        super().__init__(alpha, stratified=stratified)
+        super().__init__(alpha, stratified=stratified, uniform_mix=uniform_mix)
 
     def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
+        """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._before = np.full(capacity, NONE, dtype=np.int64)
         self._after = np.full(capacity, NONE, dtype=np.int64)
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
         """New transitions are in ``slots``; ``previous`` are those before them, or -1."""
-        _place(self._gain, self._before, self._after, slots, previous)
+        _place(self._priorities, self._before, self._after, slots, previous)
 
-    def set_priorities(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots now have a new gain, which is handed back; a new one takes it as it is."""
-        touched = _set_gain(
-            self._gain, self._before, slots, gain, self.share_kept, self.decay, self.window
-        )
-        self._tree.set(touched, masses_of(self._gain[touched], self.alpha))
-        if self._smallest is not None:
-            self._note_smallest(self._smallest, touched)
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set priorities and pass them back; returns every slot that may have changed."""
+        BaseSampler.set_priorities(self, slots, priorities)
+        stored, settings = self._priorities, (self.retained, self.decay, self.window)
+        changed = _set_priorities(stored, self._before, slots, priorities, *settings)
+        self._tree.set(changed, powers_of(stored[changed], self.alpha))
+        self._note_smallest(changed)
+        return changed
 
     def clear(self, slots: IntArray) -> None:
-        """The oldest occupied slots, ``slots`` (oldest first), are empty from now on."""
-        _place(self._gain, self._before, self._after, slots, np.full(len(slots), NONE))
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        _place(self._priorities, self._before, self._after, slots, np.full(len(slots), NONE))
         super().clear(slots)
 
     def check_valid(self) -> None:
-        """Raise unless tree and gains agree and every link is of two occupied slots."""
+        """Raise unless tree and priorities agree and every link is of two occupied slots."""
         super().check_valid()
         linked = np.flatnonzero(self._before != NONE)
         earlier = self._before[linked]
         if not np.array_equal(self._after[earlier], linked):
             raise NeedReplayError("A transition's predecessor does not know its successor.")
-        if np.any(self._gain[linked] == EMPTY) or np.any(self._gain[earlier] == EMPTY):
+        if np.any(self._priorities[linked] == EMPTY) or np.any(self._priorities[earlier] == EMPTY):
             raise NeedReplayError("An empty slot is linked to a trajectory.")
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
+        """Every array that a checkpoint has to store, live."""
         return {**super().arrays(), "before": self._before, "after": self._after}

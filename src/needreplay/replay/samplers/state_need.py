@@ -1,56 +1,54 @@
-"""The exact state-grouped draw: P(j) ∝ gain_j^a · need[s_j]^b in O(states + log N).
+"""Sampling by priority and tabular need: P(j) ∝ priority_j^alpha · need[s_j]^b in O(states + log N).
 
-Need depends on a slot only through its state, so one sum of gain^a per state is enough to draw the
-state, and a tree of the state's own slots to draw one of them. For tabular need.
+Need depends on a slot only through its state, so one sum of priority^alpha per state is enough to
+sample the state, and a tree of the state's own slots to sample one of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.equal import ZeroMass
-from needreplay.replay.samplers.fallbacks import UNIFORM
-from needreplay.replay.samplers.gain_need import GainNeed
-from needreplay.replay.samplers.proportional import EMPTY, masses_of
-from needreplay.replay.samplers.query import (
-    Corrects,
-    checked_need,
-    checked_size,
-    checked_states,
-)
+from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
+from needreplay.replay.samplers.need_sampler import UNIFORM, CorrectFor, NeedSampler
+from needreplay.replay.samplers.slot_need import check_states, checked_need
 from needreplay.replay.samplers.state_tree import (
     NONE,
     OWN,
     TOTAL,
     GroupedTree,
-    draw_slot,
     empty_tree,
     probability_of,
+    sample_slot,
     score_states,
     set_empty,
     set_group,
-    set_mass,
+    set_power,
     slot_at,
     total_of,
 )
 
 
-class StateNeedSampler(GainNeed):
-    """Gain and tabular need, exactly, without going over the slots.
+class StateNeedSampler(NeedSampler):
+    """Priority and tabular need, exactly, without a pass over the slots.
 
-    ``sample`` is told need as one number for each state: the current state's row of M (forward), or
-    its column (backward). A slot belongs to the state it was last told by ``set_state``; until then
-    its need is 0. A gain change, a state change and a slot drawn cost O(log N) each, and a batch
-    O(states) once. Negative need counts as 0. A total priority of 0 is drawn by gain alone, a total
-    gain of 0 uniformly; ``fallbacks`` counts both. Importance weights correct for gain and need,
-    or, where ``corrects`` is "gain", for gain alone: need then keeps its effect at beta = 1.
+    ``sample`` takes need as one number for each state: the current state's row of M (forward), or
+    its column (backward). Slots have the states that ``set_state`` gave them; until then their need
+    is 0. Changing a priority or a state and sampling a slot cost O(log N) each, and a batch
+    O(states) once.
+
+    Args:
+        n_states: how many states there are.
+        alpha: see ``NeedSampler`` for this and the following.
+        need_alpha: the exponent of need.
+        correct_for: what importance weights correct for.
+        uniform_mix: the share of the probability that is uniform.
     """
 
-    name = "grouped"
+    name = "state need"
 
     def __init__(
         self,
@@ -58,92 +56,100 @@ class StateNeedSampler(GainNeed):
         *,
         alpha: float = 0.6,
         need_alpha: float = 0.6,
-        corrects: Corrects = "both",
+        correct_for: CorrectFor = "both",
+        uniform_mix: float = 0.0,
     ) -> None:
-        if n_states < 1:
-            raise NeedReplayError(f"n_states is {n_states}; there has to be at least one state.")
-        super().__init__(alpha, need_alpha, corrects)
+        check_number("n_states", n_states, int, AT_LEAST_ONE)
         self.n_states = n_states
-        self.allocate(0)
+        super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
-        """Make room for ``capacity`` slots, all empty."""
-        self._gain = np.full(capacity, EMPTY)
+        """Prepare ``capacity`` slots, all empty."""
+        super().allocate(capacity)
         self._tree = empty_tree(capacity, self.n_states)
         self._scores = np.zeros(self.n_states + 1)
-        self._drawn_by[:] = 0
-        self._zero_mass = ZeroMass(self.name)
+        self._total, self._found = 0.0, UNIFORM
 
-    def set_priorities(self, slots: IntArray, gain: FloatArray) -> None:
-        """Occupied slots ``slots`` now have raw gain ``gain``; an empty slot becomes occupied."""
-        self._gain[slots] = gain
-        _set_masses(self._tree, slots, masses_of(gain, self.alpha))
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set raw priorities; empty slots become occupied."""
+        super().set_priorities(slots, priorities)
+        self._priorities[slots] = priorities
+        _set_powers(self._tree, slots, powers_of(priorities, self.alpha))
+        return None
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """``slots`` are of ``states`` from now on; a slot may be told its state before its gain."""
-        checked_states(states, self.n_states)
+        """Set the states of ``slots``, before or after their priorities."""
+        check_states(states, self.n_states)
         _set_groups(self._tree, slots, states)
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their state is unknown, their need 0, until told."""
+        """New transitions are in ``slots``: their need is 0 until their state is set."""
         _set_groups(self._tree, slots, np.full(len(slots), self.n_states, dtype=np.int64))
 
     def clear(self, slots: IntArray) -> None:
-        """``slots`` are empty from now on."""
-        self._gain[slots] = EMPTY
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        super().clear(slots)
+        self._priorities[slots] = EMPTY
         _set_empty(self._tree, slots)
 
-    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sampler ``size`` slots with replacement; ``need`` has one entry for each state."""
-        checked_size(size, int(self._tree.members.sum()))
-        total, found = self._score(need)
-        self._drawn_by[found] += size
+    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
+        if size <= 0 or not self._tree.members.any():
+            self._check_size(size)
+        self._score(need)
+        self._counts[self._found] += size
         uniforms = rng.random(size)
-        if found == UNIFORM:
-            return self._zero_mass.sample(self._tree.occupied, uniforms)
-        slots = np.empty(size, dtype=np.int64)
-        probabilities = np.empty(size)
-        _draw_batch(self._tree, self._scores, total, found, uniforms, slots, probabilities)
+        if self._found == UNIFORM:
+            return self._sample_uniformly(uniforms)
+        slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
+        last = self._scores, self._total, self._found
+        _sample_batch(self._tree, *last, uniforms, slots, probabilities)
         return Sampled(slots, probabilities, corrected=self._corrected(slots))
 
+    def _at(self, slots: IntArray, size: int) -> Sampled:
+        probabilities = np.empty(size)
+        _probabilities(self._tree, self._scores, self._total, self._found, slots, probabilities)
+        corrected = None if self._found == UNIFORM else self._corrected(slots)
+        return Sampled(slots, probabilities, corrected=corrected)
+
     def _corrected(self, slots: IntArray) -> FloatArray | None:
-        """What weights correct for, if not for all that is drawn by: the probability by gain."""
-        if self.corrects == "both":
+        """The probabilities by priority, if weights correct for these alone."""
+        if self.correct_for == "both":
             return None
         roots = self._tree.root[self._tree.root != NONE]
-        by_gain: FloatArray = self._tree.mass[slots, OWN] / self._tree.mass[roots, TOTAL].sum()
-        return by_gain
+        by_priority: FloatArray = self._tree.power[slots, OWN] / self._tree.power[roots, TOTAL].sum()
+        return by_priority
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones. O(N)."""
-        total, found = self._score(need)
-        probabilities = np.zeros(len(self._tree.group))
-        for slot in np.flatnonzero(self._tree.occupied).tolist():
-            probabilities[slot] = probability_of(self._tree, self._scores, total, found, slot)
+        self._score(need)
+        occupied, probabilities = np.flatnonzero(self._occupied), np.zeros(self._capacity)
+        probabilities[occupied] = self._with_share(self._at(occupied, len(occupied)).probabilities)
         return probabilities
 
-    def _score(self, need: AnyArray | None) -> tuple[float, int]:
+    def _score(self, need: AnyArray | None) -> None:
+        """Score the states for ``need``; ``_at`` refers to these scores."""
         if need is None and self.need_alpha == 0.0:
             need = np.ones(self.n_states)
         row = checked_need(need, self.n_states, "one for each state")
-        total, found = score_states(self._tree, row, self.need_alpha, self._scores)
-        return total, found
+        self._total, self._found = score_states(self._tree, row, self.need_alpha, self._scores)
 
     def check_valid(self) -> None:
         """Raise if links, counts or sums contradict each other."""
+        super().check_valid()
         tree = self._tree
         counted = np.bincount(tree.group[tree.occupied], minlength=self.n_states + 1)
         if not np.array_equal(counted, tree.members):
             raise NeedReplayError("The number of slots of a state is not what its tree counts.")
         if not np.array_equal(tree.occupied, self._occupied):
-            raise NeedReplayError("A slot is in a tree without a gain, or has one and is in none.")
-        self._check_masses(np.where(tree.occupied, tree.mass[:, OWN], 0.0))
+            raise NeedReplayError("A slot is in a tree without a priority, or the reverse.")
+        self._check_powers(np.where(tree.occupied, tree.power[:, OWN], 0.0))
         for group in range(self.n_states + 1):
             _check_group(tree, group)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
-        return {**self._tree._asdict(), "gain": self._gain, "drawn_by": self._drawn_by}
+        """Every array that a checkpoint has to store, live."""
+        own = {"priorities": self._priorities, "counts": self._counts}
+        return {**super().arrays(), **self._tree._asdict(), **own}
 
 
 def _check_group(tree: GroupedTree, group: int) -> None:
@@ -156,8 +162,8 @@ def _check_group(tree: GroupedTree, group: int) -> None:
             raise NeedReplayError(f"Place {place} of state {group} holds a slot that is not its.")
         if tree.parent[slot] != above:
             raise NeedReplayError(f"Slot {slot} does not know the slot above it.")
-        below = sum(total_of(tree.mass, child) for child in tree.children[slot])
-        if tree.mass[slot, TOTAL] != tree.mass[slot, OWN] + below:
+        below = sum(total_of(tree.power, child) for child in tree.children[slot])
+        if tree.power[slot, TOTAL] != tree.power[slot, OWN] + below:
             raise NeedReplayError(f"The sum at slot {slot} is not that of the slots below it.")
         seen.add(int(slot))
     if len(seen) != tree.members[group]:
@@ -165,10 +171,10 @@ def _check_group(tree: GroupedTree, group: int) -> None:
 
 
 @jit
-def _set_masses(tree: GroupedTree, slots: IntArray, masses: FloatArray) -> None:
-    """``set_mass`` for each slot in turn."""
+def _set_powers(tree: GroupedTree, slots: IntArray, powers: FloatArray) -> None:
+    """``set_power`` for each slot in turn."""
     for i in range(len(slots)):
-        set_mass(tree, slots[i], masses[i])
+        set_power(tree, slots[i], powers[i])
 
 
 @jit
@@ -186,7 +192,21 @@ def _set_empty(tree: GroupedTree, slots: IntArray) -> None:
 
 
 @jit
-def _draw_batch(
+def _probabilities(
+    tree: GroupedTree,
+    scores: FloatArray,
+    total: float,
+    found: int,
+    slots: IntArray,
+    probabilities: FloatArray,
+) -> None:
+    """``probability_of`` each slot; writes ``probabilities``."""
+    for i in range(len(slots)):
+        probabilities[i] = probability_of(tree, scores, total, found, slots[i])
+
+
+@jit
+def _sample_batch(
     tree: GroupedTree,
     scores: FloatArray,
     total: float,
@@ -197,5 +217,5 @@ def _draw_batch(
 ) -> None:
     """One slot for each uniform number; writes ``slots`` and ``probabilities``."""
     for i in range(len(uniforms)):
-        slots[i] = draw_slot(tree, scores, total, found, uniforms[i])
+        slots[i] = sample_slot(tree, scores, total, found, uniforms[i])
         probabilities[i] = probability_of(tree, scores, total, found, slots[i])

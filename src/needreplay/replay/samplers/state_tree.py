@@ -1,7 +1,7 @@
-"""Slots grouped by state, one balanced sum tree per state: the kernels of the state-grouped draw.
+"""Slots grouped by state, one balanced sum tree per state: the kernels of ``StateNeedSampler``.
 
 The slots themselves are the nodes. A state's tree is complete (node k's parent is node k // 2,
-counted from 1), so the place of a node says the path to it, and no memory is ever allocated: a slot
+counted from 1), so the place of a node gives the path to it, and nothing is ever allocated: a slot
 that changes its state is replaced by the last node of its tree and becomes the last of another.
 """
 
@@ -13,12 +13,11 @@ import numpy as np
 
 from needreplay.core.jit import jit
 from needreplay.core.types import BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.fallbacks import BY_GAIN, BY_PRIORITY, UNIFORM
-from needreplay.replay.samplers.proportional import masses_of
+from needreplay.replay.samplers.base import powers_of
+from needreplay.replay.samplers.need_sampler import BY_PRIORITY, BY_SCORE, UNIFORM
 from needreplay.rules import priority as rules
 
-priority = jit(rules.priority)
-shaped = jit(rules.shaped)
+combine = jit(rules.combine)
 
 NONE = -1
 OWN = 0
@@ -26,16 +25,16 @@ TOTAL = 1
 
 
 class GroupedTree(NamedTuple):
-    """``capacity`` slots in ``n_states + 1`` groups: the last one is of slots of unknown state.
+    """``capacity`` slots in ``n_states + 1`` groups: the last is of slots of unknown state.
 
-    ``mass[slot]`` holds gain^a of the slot and its sum over the slot's subtree; ``children`` are
-    left and right. ``root`` and ``members``, how many there are, are per group. Slots that are not
-    ``occupied`` are in no tree.
+    ``power[slot]`` holds priority^alpha of the slot and its sum over the slot's subtree;
+    ``children`` are left and right. ``root`` and ``members`` (how many) are per group. Slots that
+    are not ``occupied`` are in no tree.
     """
 
     group: IntArray
     occupied: BoolArray
-    mass: FloatArray
+    power: FloatArray
     children: IntArray
     parent: IntArray
     root: IntArray
@@ -47,7 +46,7 @@ def empty_tree(capacity: int, n_states: int) -> GroupedTree:
     return GroupedTree(
         group=np.full(capacity, n_states, dtype=np.int64),
         occupied=np.zeros(capacity, dtype=np.bool_),
-        mass=np.zeros((capacity, 2)),
+        power=np.zeros((capacity, 2)),
         children=np.full((capacity, 2), NONE, dtype=np.int64),
         parent=np.full(capacity, NONE, dtype=np.int64),
         root=np.full(n_states + 1, NONE, dtype=np.int64),
@@ -55,19 +54,19 @@ def empty_tree(capacity: int, n_states: int) -> GroupedTree:
     )
 
 
-def tree_of(states: IntArray, gain: FloatArray, n_states: int, alpha: float) -> GroupedTree:
-    """The tree of a memory that is filled beforehand: slot i is of ``states[i]``. O(N)."""
+def tree_of(states: IntArray, priorities: FloatArray, n_states: int, alpha: float) -> GroupedTree:
+    """The tree of a full buffer: slot i is of ``states[i]``. O(N)."""
     tree = empty_tree(len(states), n_states)
     tree.group[:] = states
     tree.occupied[:] = True
-    tree.mass[:, OWN] = masses_of(np.asarray(gain, dtype=np.float64), alpha)
+    tree.power[:, OWN] = powers_of(np.asarray(priorities, dtype=np.float64), alpha)
     link_all(tree)
     return tree
 
 
 @jit
 def link_all(tree: GroupedTree) -> None:
-    """Lay out every tree anew from ``group``, ``occupied`` and own mass; writes the rest. O(N)."""
+    """Build every tree from ``group``, ``occupied`` and own powers; writes the rest. O(N)."""
     n_groups = len(tree.root)
     first = np.zeros(n_groups + 1, dtype=np.int64)
     for slot in range(len(tree.group)):
@@ -82,7 +81,7 @@ def link_all(tree: GroupedTree) -> None:
     for slot in range(len(tree.group)):
         tree.children[slot] = NONE
         tree.parent[slot] = NONE
-        tree.mass[slot, TOTAL] = tree.mass[slot, OWN]
+        tree.power[slot, TOTAL] = tree.power[slot, OWN]
         if tree.occupied[slot]:
             order[placed[tree.group[slot]]] = slot
             placed[tree.group[slot]] += 1
@@ -94,16 +93,16 @@ def link_all(tree: GroupedTree) -> None:
             above = order[first[group] + place // 2 - 1]
             tree.parent[slot] = above
             tree.children[above, place & 1] = slot
-            tree.mass[above, TOTAL] += tree.mass[slot, TOTAL]
+            tree.power[above, TOTAL] += tree.power[slot, TOTAL]
 
 
 @jit
-def total_of(mass: FloatArray, slot: int) -> float:
-    """Σ gain^a over the subtree of ``slot``, 0 for no slot.
+def total_of(power: FloatArray, slot: int) -> float:
+    """Σ priority^alpha over the subtree of ``slot``, 0 for no slot.
 
-    This and other inner kernels take arrays: handing on the whole tuple costs reference counts.
+    This and other inner kernels take arrays: passing the whole tuple costs reference counts.
     """
-    return mass[slot, TOTAL] if slot != NONE else 0.0
+    return power[slot, TOTAL] if slot != NONE else 0.0
 
 
 @jit
@@ -123,18 +122,18 @@ def slot_at(tree: GroupedTree, group: int, place: int) -> int:
 
 @jit
 def sum_upwards(tree: GroupedTree, slot: int) -> None:
-    """Recompute the totals of ``slot`` and of all above it; writes ``mass``."""
-    mass, children, parent = tree.mass, tree.children, tree.parent
+    """Recompute the totals of ``slot`` and of all above it; writes ``power``."""
+    power, children, parent = tree.power, tree.children, tree.parent
     while slot != NONE:
-        below = total_of(mass, children[slot, 0]) + total_of(mass, children[slot, 1])
-        mass[slot, TOTAL] = mass[slot, OWN] + below
+        below = total_of(power, children[slot, 0]) + total_of(power, children[slot, 1])
+        power[slot, TOTAL] = power[slot, OWN] + below
         slot = parent[slot]
 
 
 @jit
-def set_mass(tree: GroupedTree, slot: int, mass: float) -> None:
-    """``slot`` has gain^a = ``mass`` from now on, and is occupied. O(log N)."""
-    tree.mass[slot, OWN] = mass
+def set_power(tree: GroupedTree, slot: int, new: float) -> None:
+    """Set priority^alpha of ``slot``, which becomes occupied. O(log N)."""
+    tree.power[slot, OWN] = new
     if tree.occupied[slot]:
         sum_upwards(tree, slot)
     else:
@@ -144,17 +143,17 @@ def set_mass(tree: GroupedTree, slot: int, mass: float) -> None:
 
 @jit
 def set_empty(tree: GroupedTree, slot: int) -> None:
-    """``slot`` is not occupied any more, and of no known state. O(log N)."""
+    """Empty ``slot``; its state is unknown. O(log N)."""
     if tree.occupied[slot]:
         detach(tree, slot)
     tree.occupied[slot] = False
     tree.group[slot] = len(tree.root) - 1
-    tree.mass[slot] = 0.0
+    tree.power[slot] = 0.0
 
 
 @jit
 def set_group(tree: GroupedTree, slot: int, group: int) -> None:
-    """``slot`` is of state ``group`` from now on. O(log N)."""
+    """Set the state of ``slot``. O(log N)."""
     if tree.occupied[slot]:
         detach(tree, slot)
         tree.group[slot] = group
@@ -203,7 +202,7 @@ def detach(tree: GroupedTree, slot: int) -> None:
 
 @jit
 def put_below(tree: GroupedTree, group: int, above: int, old: int, new: int) -> None:
-    """Where ``above`` (or the group's root) pointed to ``old``, let it point to ``new``."""
+    """Make ``above`` (or the group's root) point to ``new`` where it pointed to ``old``."""
     if above == NONE:
         tree.root[group] = new
     elif tree.children[above, 0] == old:
@@ -216,13 +215,14 @@ def put_below(tree: GroupedTree, group: int, above: int, old: int, new: int) -> 
 def score_states(
     tree: GroupedTree, need: FloatArray, need_alpha: float, scores: FloatArray
 ) -> tuple[float, int]:
-    """scores[s] = need[s]^b · Σ_{j in s} gain_j^a; answers with their sum and how it was found.
+    """scores[s] = need[s]^b · Σ_{j in s} priority_j^alpha; returns their sum, and what they are.
 
-    Negative need counts as 0, need is taken relative to its largest entry (no power overflows).
+    Negative need counts as 0, and need is divided by its largest entry, so that no power overflows.
     ``scores`` has one more entry than ``need``, for slots of unknown state, whose need is 0. Where
-    the sum is 0, the scores are of gain alone, and where that is 0, they count slots. O(states).
+    the sum is 0, the scores are those of priority alone, and where that is 0, they count slots.
+    O(states).
     """
-    mass, root, members = tree.mass, tree.root, tree.members
+    power, root, members = tree.power, tree.root, tree.members
     n_states = len(need)
     largest = 0.0
     for state in range(n_states):
@@ -231,17 +231,16 @@ def score_states(
     total = 0.0
     for group in range(n_states + 1):
         relative = max(0.0, need[group] / scale) if group < n_states else 0.0
-        weight = shaped(relative, need_alpha)
-        scores[group] = priority(total_of(mass, root[group]), weight)
+        scores[group] = combine(total_of(power, root[group]), relative, 1.0, need_alpha)
+        total += scores[group]
+    if total > 0.0:
+        return total, BY_SCORE
+    total = 0.0
+    for group in range(n_states + 1):
+        scores[group] = total_of(power, root[group])
         total += scores[group]
     if total > 0.0:
         return total, BY_PRIORITY
-    total = 0.0
-    for group in range(n_states + 1):
-        scores[group] = total_of(mass, root[group])
-        total += scores[group]
-    if total > 0.0:
-        return total, BY_GAIN
     for group in range(n_states + 1):
         scores[group] = members[group]
         total += scores[group]
@@ -249,10 +248,10 @@ def score_states(
 
 
 @jit
-def draw_slot(
+def sample_slot(
     tree: GroupedTree, scores: FloatArray, total: float, found: int, uniform: float
 ) -> int:
-    """The slot at ``uniform`` in [0, 1) of the distribution that ``score_states`` has scored.
+    """The slot at ``uniform`` in [0, 1) of the distribution that ``score_states`` wrote.
 
     O(states + log N).
     """
@@ -268,23 +267,23 @@ def draw_slot(
     if found == UNIFORM:
         place = min(int(share * tree.members[group]), tree.members[group] - 1)
         return slot_at(tree, group, place + 1)
-    return slot_within(tree.mass, tree.children, tree.root[group], share)
+    return slot_within(tree.power, tree.children, tree.root[group], share)
 
 
 @jit
-def slot_within(mass: FloatArray, children: IntArray, root: int, share: float) -> int:
-    """The slot below ``root`` at ``share`` in [0, 1] of its total, which has to be above 0.
+def slot_within(power: FloatArray, children: IntArray, root: int, share: float) -> int:
+    """The slot below ``root`` at ``share`` in [0, 1] of its total, which must be positive.
 
-    Rounding can leave more than there is; it then goes to the last slot that has any mass.
+    Rounding can leave more than there is; it then falls on the last slot with a positive power.
     """
     slot = root
-    rest = share * mass[root, TOTAL]
+    rest = share * power[root, TOTAL]
     while True:
-        own = mass[slot, OWN]
+        own = power[slot, OWN]
         left = children[slot, 0]
         right = children[slot, 1]
-        below_left = total_of(mass, left)
-        below_right = total_of(mass, right)
+        below_left = total_of(power, left)
+        below_right = total_of(power, right)
         if below_left > 0.0 and (rest < below_left or (own == 0.0 and below_right == 0.0)):
             slot = left
             continue
@@ -299,12 +298,12 @@ def slot_within(mass: FloatArray, children: IntArray, root: int, share: float) -
 def probability_of(
     tree: GroupedTree, scores: FloatArray, total: float, found: int, slot: int
 ) -> float:
-    """P(slot) under the distribution that ``score_states`` has scored."""
+    """P(slot) in the distribution that ``score_states`` wrote."""
     group = tree.group[slot]
     if scores[group] == 0.0:
         return 0.0
     if found == UNIFORM:
         return 1.0 / total
-    share: float = tree.mass[slot, OWN] / tree.mass[tree.root[group], TOTAL]
+    share: float = tree.power[slot, OWN] / tree.power[tree.root[group], TOTAL]
     probability: float = scores[group] / total * share
     return probability

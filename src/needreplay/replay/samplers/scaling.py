@@ -1,0 +1,109 @@
+"""Scaling in place of sampling: sample by priority alone, and let the learner scale by need.
+
+Yuan & Mattar, section 6 ("Magnitude vs. probability"): their own way with deep networks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay.samplers.base import Sampled, Sampler, knowing_smallest
+from needreplay.replay.samplers.slot_need import FeatureStore, SlotNeed
+
+
+class NeedScalingSampler:
+    """The samples of ``by_priority``, slot for slot, with the need of each.
+
+    Need is returned as it is, also where negative: the learner decides how to scale by it.
+
+    Args:
+        by_priority: samples the slots; give it ``uniform_mix`` if you want one.
+        n_states: see ``ExhaustiveNeedSampler`` for this and the following.
+        n_features: how many features there are, if need is a vector.
+        backward: see ``FeatureStore``.
+    """
+
+    name = "need scaling"
+
+    def __init__(
+        self,
+        by_priority: Sampler,
+        *,
+        n_states: int | None = None,
+        n_features: int | None = None,
+        backward: bool = False,
+    ) -> None:
+        self.by_priority = by_priority
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
+
+    def allocate(self, capacity: int) -> None:
+        """Prepare ``capacity`` slots, all empty."""
+        self.by_priority.allocate(capacity)
+        self.slot_need.allocate(capacity)
+
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+        """Set raw priorities; empty slots become occupied."""
+        return self.by_priority.set_priorities(slots, priorities)
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """Set the states of ``slots``."""
+        self.slot_need.set_state(slots, states)
+
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """Set the features of ``slots``, one row each."""
+        self.features.set(slots, features)
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a sampler made with ``n_features``."""
+        return self.slot_need.features
+
+    @property
+    def priorities(self) -> FloatArray:
+        """The raw priorities that ``by_priority`` stores."""
+        priorities: FloatArray = self.by_priority.priorities  # type: ignore[attr-defined]
+        return priorities
+
+    def place(self, slots: IntArray, previous: IntArray) -> None:
+        """New transitions are in ``slots``: their need is 0 until their state or features are set."""
+        self.slot_need.clear(slots)
+        if hasattr(self.by_priority, "place"):
+            self.by_priority.place(slots, previous)
+
+    def clear(self, slots: IntArray) -> None:
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        if not hasattr(self.by_priority, "clear"):
+            raise NeedReplayError(f"The {self.by_priority.name} sampler cannot clear slots.")
+        self.by_priority.clear(slots)
+        self.slot_need.clear(slots)
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
+        """Sample ``size`` slots by priority, and return their need."""
+        query = self.slot_need.query(need)
+        sampled = self.by_priority.sample(size, rng)
+        return sampled._replace(need=self.slot_need.of(sampled.slots, query))
+
+    def follow_smallest(self) -> None:
+        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
+        knowing_smallest(self.by_priority).follow_smallest()
+
+    def smallest_probability(self, size: int) -> float:
+        """That of ``by_priority``: need does not change what is sampled."""
+        return knowing_smallest(self.by_priority).smallest_probability(size)
+
+    def check_valid(self) -> None:
+        """Raise if what is stored contradicts itself."""
+        self.by_priority.check_valid()
+
+    @property
+    def derived_nbytes(self) -> int:
+        """Bytes of arrays that no checkpoint has to store."""
+        return int(getattr(self.by_priority, "derived_nbytes", 0))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to store, live."""
+        inner = {f"by_priority.{name}": array for name, array in self.by_priority.arrays().items()}
+        return {**inner, **self.slot_need.arrays()}

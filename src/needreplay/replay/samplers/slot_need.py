@@ -1,0 +1,310 @@
+"""The need of slots: passed per slot, per state, or as a vector for inner products with features."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay.told import KERNEL_FLOATS, feature_rows, real_numbers
+from needreplay.rules import need as rules
+
+UNKNOWN = -1
+"""The state of a slot whose state was not set, or the age of features that were not."""
+LARGEST = float(np.finfo(np.float32).max)
+
+_FINE, _TOO_LARGE, _NEGATIVE = 0, 1, 2
+
+_projector = jit(rules.projector, reassociate=True)
+
+
+def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
+    """``need`` as a float64 vector of ``length`` finite numbers, or raise.
+
+    Args:
+        need: what was passed to ``sample``.
+        length: how many entries the sampler expects.
+        meaning: what an entry stands for, used in the message ("one for each state").
+    """
+    if need is None:
+        raise NeedReplayError(
+            f"This sampler requires need; pass need, {length} numbers ({meaning}), to sample."
+        )
+    if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
+        vector = np.asarray(need, dtype=np.float64)
+    else:
+        to_do = f"give {length} real numbers ({meaning}). Nothing was sampled."
+        vector = real_numbers("need", need, to_do)
+    if vector.shape != (length,):
+        raise NeedReplayError(
+            f"need has shape {vector.shape}; give {length} numbers ({meaning}). Nothing was "
+            "sampled."
+        )
+    if not np.isfinite(vector).all():
+        raise NeedReplayError(
+            "need holds NaN or infinity; every entry must be a finite number. Nothing was sampled."
+        )
+    return np.ascontiguousarray(vector)
+
+
+def check_states(states: IntArray, n_states: int) -> None:
+    """Raise unless all ``states`` are from 0 to ``n_states`` - 1."""
+    if len(states) and not (states.min() >= 0 and states.max() < n_states):
+        raise NeedReplayError(
+            f"states holds {states.min()} to {states.max()}, but this sampler has {n_states} "
+            "states, counted from 0. Nothing was changed."
+        )
+
+
+class FeatureStore:
+    """A vector v_j for every slot, in float32, such that need_j = q · v_j for a query q.
+
+    Forward need, how much the current state leads to slot j: the caller sets features φ_j, and the
+    store holds v_j = φ_j / |φ_j|²; the query is m, the successor features of the current state.
+    Backward need, how much slot j leads to the current state: the caller sets successor features
+    m_j, stored as they are; the query is φ / |φ|² of the current features φ. Either way the caller
+    passes φ and m as they are. φ = 0 has need 0, and so has a slot without features.
+
+    Args:
+        capacity: how many slots there are.
+        n_features: how many features each has.
+        backward: see above.
+        nonnegative: refuse negative features.
+        largest: refuse vectors with larger entries than this.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        n_features: int,
+        *,
+        backward: bool = False,
+        nonnegative: bool = False,
+        largest: float = LARGEST,
+    ) -> None:
+        check_number("n_features", n_features, int, AT_LEAST_ONE)
+        self.n_features = n_features
+        self.backward = backward
+        self.nonnegative = nonnegative
+        self.largest = min(largest, LARGEST)
+        self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
+        self._set_at = np.full(capacity, UNKNOWN, dtype=np.int64)
+        self._clock_and_cursor = np.zeros(2, dtype=np.int64)
+
+    def set(self, slots: IntArray, features: AnyArray) -> None:
+        """Set the features of ``slots``, one row each; all of them or none."""
+        features = feature_rows(features)
+        if features.shape != (len(slots), self.n_features):
+            raise NeedReplayError(
+                f"features has shape {features.shape}; give {self.n_features} features for each of "
+                f"{len(slots)} slots. Nothing was changed."
+            )
+        rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
+        how = self.backward, self.nonnegative, self.largest
+        found = _set(self.vectors, self._set_at, slots, rows, clock, *how)
+        if found == _NEGATIVE:
+            raise NeedReplayError(
+                "features holds negative numbers, but this sampler was made with nonnegative=True; "
+                "make it with nonnegative=False, which takes any sign. Nothing was changed."
+            )
+        if found == _TOO_LARGE:
+            raise NeedReplayError(
+                f"features holds NaN or infinity, or vectors beyond {self.largest:.3g} (float32's "
+                "range, or less where need_alpha is above 2); give finite numbers. Nothing was "
+                "changed."
+            )
+
+    def clear(self, slots: IntArray) -> None:
+        """Remove the features of ``slots``: their need is 0 until new ones are set."""
+        _clear(self.vectors, self._set_at, slots)
+
+    def query(self, need: AnyArray | None) -> FloatArray:
+        """The vector q for what was passed to ``sample``."""
+        given = checked_need(need, self.n_features, "one for each feature")
+        return rules.projector(given) if self.backward else given
+
+    def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
+        """q · v_j of ``slots``, also where it is negative."""
+        need = np.empty(len(slots))
+        _dot_rows(self.vectors, slots, query, need)
+        return need
+
+    def tick(self) -> None:
+        """Count one more batch: every vector is one batch older."""
+        self._clock_and_cursor[0] += 1
+
+    @property
+    def oldest_age(self) -> int:
+        """How many batches ago the oldest vector was set; 0 where none was. O(N)."""
+        known = self._set_at[self._set_at != UNKNOWN]
+        return int(self._clock_and_cursor[0] - known.min()) if len(known) else 0
+
+    @property
+    def n_missing(self) -> int:
+        """How many slots, empty ones included, have no features. O(N)."""
+        return int((self._set_at == UNKNOWN).sum())
+
+    def next_to_refresh(self, count: int) -> IntArray:
+        """The next ``count`` slots that have features, in turn, for the caller to refresh.
+
+        With r slots at each update, all are renewed every N / r updates.
+        """
+        chosen = np.empty(min(count, len(self._set_at)), dtype=np.int64)
+        found, cursor = _next_known(self._set_at, self._clock_and_cursor[1], chosen)
+        self._clock_and_cursor[1] = cursor
+        return chosen[:found]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to store, live."""
+        return {
+            "vectors": self.vectors,
+            "set_at": self._set_at,
+            "clock_and_cursor": self._clock_and_cursor,
+        }
+
+
+class SlotNeed:
+    """The need of slots, in any of the three ways.
+
+    With neither ``n_states`` nor ``n_features``, need is passed per slot. With ``n_states``, it is
+    passed per state, and slots have states. With ``n_features``, it is a vector, and slots have
+    features (``FeatureStore`` explains ``backward``). A slot without a state or features has need 0.
+    """
+
+    def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
+        if n_states is not None and n_features is not None:
+            raise NeedReplayError(
+                "Need is passed per state or by features, not both; give n_states or n_features."
+            )
+        if n_states is not None:
+            check_number("n_states", n_states, int, AT_LEAST_ONE)
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.allocate(0)
+
+    def allocate(self, capacity: int) -> None:
+        """Prepare ``capacity`` slots without states or features."""
+        self._capacity = capacity
+        self._states = np.full(capacity, UNKNOWN, dtype=np.int64) if self.n_states else None
+        self._features: FeatureStore | None = None
+        if self.n_features is not None:
+            self._features = FeatureStore(capacity, self.n_features, backward=self.backward)
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """Set the states of ``slots``."""
+        if self._states is None or self.n_states is None:
+            raise NeedReplayError("This sampler does not use states; make it with n_states.")
+        check_states(states, self.n_states)
+        self._states[slots] = states
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a sampler made with ``n_features``."""
+        if self._features is None:
+            raise NeedReplayError("This sampler does not use features; make it with n_features.")
+        return self._features
+
+    def clear(self, slots: IntArray) -> None:
+        """Remove the states or features of ``slots``."""
+        if self._states is not None:
+            self._states[slots] = UNKNOWN
+        if self._features is not None:
+            self._features.clear(slots)
+
+    def query(self, need: AnyArray | None) -> FloatArray:
+        """What was passed to ``sample``, checked, as ``of`` takes it; counts one more batch."""
+        if self._features is not None:
+            query = self._features.query(need)
+            self._features.tick()
+            return query
+        if self.n_states:
+            return checked_need(need, self.n_states, "one for each state")
+        return checked_need(need, self._capacity, "one for each slot")
+
+    def of(self, slots: IntArray, query: FloatArray) -> FloatArray:
+        """The need of ``slots``, also where it is negative."""
+        if self._features is not None:
+            return self._features.need_of(slots, query)
+        if self._states is not None:
+            states = self._states[slots]
+            return np.where(states == UNKNOWN, 0.0, query[states])
+        return query[slots]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to store, live."""
+        if self._features is not None:
+            return self._features.arrays()
+        return {} if self._states is None else {"states": self._states}
+
+
+@partial(jit, reassociate=True)
+def dot(rows: AnyArray, row: int, query: FloatArray) -> float:
+    """Σ_k rows[row, k] query[k] in float64; taking no slice saves a reference count."""
+    total = 0.0
+    for k in range(len(query)):
+        total += rows[row, k] * query[k]
+    return total
+
+
+@jit
+def _dot_rows(rows: AnyArray, which: IntArray, query: FloatArray, out: FloatArray) -> None:
+    """out[i] = rows[which[i]] · query."""
+    for i in range(len(out)):
+        out[i] = dot(rows, which[i], query)
+
+
+@jit
+def _clear(vectors: AnyArray, set_at: IntArray, slots: IntArray) -> None:
+    """Slots have no features."""
+    for i in range(len(slots)):
+        vectors[slots[i]] = 0.0
+        set_at[slots[i]] = UNKNOWN
+
+
+@jit
+def _set(
+    vectors: AnyArray,
+    set_at: IntArray,
+    slots: IntArray,
+    rows: AnyArray,
+    clock: int,
+    backward: bool,
+    nonnegative: bool,
+    largest: float,
+) -> int:
+    """Store the vectors of ``rows``, unless one of them is refused; returns what was found."""
+    new = np.empty(rows.shape, dtype=np.float32)
+    for i in range(len(rows)):
+        row = rows[i].astype(np.float64)
+        if not np.isfinite(row).all():
+            return _TOO_LARGE
+        if nonnegative and row.min() < 0.0:
+            return _NEGATIVE
+        vector = row if backward else _projector(row)
+        if np.abs(vector).max() > largest:
+            return _TOO_LARGE
+        for k in range(len(vector)):
+            new[i, k] = vector[k]
+    for i in range(len(slots)):
+        vectors[slots[i]] = new[i]
+        set_at[slots[i]] = clock
+    return _FINE
+
+
+@jit
+def _next_known(set_at: IntArray, cursor: int, chosen: IntArray) -> tuple[int, int]:
+    """Write the next slots from ``cursor`` on that have features; returns how many, and where."""
+    found = 0
+    for _ in range(len(set_at)):
+        if found == len(chosen):
+            break
+        if set_at[cursor] != UNKNOWN:
+            chosen[found] = cursor
+            found += 1
+        cursor += 1
+        if cursor == len(set_at):
+            cursor = 0
+    return found, cursor
