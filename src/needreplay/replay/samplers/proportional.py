@@ -30,7 +30,7 @@ def _set_priorities(
 
 
 @jit
-def _sample(
+def sample_leaves(
     tree: FloatArray,
     capacity: int,
     uniforms: FloatArray,
@@ -122,7 +122,7 @@ class ProportionalSampler(PrioritySampler):
             return self._sample_uniformly(uniforms)
         slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         tree = self._tree.array
-        _sample(tree, self._capacity, uniforms, self.stratified, slots, probabilities)
+        sample_leaves(tree, self._capacity, uniforms, self.stratified, slots, probabilities)
         return Sampled(slots, probabilities)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:

@@ -26,7 +26,7 @@ from needreplay.replay.samplers.state_tree import (
     score_states,
     set_empty,
     set_group,
-    set_power,
+    set_powers,
     slot_at,
     total_of,
 )
@@ -74,7 +74,7 @@ class StateNeedSampler(NeedSampler):
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
         self._priorities[slots] = priorities
-        _set_powers(self._tree, slots, powers_of(priorities, self.alpha))
+        set_powers(self._tree, slots, powers_of(priorities, self.alpha))
         return None
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
@@ -168,13 +168,6 @@ def _check_group(tree: GroupedTree, group: int) -> None:
         seen.add(int(slot))
     if len(seen) != tree.members[group]:
         raise NeedReplayError(f"A slot of state {group} is in its tree twice.")
-
-
-@jit
-def _set_powers(tree: GroupedTree, slots: IntArray, powers: FloatArray) -> None:
-    """``set_power`` for each slot in turn."""
-    for i in range(len(slots)):
-        set_power(tree, slots[i], powers[i])
 
 
 @jit

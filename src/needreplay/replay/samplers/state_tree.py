@@ -54,48 +54,6 @@ def empty_tree(capacity: int, n_states: int) -> GroupedTree:
     )
 
 
-def tree_of(states: IntArray, priorities: FloatArray, n_states: int, alpha: float) -> GroupedTree:
-    """The tree of a full buffer: slot i is of ``states[i]``. O(N)."""
-    tree = empty_tree(len(states), n_states)
-    tree.group[:] = states
-    tree.occupied[:] = True
-    tree.power[:, OWN] = powers_of(np.asarray(priorities, dtype=np.float64), alpha)
-    link_all(tree)
-    return tree
-
-
-@jit
-def link_all(tree: GroupedTree) -> None:
-    """Build every tree from ``group``, ``occupied`` and own powers; writes the rest. O(N)."""
-    n_groups = len(tree.root)
-    first = np.zeros(n_groups + 1, dtype=np.int64)
-    for slot in range(len(tree.group)):
-        if tree.occupied[slot]:
-            first[tree.group[slot] + 1] += 1
-    for group in range(n_groups):
-        tree.members[group] = first[group + 1]
-        tree.root[group] = NONE
-        first[group + 1] += first[group]
-    placed = first[:n_groups].copy()
-    order = np.empty(first[n_groups], dtype=np.int64)
-    for slot in range(len(tree.group)):
-        tree.children[slot] = NONE
-        tree.parent[slot] = NONE
-        tree.power[slot, TOTAL] = tree.power[slot, OWN]
-        if tree.occupied[slot]:
-            order[placed[tree.group[slot]]] = slot
-            placed[tree.group[slot]] += 1
-    for group in range(n_groups):
-        if tree.members[group] > 0:
-            tree.root[group] = order[first[group]]
-        for place in range(tree.members[group], 1, -1):
-            slot = order[first[group] + place - 1]
-            above = order[first[group] + place // 2 - 1]
-            tree.parent[slot] = above
-            tree.children[above, place & 1] = slot
-            tree.power[above, TOTAL] += tree.power[slot, TOTAL]
-
-
 @jit
 def total_of(power: FloatArray, slot: int) -> float:
     """Σ priority^alpha over the subtree of ``slot``, 0 for no slot.
@@ -139,6 +97,22 @@ def set_power(tree: GroupedTree, slot: int, new: float) -> None:
     else:
         tree.occupied[slot] = True
         attach(tree, slot)
+
+
+@jit
+def set_powers(tree: GroupedTree, slots: IntArray, powers: FloatArray) -> None:
+    """``set_power`` for each slot in turn."""
+    for i in range(len(slots)):
+        set_power(tree, slots[i], powers[i])
+
+
+def tree_of(states: IntArray, priorities: FloatArray, n_states: int, alpha: float) -> GroupedTree:
+    """The tree of a full buffer: slot i is of ``states[i]``. O(N log N)."""
+    tree = empty_tree(len(states), n_states)
+    tree.group[:] = states
+    powers = powers_of(np.asarray(priorities, dtype=np.float64), alpha)
+    set_powers(tree, np.arange(len(states)), powers)
+    return tree
 
 
 @jit

@@ -1,9 +1,8 @@
-"""The vector tree: propose slots by sums of vectors, for features that are not negative.
+"""Kernels of the vector tree: sample by need exactly, where features and need are not negative.
 
-Every node holds Σ w_j and Σ w_j v_j over its slots (w = priority^alpha), so one inner product sums
-any linear function of need over a node. x^b is concave for 0 < b <= 1, so x^b <= c x + e with
-c = b x0^(b-1) and e = (1 - b) x0^b for any x0 > 0. A descent by that line finds a block of slots,
-which is scored exactly and accepted with (its score) / (its line). At b = 1 nothing is rejected.
+Every node holds Σ w_j v_j over its slots (w = priority^alpha), so one inner product with the query
+is the sum of w_j need_j below it, for any query: a descent by these sums never rejects. Sums are
+recomputed from below, never incremented: nothing drifts.
 """
 
 from __future__ import annotations
@@ -25,22 +24,16 @@ BLOCK = 16
 than the vectors alone, at 8 bytes a column against 4."""
 FAN_OUT = 4
 """Children of every other node: a descent reads FAN_OUT · log N rows, least at 3 or 4."""
-REJECTED = -1
-SLACK = 1.0 + 1e-9
-"""How much the bound on a block's score is raised, so that rounding cannot put its score above."""
 
 
-class VectorNodes(NamedTuple):
-    """Slots (``powers``, ``vectors``), nodes (``totals``, ``sums``) and which are out of date.
+class VectorTree(NamedTuple):
+    """The sums of all nodes, and which of them are out of date.
 
     Level l, from the root down, is the nodes ``first[l]`` to ``first[l + 1]``; those of the last
     level are blocks of slots. ``changed[:n_changed[0]]`` are the blocks to recompute, and
-    ``is_changed`` marks them. Sums are recomputed from below, never incremented: nothing drifts.
+    ``is_changed`` marks them.
     """
 
-    powers: FloatArray
-    vectors: AnyArray
-    totals: FloatArray
     sums: FloatArray
     first: IntArray
     is_changed: BoolArray
@@ -48,123 +41,15 @@ class VectorNodes(NamedTuple):
     n_changed: IntArray
 
 
-class VectorProposal(NamedTuple):
-    """See ``feature_need.Proposal``. Need is x = ``query`` · v.
-
-    ``bounding`` · Σ w v is the sum of w y over a node, where y >= max(0, x). The node's line is
-    ``slope`` times that sum plus ``offset`` · Σ w, and ``bound`` is the root's line.
-    """
-
-    query: FloatArray
-    bounding: FloatArray
-    need_alpha: float
-    slope: float
-    offset: float
-    bound: float
-    exact: bool
-
-
-class VectorTree:
-    """Proposes slots for ``FeatureNeedSampler``, which documents the methods."""
-
-    spare = 0.0
-
-    def __init__(self, vectors: AnyArray, need_alpha: float) -> None:
-        if need_alpha > 1.0:
-            raise NeedReplayError(
-                f"need_alpha is {need_alpha}, but with nonnegative=True it must be from 0 to 1; "
-                "make the sampler with nonnegative=False, which takes any need_alpha."
-            )
-        self._need_alpha = need_alpha
-        self._nodes = empty_nodes(np.zeros(len(vectors)), vectors)
-        self.powers = self._nodes.powers
-
-    @property
-    def total_power(self) -> float:
-        """Σ priority^alpha, as of the last proposal."""
-        return float(self._nodes.totals[0])
-
-    def set_powers(self, slots: IntArray, powers: FloatArray) -> None:
-        """Set priority^alpha of ``slots``."""
-        set_powers(self._nodes, slots, powers)
-
-    def update_vectors(self, slots: IntArray) -> None:
-        """The vectors of ``slots`` have changed."""
-        note_changed(self._nodes, slots)
-
-    def by_priority(self) -> VectorProposal:
-        """Proposals by priority alone."""
-        recompute_changed(self._nodes)
-        none = np.zeros(self._nodes.vectors.shape[1])
-        return VectorProposal(none, none, 0.0, 0.0, 1.0, self.total_power, True)
-
-    def by_score(self, query: FloatArray) -> VectorProposal | None:
-        """Proposals for a query; None if no slot can have any need."""
-        scaled, bounding = np.empty((2, len(query)))
-        total, has_negative = prepare(self._nodes, query, scaled, bounding)
-        if not total > 0.0:
-            return None
-        b, total_power = self._need_alpha, float(self._nodes.totals[0])
-        if b == 1.0 and not has_negative:
-            return VectorProposal(scaled, bounding, 1.0, 1.0, 0.0, total, True)
-        mean = total / total_power
-        slope, offset = b * mean ** (b - 1.0), (1.0 - b) * mean**b
-        bound = total_power * mean**b * SLACK
-        return VectorProposal(scaled, bounding, b, slope, offset, bound, False)
-
-    def try_candidates(
-        self,
-        proposal: VectorProposal,
-        shares: FloatArray,
-        luck: FloatArray,
-        slots: IntArray,
-        scores: FloatArray,
-        places: IntArray,
-    ) -> tuple[int, int]:
-        """Try one candidate for each share; see ``feature_need.Tree``."""
-        return _try(self._nodes, proposal, shares, luck, slots, scores, places), len(shares)
-
-    def most_rejected(self, size: int) -> int:
-        """How many candidates cost about as much as a pass over the buffer."""
-        levels = len(self._nodes.first) - 2
-        return size + len(self.powers) // (BLOCK + levels * FAN_OUT)
-
-    def check_valid(self) -> None:
-        """Raise if a node that is not marked as changed is not the sum of what is below it."""
-        nodes = self._nodes
-        again = empty_nodes(nodes.powers, nodes.vectors)
-        pending = nodes.changed[: nodes.n_changed[0]]
-        if not np.array_equal(np.sort(pending), np.flatnonzero(nodes.is_changed)):
-            raise NeedReplayError("The list of changed blocks is not what is marked as changed.")
-        note_changed(again, np.arange(len(nodes.powers)))
-        recompute_changed(again)
-        fresh = np.ones(len(nodes.totals), dtype=np.bool_)
-        for level in range(len(nodes.first) - 1):
-            covered = FAN_OUT ** (len(nodes.first) - 2 - level)
-            fresh[nodes.first[level] + np.unique(pending // covered)] = False
-        same = (again.sums == nodes.sums).all(axis=1) & (again.totals == nodes.totals)
-        if not same[fresh].all():
-            raise NeedReplayError("A node does not hold the sum of the slots below it.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        arrays = self._nodes._asdict()
-        del arrays["first"], arrays["vectors"]
-        return arrays
-
-
-def empty_nodes(powers: FloatArray, vectors: AnyArray) -> VectorNodes:
-    """The nodes above ``powers`` and ``vectors``, all 0."""
-    n_blocks = max(1, -(-len(powers) // BLOCK))
+def empty_tree(capacity: int, n_features: int) -> VectorTree:
+    """A tree above ``capacity`` slots, all sums 0."""
+    n_blocks = max(1, -(-capacity // BLOCK))
     sizes = [n_blocks]
     while sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // FAN_OUT))
     first = np.concatenate([[0], np.cumsum(sizes[::-1])]).astype(np.int64)
-    return VectorNodes(
-        powers=powers,
-        vectors=vectors,
-        totals=np.zeros(first[-1]),
-        sums=np.zeros((int(first[-1]), vectors.shape[1])),
+    return VectorTree(
+        sums=np.zeros((int(first[-1]), n_features)),
         first=first,
         is_changed=np.zeros(n_blocks, dtype=np.bool_),
         changed=np.zeros(n_blocks, dtype=np.int64),
@@ -172,10 +57,26 @@ def empty_nodes(powers: FloatArray, vectors: AnyArray) -> VectorNodes:
     )
 
 
+def check_tree(tree: VectorTree, powers: FloatArray, vectors: AnyArray) -> None:
+    """Raise if a node that is not marked as changed is not the sum of what is below it."""
+    again = empty_tree(len(powers), vectors.shape[1])
+    pending = tree.changed[: tree.n_changed[0]]
+    if not np.array_equal(np.sort(pending), np.flatnonzero(tree.is_changed)):
+        raise NeedReplayError("The list of changed blocks is not what is marked as changed.")
+    note_changed(again, np.arange(len(powers)))
+    recompute_changed(again, powers, vectors)
+    fresh = np.ones(len(tree.sums), dtype=np.bool_)
+    for level in range(len(tree.first) - 1):
+        covered = FAN_OUT ** (len(tree.first) - 2 - level)
+        fresh[tree.first[level] + np.unique(pending // covered)] = False
+    if not np.array_equal(again.sums[fresh], tree.sums[fresh]):
+        raise NeedReplayError("A node does not hold the sum of the slots below it.")
+
+
 @jit
-def note_changed(nodes: VectorNodes, slots: IntArray) -> None:
+def note_changed(tree: VectorTree, slots: IntArray) -> None:
     """Mark the sums above ``slots`` as out of date."""
-    is_changed, changed, n_changed = nodes.is_changed, nodes.changed, nodes.n_changed
+    is_changed, changed, n_changed = tree.is_changed, tree.changed, tree.n_changed
     for i in range(len(slots)):
         block = slots[i] // BLOCK
         if not is_changed[block]:
@@ -185,27 +86,21 @@ def note_changed(nodes: VectorNodes, slots: IntArray) -> None:
 
 
 @jit
-def set_powers(nodes: VectorNodes, slots: IntArray, new: FloatArray) -> None:
-    """Set the powers of ``slots``, and mark the sums above them as out of date."""
-    powers = nodes.powers
-    for i in range(len(slots)):
-        powers[slots[i]] = new[i]
-    note_changed(nodes, slots)
-
-
-@jit
-def recompute_changed(nodes: VectorNodes) -> None:
+def recompute_changed(tree: VectorTree, powers: FloatArray, vectors: AnyArray) -> None:
     """Bring all sums up to date, each once, from the blocks to the root."""
-    count = nodes.n_changed[0]
+    count = tree.n_changed[0]
     if count == 0:
         return
-    powers, vectors, totals, sums = nodes.powers, nodes.vectors, nodes.totals, nodes.sums
-    first, is_changed = nodes.first, nodes.is_changed
-    places = np.sort(nodes.changed[:count])
+    sums, first, is_changed = tree.sums, tree.first, tree.is_changed
+    places = np.sort(tree.changed[:count])
     bottom = len(first) - 2
     for i in range(count):
         is_changed[places[i]] = False
-        _sum_block(powers, vectors, totals, sums, first[bottom], places[i])
+        node, begin = first[bottom] + places[i], places[i] * BLOCK
+        sums[node] = 0.0
+        for slot in range(begin, min(begin + BLOCK, len(powers))):
+            if powers[slot] > 0.0:
+                _add_scaled(sums, node, powers[slot], vectors, slot)
     for level in range(bottom - 1, -1, -1):
         distinct = 0
         for i in range(count):
@@ -213,40 +108,12 @@ def recompute_changed(nodes: VectorNodes) -> None:
             if distinct == 0 or places[distinct - 1] != above:
                 places[distinct] = above
                 distinct += 1
-                here = first[level] + above
-                begin = first[level + 1] + above * FAN_OUT
-                _sum_children(totals, sums, here, begin, min(begin + FAN_OUT, first[level + 2]))
+                node, begin = first[level] + above, first[level + 1] + above * FAN_OUT
+                sums[node] = sums[begin]
+                for child in range(begin + 1, min(begin + FAN_OUT, first[level + 2])):
+                    _add_scaled(sums, node, 1.0, sums, child)
         count = distinct
-    nodes.n_changed[0] = 0
-
-
-@jit
-def _sum_block(
-    powers: FloatArray,
-    vectors: AnyArray,
-    totals: FloatArray,
-    sums: FloatArray,
-    first: int,
-    block: int,
-) -> None:
-    """Σ w_j and Σ w_j v_j over one block of slots; writes its node."""
-    node = first + block
-    sums[node] = 0.0
-    totals[node] = 0.0
-    for slot in range(block * BLOCK, min(block * BLOCK + BLOCK, len(powers))):
-        if powers[slot] > 0.0:
-            totals[node] += powers[slot]
-            _add_scaled(sums, node, powers[slot], vectors, slot)
-
-
-@jit
-def _sum_children(totals: FloatArray, sums: FloatArray, node: int, begin: int, end: int) -> None:
-    """The sums of ``node`` from its children ``begin`` to ``end``."""
-    sums[node] = sums[begin]
-    totals[node] = totals[begin]
-    for child in range(begin + 1, end):
-        totals[node] += totals[child]
-        _add_scaled(sums, node, 1.0, sums, child)
+    tree.n_changed[0] = 0
 
 
 @jit
@@ -257,94 +124,56 @@ def _add_scaled(sums: FloatArray, node: int, scale: float, rows: AnyArray, row: 
 
 
 @jit
-def prepare(
-    nodes: VectorNodes, query: FloatArray, scaled: FloatArray, bounding: FloatArray
-) -> tuple[float, bool]:
-    """Bring the tree up to date and scale the query to a largest entry of ±1.
-
-    Writes q to ``scaled`` and max(0, q) to ``bounding``; returns the root's Σ w y, and whether any
-    entry is negative.
-    """
-    recompute_changed(nodes)
-    largest = np.abs(query).max()
-    scale = largest if largest > 0.0 else 1.0
-    has_negative = False
-    for k in range(len(query)):
-        scaled[k] = query[k] / scale
-        bounding[k] = max(0.0, scaled[k])
-        has_negative |= query[k] < 0.0
-    return dot(nodes.sums, 0, bounding), has_negative
+def total_score(
+    tree: VectorTree, powers: FloatArray, vectors: AnyArray, query: FloatArray
+) -> float:
+    """Σ_j w_j (q · v_j); brings the tree up to date."""
+    recompute_changed(tree, powers, vectors)
+    return dot(tree.sums, 0, query)
 
 
 @jit
-def _try(
-    nodes: VectorNodes,
-    proposal: VectorProposal,
+def sample_slots(
+    tree: VectorTree,
+    powers: FloatArray,
+    vectors: AnyArray,
+    query: FloatArray,
     shares: FloatArray,
-    luck: FloatArray,
     slots: IntArray,
     scores: FloatArray,
-    places: IntArray,
-) -> int:
-    """One candidate for each share; accepted ones fill the last three arrays from the front.
-
-    Returns how many were accepted, which may be more than there are places.
-    """
-    n = len(shares)
-    order = np.argsort(shares)
-    blocks = np.zeros(n, dtype=np.int64)
-    chances = np.ones(n)
-    _descend(nodes, proposal, order, shares, blocks, chances)
-    candidates = np.empty(n, dtype=np.int64)
-    of_candidates = np.empty(n)
-    _pick_slots(nodes, proposal, order, shares, luck, blocks, chances, candidates, of_candidates)
-    accepted = 0
-    for i in range(n):
-        if candidates[i] != REJECTED:
-            if accepted < len(slots):
-                slots[accepted] = candidates[i]
-                scores[accepted] = of_candidates[i]
-                places[accepted] = i
-            accepted += 1
-    return accepted
-
-
-@jit
-def _descend(
-    nodes: VectorNodes,
-    proposal: VectorProposal,
-    order: IntArray,
-    shares: FloatArray,
-    blocks: IntArray,
-    chances: FloatArray,
 ) -> None:
-    """From the root to a block each, level by level, by the line's sum over the nodes.
+    """One slot for each share in [0, 1) of the total; writes ``slots`` and ``scores``.
 
-    Writes ``blocks``, the ``chances`` of arriving there, and to ``shares`` what is left within. In
-    ascending ``order`` of shares equal nodes are neighbors, so each node's children are computed
-    once.
+    Goes down level by level. In ascending order of shares equal nodes are neighbors, so the
+    children of each are computed once; ``shares`` become the shares within the node.
     """
-    totals, sums, first = nodes.totals, nodes.sums, nodes.first
-    bounding, slope, offset = proposal.bounding, proposal.slope, proposal.offset
-    lines = np.empty(FAN_OUT)
+    sums, first = tree.sums, tree.first
+    order = np.argsort(shares)
+    nodes = np.zeros(len(shares), dtype=np.int64)
+    parts = np.empty(max(BLOCK, FAN_OUT))
     total = 0.0
-    for level in range(len(first) - 2):
-        level_begin, level_end = first[level + 1], first[level + 2]
+    for level in range(1, len(first)):
+        is_block = level == len(first) - 1
+        width = BLOCK if is_block else FAN_OUT
         previous = -1
         for i in order:
-            begin = level_begin + blocks[i] * FAN_OUT
-            end = min(begin + FAN_OUT, level_end)
-            if blocks[i] != previous:
-                previous = blocks[i]
-                total = 0.0
+            begin = nodes[i] * width
+            end = min(begin + width, len(powers) if is_block else first[level + 1] - first[level])
+            if nodes[i] != previous:
+                previous, total = nodes[i], 0.0
                 for k in range(end - begin):
-                    lines[k] = offset * totals[begin + k]
-                    if slope != 0.0:
-                        lines[k] += slope * dot(sums, begin + k, bounding)
-                    total += lines[k]
-            child, shares[i] = place_in(lines, end - begin, total, shares[i])
-            blocks[i] = previous * FAN_OUT + child
-            chances[i] *= lines[child] / total
+                    if not is_block:
+                        parts[k] = dot(sums, first[level] + begin + k, query)
+                    elif powers[begin + k] > 0.0:
+                        parts[k] = combine(powers[begin + k], dot(vectors, begin + k, query))
+                    else:
+                        parts[k] = 0.0
+                    total += parts[k]
+            chosen, shares[i] = place_in(parts, end - begin, total, shares[i])
+            nodes[i] = begin + chosen
+            if is_block:
+                slots[i] = nodes[i]
+                scores[i] = parts[chosen]
 
 
 @jit
@@ -363,60 +192,3 @@ def place_in(values: FloatArray, count: int, total: float, share: float) -> tupl
             rest -= values[i]
     left = rest / values[chosen] if values[chosen] > 0.0 else 0.0
     return chosen, min(left, 1.0)
-
-
-@jit
-def _pick_slots(
-    nodes: VectorNodes,
-    proposal: VectorProposal,
-    order: IntArray,
-    shares: FloatArray,
-    luck: FloatArray,
-    blocks: IntArray,
-    chances: FloatArray,
-    slots: IntArray,
-    scores: FloatArray,
-) -> None:
-    """Accept a block if luck · bound · chance < its score, then sample one of its slots by score.
-
-    Writes ``slots`` (or REJECTED) and ``scores``.
-    """
-    powers, vectors = nodes.powers, nodes.vectors
-    query, need_alpha, bound = proposal.query, proposal.need_alpha, proposal.bound
-    block_scores = np.empty(BLOCK)
-    total = 0.0
-    previous = -1
-    for i in order:
-        begin = blocks[i] * BLOCK
-        end = min(begin + BLOCK, len(powers))
-        if blocks[i] != previous:
-            previous = blocks[i]
-            total = _score_block(powers, vectors, begin, end, query, need_alpha, block_scores)
-        slots[i] = REJECTED
-        scores[i] = 0.0
-        if total > 0.0 and (proposal.exact or luck[i] * bound * chances[i] < total):
-            chosen, _ = place_in(block_scores, end - begin, total, shares[i])
-            slots[i] = begin + chosen
-            scores[i] = block_scores[chosen]
-
-
-@jit
-def _score_block(
-    powers: FloatArray,
-    vectors: AnyArray,
-    begin: int,
-    end: int,
-    query: FloatArray,
-    need_alpha: float,
-    scores: FloatArray,
-) -> float:
-    """scores[i] = w · max(0, q · v)^b of slot ``begin + i``; returns their sum."""
-    total = 0.0
-    for i in range(end - begin):
-        slot = begin + i
-        scores[i] = 0.0
-        if powers[slot] > 0.0:
-            need = 1.0 if need_alpha == 0.0 else max(0.0, dot(vectors, slot, query))
-            scores[i] = combine(powers[slot], need, 1.0, need_alpha)
-        total += scores[i]
-    return total
