@@ -18,14 +18,14 @@ from torch import nn
 from torch.nn import functional
 
 from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
-from needreplay.replay.samplers import VectorTreeSampler
+from needreplay.replay.samplers import FeatureNeedSampler
 
 HIDDEN = 32
 DISCOUNT = 0.99
 DRAWS: dict[str, Any] = {
     "uniform": lambda: UniformSampler(),
     "per": lambda: ProportionalSampler(0.6),
-    "need": lambda: VectorTreeSampler(HIDDEN, alpha=0.6),
+    "need": lambda: FeatureNeedSampler(HIDDEN, alpha=0.6),
 }
 
 

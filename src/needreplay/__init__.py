@@ -28,9 +28,7 @@ if TYPE_CHECKING:
         ExhaustiveNeedSampler,
         FeatureNeedSampler,
         NeedScalingSampler,
-        ResampledSampler,
         StateNeedSampler,
-        VectorTreeSampler,
     )
     from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
@@ -54,12 +52,10 @@ _HOME_OF = {
     "QLearning": "needreplay.tabular.agents",
     "RankSampler": "needreplay.replay",
     "ReplayBuffer": "needreplay.replay",
-    "ResampledSampler": "needreplay.replay.samplers",
     "PSERSampler": "needreplay.replay",
     "ExhaustiveNeedSampler": "needreplay.replay.samplers",
     "SweepingSettings": "needreplay.tabular.settings",
     "UniformSampler": "needreplay.replay",
-    "VectorTreeSampler": "needreplay.replay.samplers",
     "as_discrete": "needreplay.worlds",
     "play": "needreplay.tabular.agents",
 }
@@ -83,11 +79,9 @@ __all__ = [
     "QLearning",
     "RankSampler",
     "ReplayBuffer",
-    "ResampledSampler",
     "StateNeedSampler",
     "SweepingSettings",
     "UniformSampler",
-    "VectorTreeSampler",
     "__version__",
     "as_discrete",
     "deep_preset",

@@ -198,7 +198,7 @@ def test_sampling_tells_the_memory_the_features_of_every_transition() -> None:
         agent.observe(*step[:5], truncated=False)
     agent.tell_untold()
     store = agent.replay.sampler.features  # type: ignore[attr-defined]
-    assert store.n_untold == agent.replay.capacity - len(agent.replay)
+    assert store.n_missing == agent.replay.capacity - len(agent.replay)
     batch = agent.replay.sample(32, need=np.ones(8))
     with torch.no_grad():
         assert agent.successor is not None

@@ -6,7 +6,7 @@ import numpy as np
 
 from needreplay.rules.gain import absolute_gain
 from needreplay.rules.need import backward_need, forward_need
-from needreplay.rules.priority import priority
+from needreplay.rules.priority import combine
 
 M = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
 
@@ -25,7 +25,14 @@ def test_backward_need_is_the_column() -> None:
     assert [backward_need(M, 1, other) for other in range(3)] == [2.0, 5.0, 8.0]
 
 
-def test_priority_is_the_product_and_keeps_the_sign_of_need() -> None:
-    assert priority(0.5, 3.0) == 1.5
-    assert priority(0.5, -3.0) == -1.5
-    assert priority(0.5, 0.0) == 0.0
+def test_combine_is_the_product_and_keeps_the_sign_of_need() -> None:
+    assert combine(0.5, 3.0) == 1.5
+    assert combine(0.5, -3.0) == -1.5
+    assert combine(0.5, 0.0) == 0.0
+
+
+def test_combine_has_an_exponent_for_each() -> None:
+    assert combine(4.0, 3.0, 0.5) == 6.0
+    assert combine(4.0, 3.0, 1.0, 2.0) == 36.0
+    assert combine(4.0, 9.0, 0.5, 0.5) == 6.0
+    assert combine(4.0, 0.0, 0.5, 0.0) == 2.0

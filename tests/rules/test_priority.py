@@ -8,16 +8,12 @@ from needreplay.rules import priority as rules
 from needreplay.rules.returns import discounted
 
 
-def test_priority_is_the_product() -> None:
-    assert rules.priority(0.5, 3.0) == 1.5
-
-
 @pytest.mark.parametrize(
     ("value", "exponent", "expected"),
     [(4.0, 0.5, 2.0), (4.0, 1.0, 4.0), (4.0, 0.0, 1.0), (0.0, 0.5, 0.0), (0.0, 0.0, 1.0)],
 )
-def test_shaped(value: float, exponent: float, expected: float) -> None:
-    assert rules.shaped(value, exponent) == expected
+def test_power(value: float, exponent: float, expected: float) -> None:
+    assert rules.power(value, exponent) == expected
 
 
 def test_importance_weight_is_the_definition_divided_by_its_maximum() -> None:
@@ -40,18 +36,23 @@ def test_annealed(done: float, expected: float) -> None:
     assert rules.annealed(0.4, 1.0, done) == pytest.approx(expected)
 
 
-def test_rank_mass() -> None:
-    assert rules.rank_mass(1, 0.7) == 1.0
-    assert rules.rank_mass(4, 0.5) == 0.5
+def test_rank_priority() -> None:
+    assert rules.rank_priority(1, 0.7) == 1.0
+    assert rules.rank_priority(4, 0.5) == 0.5
 
 
-def test_sequence_gain_falls_by_a_share_only() -> None:
-    assert rules.sequence_gain(0.1, 1.0, 0.7) == 0.7
-    assert rules.sequence_gain(0.9, 1.0, 0.7) == 0.9
+def test_pser_priority_falls_by_a_share_only() -> None:
+    assert rules.pser_priority(0.1, 1.0, 0.7) == 0.7
+    assert rules.pser_priority(0.9, 1.0, 0.7) == 0.9
 
 
-def test_decayed_back() -> None:
-    assert rules.decayed_back(2.0, 0.5, 3) == 0.25
+def test_pser_decayed() -> None:
+    assert rules.pser_decayed(2.0, 0.5, 3) == 0.25
+
+
+def test_mixed_probability_sums_to_1() -> None:
+    mixed = [rules.mixed_probability(p, 0.2, 4) for p in (0.5, 0.5, 0.0, 0.0)]
+    assert mixed == pytest.approx([0.45, 0.45, 0.05, 0.05], rel=1e-15)
 
 
 def test_discounted_from_the_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from needreplay.deep.settings import DeepSettings
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, UniformSampler
-from needreplay.replay.samplers import FeatureNeedSampler, VectorTreeSampler
+from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.samplers.base import Sampler
 
 
@@ -17,12 +17,12 @@ def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
     if settings.sampler == "pser":
         return PSERSampler(settings.alpha)
     if settings.sampler == "per-sr-sampling":
-        tree = FeatureNeedSampler if settings.feature_sign == "any" else VectorTreeSampler
-        return tree(
+        return FeatureNeedSampler(
             n_features,
+            nonnegative=settings.feature_sign == "nonnegative",
             backward=settings.direction == "backward",
             alpha=settings.alpha,
             need_alpha=settings.need_alpha,
-            corrects=settings.corrects,
+            correct_for=settings.corrects,
         )
     return ProportionalSampler(settings.alpha)

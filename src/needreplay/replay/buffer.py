@@ -98,7 +98,7 @@ class ReplayBuffer:
         if self._may_go_stale:
             self._sampler_method("clear")
         self._sampler.allocate(self._ring.capacity)
-        self._set_gain: Callable[[IntArray, FloatArray], None] = self._set_and_note
+        self._set_gain: Callable[[IntArray, FloatArray], object] = self._set_and_note
         if self._present is None:
             self._set_gain = self._sampler.set_priorities
         self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
@@ -327,7 +327,7 @@ class ReplayBuffer:
         check_number("count", count, int, COUNT)
         with self._lock:
             ring = self._ring
-            slots = self._sampler_method("features").next_in_rotation(count)
+            slots = self._sampler_method("features").next_to_refresh(count)
             ids: IntArray = ring.next_id - 1 - (ring.next_id - 1 - slots) % ring.capacity
             return ids
 
@@ -358,8 +358,12 @@ class ReplayBuffer:
         return gone, float(chosen.max(initial=0.0))
 
     def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
+        """Set priorities, and note what the sampler stores: PSER's may differ, and be more."""
         assert self._present is not None
-        self._sampler.set_priorities(slots, gain)
+        changed = self._sampler.set_priorities(slots, gain)
+        if changed is not None:
+            stored: FloatArray = self._sampler_method("priorities")
+            slots, gain = changed, stored[changed]
         self._present.set(slots, -gain)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:

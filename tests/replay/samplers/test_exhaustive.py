@@ -1,4 +1,4 @@
-"""The sweep by hand: it is the oracle of the other need draws, so it is worked out on its own."""
+"""The exhaustive sampler by hand: the other samplers by need are tested against it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from scipy import stats
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.replay.samplers.exhaustive import ExhaustiveNeedSampler, slots_at
+from needreplay.replay.samplers import ExhaustiveNeedSampler
+from needreplay.replay.samplers.exhaustive import slots_at
 
 SLOTS = np.arange(3)
-GAIN = np.array([1.0, 4.0, 9.0])
+PRIORITIES = np.array([1.0, 4.0, 9.0])
 
 
 def test_need_per_slot_by_hand() -> None:
     sampler = ExhaustiveNeedSampler(alpha=0.5, need_alpha=0.5)
     sampler.allocate(4)
-    sampler.set_priorities(SLOTS, GAIN)
+    sampler.set_priorities(SLOTS, PRIORITIES)
     # 1 * 2, 2 * 1, 3 * 0 and an empty slot
     p = sampler.probabilities(np.array([4.0, 1.0, -1.0, 7.0]))
     np.testing.assert_allclose(p, [0.5, 0.5, 0.0, 0.0])
@@ -28,7 +29,7 @@ def test_need_per_slot_by_hand() -> None:
 def test_need_per_state_by_hand() -> None:
     sampler = ExhaustiveNeedSampler(n_states=3, alpha=1.0, need_alpha=1.0)
     sampler.allocate(3)
-    sampler.set_priorities(SLOTS, GAIN)
+    sampler.set_priorities(SLOTS, PRIORITIES)
     sampler.set_state(np.array([0, 1]), np.array([2, 2]))
     np.testing.assert_allclose(sampler.probabilities(np.array([9.0, 9.0, 2.0])), [0.2, 0.8, 0.0])
     sampler.place(np.array([1]), np.array([-1]))
@@ -41,27 +42,27 @@ def test_the_uniform_number_says_which_slot() -> None:
     np.testing.assert_array_equal(slots_at(scores, uniforms), [1, 1, 3, 3, 3, 3])
 
 
-@pytest.mark.parametrize("told_by", ["slot", "state", "features"])
-def test_drawn_by_its_distribution(told_by: str) -> None:
-    gain = np.array([0.5, 0.0, 3.0, 1.0, 1.0, 0.25, 2.0, 4.0])
+@pytest.mark.parametrize("passed_by", ["slot", "state", "features"])
+def test_sampled_by_its_distribution(passed_by: str) -> None:
+    priorities = np.array([0.5, 0.0, 3.0, 1.0, 1.0, 0.25, 2.0, 4.0])
     need = np.array([1.0, 2.0, 0.0, 0.25, 4.0, 2.0, -1.0, 0.5])
     slots, size = np.arange(8), 64_000
     options: dict[str, Any] = {"slot": {}, "state": {"n_states": 8}, "features": {"n_features": 8}}
-    sampler = ExhaustiveNeedSampler(**options[told_by], alpha=0.7, need_alpha=0.4)
+    sampler = ExhaustiveNeedSampler(**options[passed_by], alpha=0.7, need_alpha=0.4)
     sampler.allocate(8)
-    sampler.set_priorities(slots, gain)
+    sampler.set_priorities(slots, priorities)
     query = need
-    if told_by == "state":
+    if passed_by == "state":
         sampler.set_state(slots, slots[::-1])
         query = need[::-1]
-    if told_by == "features":
+    if passed_by == "features":
         sampler.set_features(slots, 2.0 * np.eye(8))
         query = 2.0 * need
-    scores = gain**0.7 * np.maximum(0.0, need) ** 0.4
+    scores = priorities**0.7 * np.maximum(0.0, need) ** 0.4
     expected, possible = scores / scores.sum(), scores > 0
-    drawn = sampler.sample(size, stream(1, "sweep", told_by), query)
-    np.testing.assert_allclose(drawn.probabilities, expected[drawn.slots], rtol=1e-12)
-    counts = np.bincount(drawn.slots, minlength=8)
+    sampled = sampler.sample(size, stream(1, "sweep", passed_by), query)
+    np.testing.assert_allclose(sampled.probabilities, expected[sampled.slots], rtol=1e-12)
+    counts = np.bincount(sampled.slots, minlength=8)
     assert counts[~possible].sum() == 0
     wanted = expected[possible] * size
     statistic = ((counts[possible] - wanted) ** 2 / wanted).sum()
@@ -77,7 +78,7 @@ def test_fallbacks() -> None:
     assert set(sampler.sample(5, rng, np.array([1.0, 1.0, 0.0])).slots) == {2}
     sampler.set_priorities(SLOTS, np.zeros(3))
     np.testing.assert_allclose(sampler.probabilities(np.ones(3)), 1 / 3)
-    with pytest.warns(RuntimeWarning, match="Every gain"):
+    with pytest.warns(RuntimeWarning, match="Every priority"):
         sampler.sample(7, rng, np.ones(3))
     assert sampler.fallbacks == (0, 5, 7, 0)
     sampler.check_valid()

@@ -1,4 +1,4 @@
-"""The draws by features, vector tree and norm tree, against the sweep, which scores every slot."""
+"""The samplers by features, norm tree and vector tree, against the exhaustive sampler."""
 
 from __future__ import annotations
 
@@ -14,53 +14,44 @@ from scipy.stats import chisquare
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.replay.samplers.base import Sampled, Sampler
-from needreplay.replay.samplers.exhaustive import ExhaustiveNeedSampler
-from needreplay.replay.samplers.feature_need import FeatureSampler
-from needreplay.replay.samplers.norm_tree import FeatureNeedSampler
-from needreplay.replay.samplers.vector_tree import VectorTreeSampler
-
-Tree = FeatureSampler[Any]
-Maker = type[VectorTreeSampler] | type[FeatureNeedSampler]
+from needreplay.replay import ProportionalSampler
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, norm_tree
+from needreplay.replay.samplers.base import Sampled
+from needreplay.replay.samplers.norm_tree import SLACK
 
 N_FEATURES = 6
 MANY = 4000 if os.environ.get("NUMBA_DISABLE_JIT") else 200_000
+VECTORS: dict[str, Any] = {"nonnegative": True, "need_alpha": 1.0}
+NORMS: dict[str, Any] = {}
+
+each_tree = pytest.mark.parametrize("tree", [VECTORS, NORMS], ids=["vectors", "norms"])
 
 
-each_tree = pytest.mark.parametrize("make", [VectorTreeSampler, FeatureNeedSampler])
-each_kind = pytest.mark.parametrize(
-    ("make", "signed"),
-    [(VectorTreeSampler, False), (FeatureNeedSampler, False), (FeatureNeedSampler, True)],
-)
+@pytest.fixture
+def never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few slots would soon be scored exhaustively; here the tree shows what it samples."""
+    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)
 
 
 def pair(
-    make: Maker,
-    n: int,
-    *,
-    alpha: float = 0.6,
-    need_alpha: float = 0.6,
-    backward: bool = False,
-) -> tuple[Tree, ExhaustiveNeedSampler]:
-    """A tree and the sweep it is held against, both empty."""
-    options: dict[str, Any] = {
-        "backward": backward,
-        "alpha": alpha,
-        "need_alpha": need_alpha,
-    }
-    tree, sweep = (
-        make(N_FEATURES, **options),
-        ExhaustiveNeedSampler(n_features=N_FEATURES, **options),
-    )
-    tree.allocate(n)
-    sweep.allocate(n)
-    return tree, sweep
+    n: int, nonnegative: bool = False, **options: Any
+) -> tuple[FeatureNeedSampler, ExhaustiveNeedSampler]:
+    """A tree and the exhaustive sampler it is tested against, both empty."""
+    sampler = FeatureNeedSampler(N_FEATURES, nonnegative=nonnegative, **options)
+    exhaustive = ExhaustiveNeedSampler(n_features=N_FEATURES, **options)
+    sampler.allocate(n)
+    exhaustive.allocate(n)
+    return sampler, exhaustive
 
 
-def tell(draws: tuple[Tree, ExhaustiveNeedSampler], gain: AnyArray, features: AnyArray) -> None:
-    slots = np.arange(len(gain))
-    for sampler in draws:
-        sampler.set_priorities(slots, gain)
+def fill(
+    samplers: tuple[FeatureNeedSampler, ExhaustiveNeedSampler],
+    priorities: AnyArray,
+    features: AnyArray,
+) -> None:
+    slots = np.arange(len(priorities))
+    for sampler in samplers:
+        sampler.set_priorities(slots, priorities)
         sampler.set_features(slots, features)
 
 
@@ -69,9 +60,9 @@ def some_features(rng: np.random.Generator, n: int, signed: bool) -> FloatArray:
     return features if signed else np.maximum(0.0, features)
 
 
-def p_value(drawn: Sampled, expected: FloatArray) -> float:
-    size = len(drawn.slots)
-    counts = np.bincount(drawn.slots, minlength=len(expected))
+def p_value(sampled: Sampled, expected: FloatArray) -> float:
+    size = len(sampled.slots)
+    counts = np.bincount(sampled.slots, minlength=len(expected))
     assert counts[expected == 0.0].sum() == 0
     likely = expected * size >= 5
     observed = np.append(counts[likely], counts[~likely].sum())
@@ -79,223 +70,243 @@ def p_value(drawn: Sampled, expected: FloatArray) -> float:
     return float(chisquare(observed[wanted > 0], wanted[wanted > 0]).pvalue)
 
 
-def check_probabilities(drawn: Sampled, expected: FloatArray, rtol: float = 1e-10) -> None:
-    """Equal where normalised, else all wrong by the same factor."""
-    exact = expected[drawn.slots]
-    factor = 1.0 if drawn.normalised else drawn.probabilities[0] / exact[0]
-    np.testing.assert_allclose(drawn.probabilities, exact * factor, rtol=rtol)
+def check_probabilities(sampled: Sampled, expected: FloatArray, rtol: float = 1e-10) -> None:
+    """Equal where normalized, else all wrong by the same factor."""
+    exact = expected[sampled.slots]
+    factor = 1.0 if sampled.normalized else sampled.probabilities[0] / exact[0]
+    np.testing.assert_allclose(sampled.probabilities, exact * factor, rtol=rtol)
 
 
-@each_kind
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("need_alpha", [0.0, 0.3, 0.6, 1.0])
-def test_draws_are_the_sweeps(
-    make: Maker,
-    signed: bool,
-    backward: bool,
-    need_alpha: float,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("need_alpha", [0.0, 0.3, 0.6, 1.0, 3.0])
+@pytest.mark.usefixtures("never_exhaustive")
+def test_samples_are_those_of_the_exhaustive_sampler(
+    signed: bool, backward: bool, need_alpha: float
 ) -> None:
-    # so few slots would soon be swept, but here the descent is to show what it draws
-    monkeypatch.setattr(make, "_most_rejected", lambda *_: 10**9)
     rng = stream(1, "features", str(signed), str(need_alpha))
-    draws = tree, sweep = pair(make, 700, backward=backward, need_alpha=need_alpha)
-    tell(draws, rng.random(700), some_features(rng, 700, signed))
+    samplers = tree, exhaustive = pair(
+        700, not signed, backward=backward, need_alpha=need_alpha
+    )
+    fill(samplers, rng.random(700), some_features(rng, 700, signed))
     need = some_features(rng, 1, signed)[0]
-    expected = sweep.probabilities(need)
-    slots, normalised = [], []
+    expected = exhaustive.probabilities(need)
+    slots, normalized = [], []
     for _ in range(20):
-        drawn = tree.sample(MANY // 20, rng, need)
-        check_probabilities(drawn, expected)
-        slots.append(drawn.slots)
-        normalised.append(drawn.normalised)
-    drawn = Sampled(np.concatenate(slots), np.zeros(0))
-    # 24 cases: all of them right, the least of their p-values is below 0.01 once in five seeds
-    assert p_value(drawn, expected) > 0.001
-    exactly_known = need_alpha == 0.0 or (need_alpha == 1.0 and make is VectorTreeSampler)
-    assert all(normalised) == exactly_known
-    assert tree.fallbacks.by_priority > 0
-    assert tree.fallbacks.by_sweep == 0
-    assert (tree.acceptance_rate == 1.0) == exactly_known
+        sampled = tree.sample(MANY // 20, rng, need)
+        check_probabilities(sampled, expected)
+        slots.append(sampled.slots)
+        normalized.append(sampled.normalized)
+    # of 20 right cases, the least p-value is below 0.001 once in fifty seeds
+    assert p_value(Sampled(np.concatenate(slots), np.zeros(0)), expected) > 0.001
+    never_rejects = need_alpha == 0.0 or (need_alpha == 1.0 and not signed)
+    assert all(normalized) == never_rejects
+    assert tree.fallbacks.by_score > 0
+    assert tree.fallbacks.exhaustive == 0
+    assert (tree.acceptance_rate == 1.0) == never_rejects
 
 
-@each_tree
-def test_negative_need_against_features_that_are_not_negative(
-    make: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(make, "_most_rejected", lambda *_: 10**9)
+@pytest.mark.usefixtures("never_exhaustive")
+def test_negative_need_with_features_that_are_not_negative() -> None:
     rng = stream(2, "features")
-    draws = tree, sweep = pair(make, 300, need_alpha=1.0)
-    tell(draws, rng.random(300), some_features(rng, 300, signed=False))
+    samplers = tree, exhaustive = pair(300, need_alpha=1.0)
+    fill(samplers, rng.random(300), some_features(rng, 300, signed=False))
     need = np.array([1.0, -1.0, 0.5, -0.2, 0.0, 0.1])
-    drawn = tree.sample(MANY, rng, need)
-    assert p_value(drawn, sweep.probabilities(need)) > 0.01
-    check_probabilities(drawn, sweep.probabilities(need))
-    assert not drawn.normalised
+    sampled = tree.sample(MANY, rng, need)
+    assert p_value(sampled, exhaustive.probabilities(need)) > 0.01
+    check_probabilities(sampled, exhaustive.probabilities(need))
+    assert not sampled.normalized
 
 
-@each_tree
-def test_need_exponent_0_is_gain_alone_draw_for_draw(make: Maker) -> None:
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_need_alpha_0_samples_the_very_slots_of_proportional(nonnegative: bool) -> None:
     rng = stream(3, "features")
-    draws = tree, _ = pair(make, 700, need_alpha=0.0)
-    tell(draws, rng.random(700), some_features(rng, 700, signed=False))
-    plain = ExhaustiveNeedSampler(need_alpha=0.0)
+    samplers = tree, _ = pair(700, nonnegative, need_alpha=0.0)
+    fill(samplers, rng.random(700), some_features(rng, 700, signed=False))
+    plain = ProportionalSampler(stratified=False)
     plain.allocate(700)
     plain.set_priorities(np.arange(700), stream(3, "features").random(700))
-    for need in (None, np.zeros(N_FEATURES), rng.standard_normal(N_FEATURES)):
+    for need in (None, np.zeros(N_FEATURES), rng.random(N_FEATURES)):
         ours, theirs = tree.sample(2000, stream(4, "u"), need), plain.sample(2000, stream(4, "u"))
         np.testing.assert_array_equal(ours.slots, theirs.slots)
-        np.testing.assert_allclose(ours.probabilities, theirs.probabilities, rtol=1e-12)
+        np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
+    assert tree.fallbacks.by_score == 6000
 
 
-@each_tree
-def test_both_exponents_0_are_uniform_draw_for_draw(make: Maker) -> None:
-    draws = tree, _ = pair(make, 700, need_alpha=0.0, alpha=0.0)
+def test_both_exponents_0_are_uniform_slot_for_slot() -> None:
+    samplers = tree, _ = pair(700, need_alpha=0.0, alpha=0.0)
     rng = stream(5, "features")
-    tell(draws, rng.random(700), some_features(rng, 700, signed=False))
-    drawn = tree.sample(2000, stream(6, "u"))
-    np.testing.assert_array_equal(drawn.slots, (stream(6, "u").random(2000) * 700).astype(int))
-    np.testing.assert_allclose(drawn.probabilities, 1 / 700)
+    fill(samplers, rng.random(700), some_features(rng, 700, signed=False))
+    sampled = tree.sample(2000, stream(6, "u"))
+    np.testing.assert_array_equal(sampled.slots, (stream(6, "u").random(2000) * 700).astype(int))
+    np.testing.assert_allclose(sampled.probabilities, 1 / 700)
 
 
-@each_tree
-def test_sparse_need_ends_by_the_sweep_and_stays_exact(make: Maker) -> None:
+@pytest.mark.parametrize("mix", [0.0, 0.2])
+def test_sparse_need_ends_exhaustively_and_stays_exact(mix: float) -> None:
     rng = stream(7, "features")
     features = np.zeros((3000, N_FEATURES))
     features[:, 0] = 3.0
     features[:, 1] = 1.0
     features[:, 2] = 1.0
     features[[5, 2900], 1] = [1.1, 1.3]
-    draws = tree, sweep = pair(make, 3000)
-    tell(draws, rng.random(3000), features)
+    samplers = tree, exhaustive = pair(3000, uniform_mix=mix)
+    fill(samplers, rng.random(3000), features)
     need = np.array([0.0, 1.0, -1.0, 0.0, 0.0, 0.0])
-    expected = sweep.probabilities(need)
+    exhaustive.uniform_mix = 0.0
+    expected = exhaustive.probabilities(need)
     assert (expected > 0).sum() == 2
-    drawn = [tree.sample(32, rng, need) for _ in range(100)]
-    assert tree.fallbacks.by_sweep > 0
+    batches = [tree.sample(32, rng, need) for _ in range(100)]
+    assert tree.fallbacks.exhaustive > 0
     assert tree.acceptance_rate < 0.01
-    for batch in drawn:
-        check_probabilities(batch, expected)
-    all_slots = Sampled(np.concatenate([batch.slots for batch in drawn]), np.zeros(0))
-    assert p_value(all_slots, expected) > 0.01
+    normalized = [batch for batch in batches if batch.normalized]
+    assert len(normalized) > 90
+    wanted = (1 - mix) * expected + mix / 3000
+    for batch in normalized:
+        check_probabilities(batch, wanted)
+    all_slots = Sampled(np.concatenate([batch.slots for batch in normalized]), np.zeros(0))
+    assert p_value(all_slots, wanted) > 0.01
 
 
-@each_tree
-def test_all_negative_need_is_drawn_by_gain(make: Maker) -> None:
+def test_all_negative_need_samples_by_priority() -> None:
     rng = stream(8, "features")
-    draws = tree, _ = pair(make, 400)
-    gain = rng.random(400)
-    tell(draws, gain, np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0], (400, 1)))
-    drawn = tree.sample(20_000, rng, np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0]))
-    assert p_value(drawn, gain**0.6 / (gain**0.6).sum()) > 0.01
-    assert drawn.normalised
-    assert tree.fallbacks == (0, 20_000, 0, 0)
+    for mix in (0.0, 0.25):
+        samplers = tree, _ = pair(400, uniform_mix=mix)
+        priorities = rng.random(400)
+        fill(samplers, priorities, np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0], (400, 1)))
+        tree.arrays()["recent_rate"][:] = 1e-3
+        sampled = tree.sample(20_000, rng, np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0]))
+        expected = (1 - mix) * priorities**0.6 / (priorities**0.6).sum() + mix / 400
+        assert p_value(sampled, expected) > 0.01
+        check_probabilities(sampled, expected)
+        assert sampled.normalized
+        assert tree.fallbacks[1:] == (20_000, 0, 0)
 
 
 @each_tree
-def test_no_need_is_drawn_by_gain_and_no_gain_uniformly(make: Maker) -> None:
+def test_no_need_samples_by_priority_and_no_priority_uniformly(tree: dict[str, Any]) -> None:
     rng = stream(9, "features")
-    tree, _ = pair(make, 100)
-    gain = rng.random(100)
-    tree.set_priorities(np.arange(100), gain)
-    drawn = tree.sample(5000, rng, np.ones(N_FEATURES))
-    assert p_value(drawn, gain**0.6 / (gain**0.6).sum()) > 0.01
-    tree.set_priorities(np.arange(100), np.zeros(100))
-    with pytest.warns(RuntimeWarning, match="Every gain"):
-        drawn = tree.sample(3000, rng, np.ones(N_FEATURES))
-    assert p_value(drawn, np.full(100, 0.01)) > 0.01
-    assert tree.fallbacks == (0, 5000, 3000, 0)
+    sampler, _ = pair(100, **tree)
+    priorities = rng.random(100)
+    sampler.set_priorities(np.arange(100), priorities)
+    sampled = sampler.sample(5000, rng, np.ones(N_FEATURES))
+    assert p_value(sampled, priorities**0.6 / (priorities**0.6).sum()) > 0.01
+    sampler.set_priorities(np.arange(100), np.zeros(100))
+    with pytest.warns(RuntimeWarning, match="Every priority"):
+        sampled = sampler.sample(3000, rng, np.ones(N_FEATURES))
+    assert p_value(sampled, np.full(100, 0.01)) > 0.01
+    assert sampler.fallbacks == (0, 5000, 3000, 0)
 
 
 @each_tree
-def test_one_slot(make: Maker) -> None:
+def test_one_slot(tree: dict[str, Any]) -> None:
     rng = stream(10, "features")
-    draws = tree, _ = pair(make, 1)
-    tell(draws, np.array([0.5]), np.ones((1, N_FEATURES)))
-    for need in (np.ones(N_FEATURES), np.zeros(N_FEATURES), -np.ones(N_FEATURES)):
-        np.testing.assert_array_equal(tree.sample(4, rng, need).slots, 0)
+    samplers = sampler, _ = pair(1, **tree)
+    fill(samplers, np.array([0.5]), np.ones((1, N_FEATURES)))
+    for need in (np.ones(N_FEATURES), np.zeros(N_FEATURES)):
+        np.testing.assert_array_equal(sampler.sample(4, rng, need).slots, 0)
 
 
 @each_tree
-def test_huge_and_tiny_need_draw_the_same(make: Maker) -> None:
+def test_huge_and_tiny_need_sample_the_same(tree: dict[str, Any]) -> None:
     rng = stream(11, "features")
-    draws = tree, _ = pair(make, 200)
-    tell(draws, rng.random(200), some_features(rng, 200, signed=False))
-    need = rng.standard_normal(N_FEATURES)
+    samplers = sampler, _ = pair(200, **tree)
+    fill(samplers, rng.random(200), some_features(rng, 200, signed=False))
+    need = rng.random(N_FEATURES)
     batches = []
     for scale in (1.0, 1e-300, 1e300):
-        tree.arrays()["recent_rate"][:] = 1.0
-        batches.append(tree.sample(200, stream(12, "u"), need * scale).slots)
+        sampler.arrays()["recent_rate"][:] = 1.0
+        batches.append(sampler.sample(200, stream(12, "u"), need * scale).slots)
     np.testing.assert_array_equal(batches[0], batches[1])
     np.testing.assert_array_equal(batches[0], batches[2])
 
 
 @each_tree
-def test_forgotten_slots_have_no_need_until_told(make: Maker) -> None:
+def test_new_slots_have_no_need_until_their_features_are_set(tree: dict[str, Any]) -> None:
     rng = stream(14, "features")
-    draws = tree, _ = pair(make, 50)
-    tell(draws, np.ones(50), np.ones((50, N_FEATURES)))
-    tree.place(np.arange(1, 50), np.full(49, -1))
-    tree.check_valid()
-    assert set(tree.sample(100, rng, np.ones(N_FEATURES)).slots) == {0}
-    assert tree.features.n_untold == 49
+    samplers = sampler, _ = pair(50, **tree)
+    fill(samplers, np.ones(50), np.ones((50, N_FEATURES)))
+    sampler.place(np.arange(1, 50), np.full(49, -1))
+    sampler.check_valid()
+    assert set(sampler.sample(100, rng, np.ones(N_FEATURES)).slots) == {0}
+    assert sampler.features.n_missing == 49
 
 
-@each_tree
-def test_age_and_rotation(make: Maker) -> None:
+def test_age_and_rotation() -> None:
     rng = stream(15, "features")
-    tree, _ = pair(make, 10)
+    tree, _ = pair(10)
     assert tree.features.oldest_age == 0
-    told = np.array([0, 2, 3, 7, 8])
-    tree.set_priorities(told, np.ones(5))
-    tree.set_features(told, np.ones((5, N_FEATURES)))
+    known = np.array([0, 2, 3, 7, 8])
+    tree.set_priorities(known, np.ones(5))
+    tree.set_features(known, np.ones((5, N_FEATURES)))
     seen = []
     for update in range(7):
         tree.sample(2, rng, np.ones(N_FEATURES))
         assert tree.features.oldest_age <= 3
-        turn = tree.features.next_in_rotation(2)
+        turn = tree.features.next_to_refresh(2)
         seen.extend(turn.tolist())
         tree.set_features(turn, np.ones((2, N_FEATURES)))
         if update >= 2:
             assert tree.features.oldest_age <= 2
     assert seen == [0, 2, 3, 7, 8, 0, 2, 3, 7, 8, 0, 2, 3, 7]
-    assert len(tree.features.next_in_rotation(99)) == 5
+    assert len(tree.features.next_to_refresh(99)) == 5
 
 
 @each_tree
-def test_refusals_leave_everything_as_it_was(make: Maker) -> None:
+def test_refusals_leave_everything_as_it_was(tree: dict[str, Any]) -> None:
     rng = stream(16, "features")
-    draws = tree, _ = pair(make, 40)
+    samplers = sampler, _ = pair(40, **tree)
     with pytest.raises(NeedReplayError, match="empty"):
-        tree.sample(1, rng, np.ones(N_FEATURES))
-    tell(draws, rng.random(40), some_features(rng, 40, signed=False))
-    before = {name: array.copy() for name, array in tree.arrays().items()}
+        sampler.sample(1, rng, np.ones(N_FEATURES))
+    fill(samplers, rng.random(40), some_features(rng, 40, signed=False))
+    before = {name: array.copy() for name, array in sampler.arrays().items()}
     bad = np.ones((2, N_FEATURES))
     for wrong in (np.nan, np.inf):
         bad[1, 3] = wrong
         with pytest.raises(NeedReplayError, match="features holds"):
-            tree.set_features(np.array([0, 1]), bad)
+            sampler.set_features(np.array([0, 1]), bad)
     with pytest.raises(NeedReplayError, match="shape"):
-        tree.set_features(np.array([0, 1]), np.ones((3, N_FEATURES)))
-    with pytest.raises(NeedReplayError, match="need is missing"):
-        make(2).sample(1, rng)
-    for name, array in tree.arrays().items():
+        sampler.set_features(np.array([0, 1]), np.ones((3, N_FEATURES)))
+    with pytest.raises(NeedReplayError, match="need"):
+        sampler.sample(1, rng)
+    for name, array in sampler.arrays().items():
         np.testing.assert_array_equal(array, before[name])
-    with pytest.raises(NeedReplayError, match="need_alpha"):
-        make(2, need_alpha=1.01)
     with pytest.raises(NeedReplayError, match="n_features"):
-        make(0)
+        FeatureNeedSampler(0)
+
+
+@pytest.mark.parametrize("need_alpha", [0.6, 1.0])
+def test_what_breaks_the_promise_of_nonnegative_is_refused(need_alpha: float) -> None:
+    sampler, _ = pair(2, True, need_alpha=need_alpha)
+    sampler.set_priorities(np.arange(2), np.ones(2))
+    features = np.ones((2, N_FEATURES))
+    features[1, 2] = -1e-9
+    with pytest.raises(NeedReplayError, match="nonnegative=False"):
+        sampler.set_features(np.arange(2), features)
+    assert sampler.features.n_missing == 2
+    with pytest.raises(NeedReplayError, match="nonnegative=False"):
+        sampler.sample(1, stream(0), features[1])
+    sampler.check_valid()
+
+
+def test_features_whose_powers_could_overflow_are_refused() -> None:
+    sampler, _ = pair(2, need_alpha=20.0, backward=True)
+    with pytest.raises(NeedReplayError, match="need_alpha"):
+        sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 2000.0))
+    sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 500.0))
+    sampler.set_priorities(np.arange(2), np.full(2, 1e200))
+    assert set(sampler.sample(5, stream(0), np.ones(N_FEATURES)).slots) == {0}
 
 
 @each_tree
-def test_going_on_from_saved_arrays_makes_the_same_draws(make: Maker) -> None:
+def test_loaded_arrays_sample_the_same(tree: dict[str, Any]) -> None:
     rng = stream(17, "features")
-    draws = old, _ = pair(make, 500)
-    tell(draws, rng.random(500), some_features(rng, 500, signed=False))
-    need = rng.standard_normal(N_FEATURES)
+    samplers = old, _ = pair(500, **tree)
+    fill(samplers, rng.random(500), some_features(rng, 500, signed=False))
+    need = rng.random(N_FEATURES)
     old.sample(32, rng, need)
     old.set_priorities(np.arange(7), rng.random(7))
-    new, _ = pair(make, 500)
+    new, _ = pair(500, **tree)
     for name, array in old.arrays().items():
         new.arrays()[name][...] = array
     for _ in range(3):
@@ -303,33 +314,51 @@ def test_going_on_from_saved_arrays_makes_the_same_draws(make: Maker) -> None:
         np.testing.assert_array_equal(a.slots, b.slots)
         np.testing.assert_array_equal(a.probabilities, b.probabilities)
     new.check_valid()
-    as_draw: Sampler = new
-    assert as_draw.name == make.name
+
+
+@each_tree
+def test_ten_million_updates_leave_no_drift(tree: dict[str, Any]) -> None:
+    rng = stream(13, "features")
+    samplers = sampler, _ = pair(1000, **tree)
+    fill(samplers, rng.random(1000), some_features(rng, 1000, signed=False))
+    for _ in range(100):
+        changed = rng.integers(0, 1000, MANY // 2)
+        new = rng.random(MANY // 2) * 10.0 ** rng.integers(-6, 7, MANY // 2)
+        sampler.set_priorities(changed, new)
+        sampler.sample(1, rng, np.ones(N_FEATURES))
+    sampler.check_valid()
+    arrays = sampler.arrays()
+    powers, vectors = arrays["tree"][:1000], arrays["vectors"].astype(float)
+    np.testing.assert_allclose(arrays["tree"][-1], powers.sum(), rtol=1e-12)
+    if "sums" in arrays:
+        exact = (powers[:, None] * vectors).sum(axis=0)
+        np.testing.assert_allclose(arrays["sums"][0], exact, rtol=1e-12)
+    else:
+        exact = (powers * np.sqrt((vectors**2).sum(axis=1)) ** 0.6).sum()
+        np.testing.assert_allclose(arrays["bounds"][-1], exact, rtol=1e-12)
 
 
 @settings(max_examples=80, deadline=None)
 @given(
     capacity=st.integers(1, 70),
-    kind=st.sampled_from(
-        [(VectorTreeSampler, False), (FeatureNeedSampler, False), (FeatureNeedSampler, True)]
-    ),
-    need_alpha=st.sampled_from([0.0, 0.5, 1.0]),
+    nonnegative=st.booleans(),
+    need_alpha=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
     seed=st.integers(0, 2**32),
 )
-def test_any_sequence_of_changes_agrees_with_the_sweep(
-    capacity: int, kind: tuple[Maker, bool], need_alpha: float, seed: int
+def test_any_sequence_of_changes_agrees_with_the_exhaustive_sampler(
+    capacity: int, nonnegative: bool, need_alpha: float, seed: int
 ) -> None:
-    make, signed = kind
     rng = stream(seed, "features")
-    draws = tree, sweep = pair(make, capacity, need_alpha=need_alpha)
+    samplers = tree, exhaustive = pair(capacity, nonnegative, need_alpha=need_alpha)
     for _ in range(10):
         slots = rng.permutation(capacity)[: rng.integers(1, capacity + 1)]
         change = rng.integers(4)
-        gain = rng.random(len(slots)) * (rng.random(len(slots)) < 0.7)
-        features = some_features(rng, len(slots), signed) * rng.integers(0, 2, (len(slots), 1))
-        for sampler in draws:
+        priorities = rng.random(len(slots)) * (rng.random(len(slots)) < 0.7)
+        features = some_features(rng, len(slots), not nonnegative)
+        features *= rng.integers(0, 2, (len(slots), 1))
+        for sampler in samplers:
             if change == 0:
-                sampler.set_priorities(slots, gain)
+                sampler.set_priorities(slots, priorities)
             elif change == 1:
                 sampler.set_features(slots, features)
             elif change == 2:
@@ -337,10 +366,64 @@ def test_any_sequence_of_changes_agrees_with_the_sweep(
             else:
                 sampler.clear(slots[:3])
         tree.check_valid()
-        if sweep.arrays()["mass"].any():
-            need = rng.standard_normal(N_FEATURES)
-            drawn = tree.sample(8, rng, need)
-            expected = sweep.probabilities(need)
-            assert (expected[drawn.slots] > 0).all()
-            check_probabilities(drawn, expected)
+        if exhaustive.arrays()["powers"].any():
+            need = some_features(rng, 1, not nonnegative)[0]
+            sampled = tree.sample(8, rng, need)
+            expected = exhaustive.probabilities(need)
+            assert (expected[sampled.slots] > 0).all()
+            check_probabilities(sampled, expected)
             tree.check_valid()
+
+
+def test_bounds_are_power_times_norm_by_hand() -> None:
+    tree = FeatureNeedSampler(2, alpha=0.5, need_alpha=0.5, backward=True)
+    tree.allocate(3)
+    tree.set_features(np.arange(2), np.array([[3.0, -4.0], [0.0, 16.0]]))
+    tree.set_priorities(np.arange(3), np.array([4.0, 9.0, 25.0]))
+    bounds = tree.arrays()["bounds"]
+    np.testing.assert_allclose(bounds[:3], [2 * 5**0.5, 3 * 4, 0.0])
+    assert bounds[-1] == bounds[:3].sum()
+
+
+@pytest.mark.parametrize("d", [1, 7, 64, 4096])
+@pytest.mark.parametrize("need_alpha", [0.3, 1.0, 4.0])
+def test_no_score_is_above_its_bound_even_where_they_are_equal(d: int, need_alpha: float) -> None:
+    rng = stream(d, "norm tree")
+    tree = FeatureNeedSampler(d, need_alpha=need_alpha)
+    tree.allocate(30)
+    tree.set_priorities(np.arange(30), rng.random(30))
+    tree.set_features(np.arange(30), rng.standard_normal((30, d)))
+    vectors, arrays = tree.features.vectors, tree.arrays()
+    for slot in range(30):
+        direction = np.empty(d)
+        norm_tree.unit(vectors[slot].astype(np.float64) * 10.0 ** (slot - 15), direction)
+        need = vectors[slot].astype(np.float64) @ direction
+        score, bound = arrays["tree"][slot] * need**need_alpha, arrays["bounds"][slot]
+        assert bound / SLACK <= score <= bound * SLACK
+
+
+@pytest.mark.usefixtures("never_exhaustive")
+def test_features_along_the_need_are_all_accepted_and_others_by_the_cosine() -> None:
+    tree = FeatureNeedSampler(2, alpha=0.0, need_alpha=1.0, backward=True)
+    tree.allocate(1)
+    tree.set_priorities(np.zeros(1, dtype=np.int64), np.ones(1))
+    rng = stream(3, "norm tree")
+    for vector, cosine in (([0.3, 0.4], 1.0), ([0.0, 5.0], 0.8), ([4.0, 0.0], 0.6)):
+        tree.set_features(np.zeros(1, dtype=np.int64), np.array([vector]))
+        before = tree.arrays()["candidates"].copy()
+        for _ in range(10):
+            tree.sample(MANY // 10, rng, np.array([0.6, 0.8]))
+        accepted, tried = tree.arrays()["candidates"] - before
+        assert abs(accepted / tried - cosine) < (1e-9 if cosine == 1.0 else 3.0 / MANY**0.5)
+
+
+def test_damage_is_seen() -> None:
+    for tree, name in ((NORMS, "norms"), (NORMS, "bounds"), (NORMS, "tree"), (VECTORS, "sums")):
+        samplers = sampler, _ = pair(20, **tree)
+        rng = stream(19, "features")
+        fill(samplers, rng.random(20), some_features(rng, 20, signed=False))
+        sampler.sample(1, rng, np.ones(N_FEATURES))
+        sampler.check_valid()
+        sampler.arrays()[name][1] = 3.0
+        with pytest.raises(NeedReplayError):
+            sampler.check_valid()

@@ -1,4 +1,4 @@
-"""The state-grouped draw against the distribution written out."""
+"""The sampler by state against the distribution written out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from scipy.stats import chisquare
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray, IntArray
-from needreplay.replay.samplers.fallbacks import BY_PRIORITY
-from needreplay.replay.samplers.state_need import StateNeedSampler
+from needreplay.replay.samplers import StateNeedSampler
+from needreplay.replay.samplers.need_sampler import BY_SCORE
 from needreplay.replay.samplers.state_tree import (
-    draw_slot,
     probability_of,
+    sample_slot,
     score_states,
-    set_mass,
+    set_power,
     tree_of,
 )
 
@@ -29,7 +29,7 @@ MANY = 10**4 if os.environ.get("NUMBA_DISABLE_JIT") else 10**6
 
 def filled(
     states: ArrayLike,
-    gain: ArrayLike,
+    priorities: ArrayLike,
     n_states: int,
     alpha: float = 0.6,
     need_alpha: float = 0.6,
@@ -38,50 +38,50 @@ def filled(
     slots = np.arange(np.size(states))
     sampler.allocate(len(slots))
     sampler.set_state(slots, np.asarray(states, dtype=np.int64))
-    sampler.set_priorities(slots, np.asarray(gain, dtype=np.float64))
+    sampler.set_priorities(slots, np.asarray(priorities, dtype=np.float64))
     return sampler
 
 
 def exact(
-    states: IntArray, gain: FloatArray, need: FloatArray, a: float = 0.6, b: float = 0.6
+    states: IntArray, priorities: FloatArray, need: FloatArray, a: float = 0.6, b: float = 0.6
 ) -> FloatArray:
-    scores = gain**a * np.maximum(0.0, need)[states] ** b
+    scores = priorities**a * np.maximum(0.0, need)[states] ** b
     p: FloatArray = scores / scores.sum()
     return p
 
 
 def test_by_hand() -> None:
-    # gain^1 * need^1: 1*2, 2*2, 3*1, 4*1 of a total of 13
+    # priorities^1 * need^1: 1*2, 2*2, 3*1, 4*1 of a total of 13
     sampler = filled([0, 0, 1, 1], [1, 2, 3, 4], 2, 1.0, 1.0)
     np.testing.assert_allclose(
         sampler.probabilities(np.array([2.0, 1.0])), np.array([2, 4, 3, 4]) / 13
     )
 
 
-def test_probabilities_and_draws_after_many_updates_are_the_sweeps() -> None:
+def test_probabilities_and_draws_after_many_updates_are_exact() -> None:
     rng = stream(1, "grouped")
     n, n_states = 700, 13
-    states, gain = rng.integers(0, n_states, n), rng.random(n)
-    sampler = filled(states, gain, n_states)
+    states, priorities = rng.integers(0, n_states, n), rng.random(n)
+    sampler = filled(states, priorities, n_states)
     for _ in range(MANY // 1000):
         slots = rng.integers(0, n, 500)
         last = np.unique(slots[::-1], return_index=True)[1]
         slots = slots[::-1][last]
-        states[slots], gain[slots] = rng.integers(0, n_states, len(slots)), rng.random(len(slots))
+        states[slots], priorities[slots] = rng.integers(0, n_states, len(slots)), rng.random(len(slots))
         sampler.set_state(slots, states[slots])
-        sampler.set_priorities(slots, gain[slots])
+        sampler.set_priorities(slots, priorities[slots])
     slots = rng.integers(0, n, MANY)
     new = rng.random(MANY) * 10.0 ** rng.integers(-3, 4, MANY)
     sampler.set_priorities(slots, new)
-    gain[slots] = new
+    priorities[slots] = new
     sampler.check_valid()
     need = rng.random(n_states) * (rng.random(n_states) < 0.8)
-    expected = exact(states, gain, need)
+    expected = exact(states, priorities, need)
     np.testing.assert_allclose(sampler.probabilities(need), expected, rtol=1e-12, atol=0)
-    drawn = sampler.sample(MANY, rng, need)
-    np.testing.assert_allclose(drawn.probabilities, expected[drawn.slots], rtol=1e-12, atol=0)
-    assert drawn.normalised
-    counts = np.bincount(drawn.slots, minlength=n)
+    sampled = sampler.sample(MANY, rng, need)
+    np.testing.assert_allclose(sampled.probabilities, expected[sampled.slots], rtol=1e-12, atol=0)
+    assert sampled.normalized
+    counts = np.bincount(sampled.slots, minlength=n)
     assert counts[expected == 0].sum() == 0
     likely = expected * MANY >= 5
     rest = [counts[~likely].sum()], [expected[~likely].sum() * MANY]
@@ -90,35 +90,35 @@ def test_probabilities_and_draws_after_many_updates_are_the_sweeps() -> None:
     assert chisquare(observed[wanted > 0], wanted[wanted > 0]).pvalue > 0.01
 
 
-def test_kernels_on_a_memory_filled_beforehand() -> None:
+def test_kernels_on_a_full_buffer() -> None:
     rng = stream(2, "grouped")
-    states, gain, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
-    tree = tree_of(states, gain, 5, 0.6)
-    sampler = filled(states, gain, 5)
+    states, priorities, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
+    tree = tree_of(states, priorities, 5, 0.6)
+    sampler = filled(states, priorities, 5)
     scores = np.empty(6)
     for slot in (7, 0, 299, 7):
-        gain[slot] = rng.random()
-        set_mass(tree, slot, gain[slot] ** 0.6)
-        sampler.set_priorities(np.array([slot]), gain[slot : slot + 1])
+        priorities[slot] = rng.random()
+        set_power(tree, slot, priorities[slot] ** 0.6)
+        sampler.set_priorities(np.array([slot]), priorities[slot : slot + 1])
     total, found = score_states(tree, need, 0.6, scores)
-    assert found == BY_PRIORITY
+    assert found == BY_SCORE
     p = [probability_of(tree, scores, total, found, slot) for slot in range(300)]
-    np.testing.assert_allclose(p, exact(states, gain, need), rtol=1e-12)
-    assert 0 <= draw_slot(tree, scores, total, found, 0.0) < 300
-    assert 0 <= draw_slot(tree, scores, total, found, np.nextafter(1.0, 0.0)) < 300
+    np.testing.assert_allclose(p, exact(states, priorities, need), rtol=1e-12)
+    assert 0 <= sample_slot(tree, scores, total, found, 0.0) < 300
+    assert 0 <= sample_slot(tree, scores, total, found, np.nextafter(1.0, 0.0)) < 300
     np.testing.assert_allclose(p, sampler.probabilities(need), rtol=1e-12)
 
 
-def test_need_exponent_0_is_gain_alone_draw_for_draw() -> None:
+def test_need_exponent_0_is_priority_alone_slot_for_slot() -> None:
     rng = stream(3, "grouped")
-    states, gain, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
-    without = filled(states, gain, 5, need_alpha=0.0)
-    flat = filled(states, gain, 5, need_alpha=0.6)
-    for told in (None, need, np.zeros(5), -need):
-        a = without.sample(1000, stream(4, "a"), told)
+    states, priorities, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
+    without = filled(states, priorities, 5, need_alpha=0.0)
+    flat = filled(states, priorities, 5, need_alpha=0.6)
+    for given in (None, need, np.zeros(5), -need):
+        a = without.sample(1000, stream(4, "a"), given)
         b = flat.sample(1000, stream(4, "a"), np.full(5, 3.0))
         np.testing.assert_array_equal(a.slots, b.slots)
-        np.testing.assert_allclose(a.probabilities, gain[a.slots] ** 0.6 / (gain**0.6).sum())
+        np.testing.assert_allclose(a.probabilities, priorities[a.slots] ** 0.6 / (priorities**0.6).sum())
 
 
 def test_both_exponents_0_are_uniform() -> None:
@@ -126,22 +126,22 @@ def test_both_exponents_0_are_uniform() -> None:
     np.testing.assert_allclose(sampler.probabilities(), 0.25)
 
 
-def test_no_need_falls_back_to_gain_and_no_gain_to_uniform() -> None:
+def test_no_need_falls_back_to_priority_and_no_priority_to_uniform() -> None:
     rng = stream(5, "grouped")
     sampler = filled([0, 0, 1], [1.0, 0.0, 0.0], 3)
     for need in ([0, 0, 0], [0, 1, 1], [-1, -1, -1]):
-        drawn = sampler.sample(10, rng, np.array(need))
-        np.testing.assert_array_equal(drawn.slots, 0)
-        np.testing.assert_array_equal(drawn.probabilities, 1.0)
+        sampled = sampler.sample(10, rng, np.array(need))
+        np.testing.assert_array_equal(sampled.slots, 0)
+        np.testing.assert_array_equal(sampled.probabilities, 1.0)
     sampler.set_priorities(np.array([0]), np.array([0.0]))
-    with pytest.warns(RuntimeWarning, match="Every gain"):
-        drawn = sampler.sample(3000, rng, np.array([1, 2, 3]))
-    np.testing.assert_allclose(drawn.probabilities, 1 / 3)
-    assert chisquare(np.bincount(drawn.slots)).pvalue > 0.01
+    with pytest.warns(RuntimeWarning, match="Every priority"):
+        sampled = sampler.sample(3000, rng, np.array([1, 2, 3]))
+    np.testing.assert_allclose(sampled.probabilities, 1 / 3)
+    assert chisquare(np.bincount(sampled.slots)).pvalue > 0.01
     assert sampler.fallbacks == (0, 30, 3000, 0)
 
 
-def test_a_slot_without_a_state_has_no_need_until_told() -> None:
+def test_a_slot_without_a_state_has_no_need_until_it_is_set() -> None:
     rng = stream(6, "grouped")
     sampler = StateNeedSampler(2, alpha=1.0, need_alpha=1.0)
     sampler.allocate(3)
@@ -179,8 +179,6 @@ def test_refusals() -> None:
         sampler.sample(1, rng, np.array([1.0, np.nan]))
     with pytest.raises(NeedReplayError, match="2 states"):
         sampler.set_state(np.array([0]), np.array([2]))
-    with pytest.raises(NeedReplayError, match="need_alpha"):
-        StateNeedSampler(2, need_alpha=1.5)
     with pytest.raises(NeedReplayError, match="alpha"):
         StateNeedSampler(2, alpha=-1.0)
     with pytest.raises(NeedReplayError, match="n_states"):
@@ -196,15 +194,15 @@ def test_any_sequence_of_changes_keeps_the_trees_valid(
     sampler = StateNeedSampler(n_states)
     sampler.allocate(capacity)
     state = np.full(capacity, -1)
-    gain = np.zeros(capacity)
+    priorities = np.zeros(capacity)
     occupied = np.zeros(capacity, dtype=bool)
     for _ in range(12):
         slots = rng.permutation(capacity)[: rng.integers(1, capacity + 1)]
         kind = rng.integers(4)
         if kind == 0:
-            gain[slots] = rng.random(len(slots)) * (rng.random(len(slots)) < 0.7)
+            priorities[slots] = rng.random(len(slots)) * (rng.random(len(slots)) < 0.7)
             occupied[slots] = True
-            sampler.set_priorities(slots, gain[slots])
+            sampler.set_priorities(slots, priorities[slots])
         elif kind == 1:
             state[slots] = rng.integers(0, n_states, len(slots))
             sampler.set_state(slots, state[slots])
@@ -212,13 +210,13 @@ def test_any_sequence_of_changes_keeps_the_trees_valid(
             state[slots[:2]] = -1
             sampler.place(slots[:2], slots[:2])
         else:
-            state[slots[:2]], gain[slots[:2]], occupied[slots[:2]] = -1, 0.0, False
+            state[slots[:2]], priorities[slots[:2]], occupied[slots[:2]] = -1, 0.0, False
             sampler.clear(slots[:2])
         sampler.check_valid()
         need = rng.random(n_states)
-        scores = np.where(occupied & (state >= 0), gain**0.6 * need[state] ** 0.6, 0.0)
+        scores = np.where(occupied & (state >= 0), priorities**0.6 * need[state] ** 0.6, 0.0)
         if scores.sum() > 0:
             expected = scores / scores.sum()
             np.testing.assert_allclose(sampler.probabilities(need), expected, rtol=1e-12)
-            drawn = sampler.sample(20, rng, need)
-            assert (scores[drawn.slots] > 0).all()
+            sampled = sampler.sample(20, rng, need)
+            assert (scores[sampled.slots] > 0).all()

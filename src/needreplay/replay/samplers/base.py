@@ -76,7 +76,7 @@ class Sampler(Protocol):
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sample ``size`` slots with replacement; ``need`` is the query, if the sampler takes one."""
+        """Sample ``size`` slots with replacement; ``need`` is the query, if it takes one."""
         ...
 
     def check_valid(self) -> None:
@@ -92,7 +92,7 @@ class Sampler(Protocol):
 
 
 class KnowsSmallest(Protocol):
-    """A sampler that knows its smallest probability: for weights divided by the buffer's maximum."""
+    """A sampler that knows its smallest probability, for ``weight_norm="buffer"``."""
 
     def follow_smallest(self) -> None:
         """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
@@ -178,7 +178,7 @@ class BaseSampler(ABC):
         if self.uniform_mix == 0.0:
             return probability
         count = int(self._window[_COUNT])
-        return cast("P", rules.mixed_probability(probability, self.uniform_mix, count))
+        return rules.mixed_probability(probability, self.uniform_mix, count)  # type: ignore[arg-type,return-value]
 
     def _pick(self, uniforms: FloatArray) -> IntArray:
         """One of the occupied slots for each uniform number, all equally likely."""
@@ -218,7 +218,7 @@ class PrioritySampler(BaseSampler):
 
     @property
     def priorities(self) -> FloatArray:
-        """The raw priority of each slot, -1 where it is empty; change them by ``set_priorities``."""
+        """The raw priority of each slot, -1 where it is empty; ``set_priorities`` sets them."""
         return self._priorities
 
     @property

@@ -78,7 +78,7 @@ class ExhaustiveNeedSampler(NeedSampler):
         return self.slot_need.features
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their need is 0 until their state or features are set."""
+        """New transitions are in ``slots``: their need is 0 until it is set anew."""
         self.slot_need.clear(slots)
 
     def clear(self, slots: IntArray) -> None:

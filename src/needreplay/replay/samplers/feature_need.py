@@ -99,10 +99,10 @@ class FeatureNeedSampler(NeedSampler):
             self._bounds = SumTree(capacity)
             self._norms = np.full(capacity, power(0.0, b))
         self._candidates: IntArray = np.zeros(2, dtype=np.int64)
-        self._recent_rate: FloatArray = np.ones(1)
-        self._query: FloatArray | None = None
+        self._recent_rate: FloatArray = np.ones(2)
+        self._query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
-        self._rejects = False
+        self._by_need = self._rejects = False
 
     @property
     def acceptance_rate(self) -> float:
@@ -147,7 +147,7 @@ class FeatureNeedSampler(NeedSampler):
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         query = None if need is None and self.need_alpha == 0.0 else self._checked_query(need)
         self.features.tick()
-        self._query, self._total, self._rejects = None, self._tree.total, False
+        self._total, self._by_need, self._rejects = self._tree.total, False, False
         if self._total == 0.0:
             self._check_size(size)
             self._counts[UNIFORM] += size
@@ -191,7 +191,7 @@ class FeatureNeedSampler(NeedSampler):
 
     def _scores(self, slots: IntArray) -> FloatArray:
         """The scores of ``slots`` for the last query."""
-        if self._query is None:
+        if not self._by_need:
             return self._powers[slots]
         need = np.maximum(0.0, self.features.need_of(slots, self._query))
         scores: FloatArray = combine(self._powers[slots], need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
@@ -218,7 +218,7 @@ class FeatureNeedSampler(NeedSampler):
         total = vector_tree.total_score(tree, powers, vectors, query)
         if not total > 0.0:
             return None
-        self._query, self._total = query, total
+        self._query, self._total, self._by_need = query, total, True
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         vector_tree.sample_slots(tree, powers, vectors, query, rng.random(size), slots, scores)
         self._counts[BY_SCORE] += size
@@ -235,10 +235,10 @@ class FeatureNeedSampler(NeedSampler):
         bound = self._bounds.total * norm_tree.SLACK
         if bound == 0.0:
             return None
-        self._query, self._rejects = query, True
+        self._query, self._by_need, self._rejects = query, True, True
         if self.uniform_mix == 1.0:
             return Sampled(self._pick(rng.random(size)), self._with_share(np.zeros(size)))
-        share = self._share_of(bound * float(self._recent_rate[0]))
+        share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         filled, rejected = 0, 0
         most_rejected = size + self._capacity // norm_tree.SLOTS_PER_CANDIDATE
@@ -256,15 +256,13 @@ class FeatureNeedSampler(NeedSampler):
             self._candidates[0] += accepted
             self._candidates[1] += tried
             if tried:
-                self._recent_rate[0] += 0.1 * (max(accepted, 1) / tried - self._recent_rate[0])
-        self._counts[BY_SCORE] += filled
+                recent = self._recent_rate
+                recent[0] += 0.1 * (max(accepted, 1) / tried - recent[0])
+                recent[1] += 0.1 * (accepted / tried - recent[1])
         if filled < size:
-            return self._pass_over_all(slots, filled, share, rng)
+            return self._pass_over_all(slots, filled, bound, rng)
+        self._counts[BY_SCORE] += size
         return Sampled(slots, scores, normalized=False)
-
-    def _share_of(self, total: float) -> float:
-        """c: what the uniform share adds to a total score."""
-        return total * self.uniform_mix / (1.0 - self.uniform_mix)
 
     def _try(
         self,
@@ -301,18 +299,22 @@ class FeatureNeedSampler(NeedSampler):
         return len(first), accepted, tried
 
     def _pass_over_all(
-        self, slots: IntArray, begin: int, share: float, rng: np.random.Generator
+        self, slots: IntArray, begin: int, bound: float, rng: np.random.Generator
     ) -> Sampled:
-        """Fill the slots from ``begin`` on by a pass over the buffer, which knows the total."""
-        occupied, every = self._occupied, np.arange(self._capacity)
-        need = np.maximum(0.0, self.features.need_of(every, self._query))  # type: ignore[arg-type]
-        scores, total, found = score_slots(self._powers, need, self.need_alpha, occupied)
-        if share > 0.0:
-            if found != BY_SCORE:  # no slot has need, so what was filled so far was uniform
-                begin, share = 0, self._share_of(total)
-            scores, total = scores + occupied * (share / occupied.sum()), total + share
+        """Fill the slots from ``begin`` on by a pass over the buffer, which knows the total.
+
+        With a uniform share, all slots: ``_mixed`` adds the share now that the total is known.
+        """
+        if self.uniform_mix > 0.0:
+            begin = 0
+        need = np.maximum(0.0, self.features.need_of(np.arange(self._capacity), self._query))
+        scores, total, found = score_slots(self._powers, need, self.need_alpha, self._occupied)
         slots[begin:] = slots_at(scores, rng.random(len(slots) - begin))
-        self._counts[EXHAUSTIVE if found == BY_SCORE else found] += len(slots) - begin
+        self._total, self._by_need, self._rejects = total, found == BY_SCORE, False
+        if self._by_need:
+            self._recent_rate[1] = total / bound
+        self._counts[BY_SCORE] += begin
+        self._counts[EXHAUSTIVE if self._by_need else found] += len(slots) - begin
         return Sampled(slots, scores[slots] / total)
 
     def check_valid(self) -> None:

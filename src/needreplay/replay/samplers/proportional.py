@@ -13,10 +13,10 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import native
-from needreplay.replay.admit import LARGEST_GAIN
 from needreplay.replay.mintree import MinTree
 from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, powers_of
 from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
+from needreplay.replay.validation import MAX_PRIORITY
 
 
 @jit
@@ -75,7 +75,7 @@ class ProportionalSampler(PrioritySampler):
     def _find_fast_path(self) -> None:
         """Use the C extension where sampling depends on priorities and their tree alone."""
         self.fast_path = (
-            native.gains_of(self._priorities, self._tree.array, LARGEST_GAIN)
+            native.gains_of(self._priorities, self._tree.array, MAX_PRIORITY)
             if self._smallest is None and self.uniform_mix == 0.0
             else None
         )

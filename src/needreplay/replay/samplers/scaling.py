@@ -68,7 +68,7 @@ class NeedScalingSampler:
         return priorities
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``: their need is 0 until their state or features are set."""
+        """New transitions are in ``slots``: their need is 0 until it is set anew."""
         self.slot_need.clear(slots)
         if hasattr(self.by_priority, "place"):
             self.by_priority.place(slots, previous)

@@ -1,4 +1,4 @@
-"""The need of slots: passed per slot, per state, or as a vector for inner products with features."""
+"""The need of slots: one number per slot, one per state, or an inner product with features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.told import KERNEL_FLOATS, feature_rows, real_numbers
+from needreplay.replay.validation import as_features, check_need, check_states
 from needreplay.rules import need as rules
 
 UNKNOWN = -1
@@ -20,44 +20,6 @@ LARGEST = float(np.finfo(np.float32).max)
 _FINE, _TOO_LARGE, _NEGATIVE = 0, 1, 2
 
 _projector = jit(rules.projector, reassociate=True)
-
-
-def checked_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
-    """``need`` as a float64 vector of ``length`` finite numbers, or raise.
-
-    Args:
-        need: what was passed to ``sample``.
-        length: how many entries the sampler expects.
-        meaning: what an entry stands for, used in the message ("one for each state").
-    """
-    if need is None:
-        raise NeedReplayError(
-            f"This sampler requires need; pass need, {length} numbers ({meaning}), to sample."
-        )
-    if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
-        vector = np.asarray(need, dtype=np.float64)
-    else:
-        to_do = f"give {length} real numbers ({meaning}). Nothing was sampled."
-        vector = real_numbers("need", need, to_do)
-    if vector.shape != (length,):
-        raise NeedReplayError(
-            f"need has shape {vector.shape}; give {length} numbers ({meaning}). Nothing was "
-            "sampled."
-        )
-    if not np.isfinite(vector).all():
-        raise NeedReplayError(
-            "need holds NaN or infinity; every entry must be a finite number. Nothing was sampled."
-        )
-    return np.ascontiguousarray(vector)
-
-
-def check_states(states: IntArray, n_states: int) -> None:
-    """Raise unless all ``states`` are from 0 to ``n_states`` - 1."""
-    if len(states) and not (states.min() >= 0 and states.max() < n_states):
-        raise NeedReplayError(
-            f"states holds {states.min()} to {states.max()}, but this sampler has {n_states} "
-            "states, counted from 0. Nothing was changed."
-        )
 
 
 class FeatureStore:
@@ -97,7 +59,7 @@ class FeatureStore:
 
     def set(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each; all of them or none."""
-        features = feature_rows(features)
+        features = as_features(features)
         if features.shape != (len(slots), self.n_features):
             raise NeedReplayError(
                 f"features has shape {features.shape}; give {self.n_features} features for each of "
@@ -124,7 +86,7 @@ class FeatureStore:
 
     def query(self, need: AnyArray | None) -> FloatArray:
         """The vector q for what was passed to ``sample``."""
-        given = checked_need(need, self.n_features, "one for each feature")
+        given = check_need(need, self.n_features, "one for each feature")
         return rules.projector(given) if self.backward else given
 
     def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
@@ -172,7 +134,7 @@ class SlotNeed:
 
     With neither ``n_states`` nor ``n_features``, need is passed per slot. With ``n_states``, it is
     passed per state, and slots have states. With ``n_features``, it is a vector, and slots have
-    features (``FeatureStore`` explains ``backward``). A slot without a state or features has need 0.
+    features (see ``FeatureStore`` for ``backward``). A slot without either has need 0.
     """
 
     def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
@@ -221,8 +183,8 @@ class SlotNeed:
             self._features.tick()
             return query
         if self.n_states:
-            return checked_need(need, self.n_states, "one for each state")
-        return checked_need(need, self._capacity, "one for each slot")
+            return check_need(need, self.n_states, "one for each state")
+        return check_need(need, self._capacity, "one for each slot")
 
     def of(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """The need of ``slots``, also where it is negative."""

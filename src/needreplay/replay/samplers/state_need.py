@@ -1,7 +1,7 @@
-"""Sampling by priority and tabular need: P(j) ∝ priority_j^alpha · need[s_j]^b in O(states + log N).
+"""Sampling by priority and tabular need, P(j) ∝ priority_j^alpha · need[s_j]^need_alpha.
 
 Need depends on a slot only through its state, so one sum of priority^alpha per state is enough to
-sample the state, and a tree of the state's own slots to sample one of them.
+sample the state, and a tree of the state's own slots to sample one of them: O(states + log N).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
 from needreplay.replay.samplers.need_sampler import UNIFORM, CorrectFor, NeedSampler
-from needreplay.replay.samplers.slot_need import check_states, checked_need
 from needreplay.replay.samplers.state_tree import (
     NONE,
     OWN,
@@ -30,6 +29,7 @@ from needreplay.replay.samplers.state_tree import (
     slot_at,
     total_of,
 )
+from needreplay.replay.validation import check_need, check_states
 
 
 class StateNeedSampler(NeedSampler):
@@ -116,7 +116,9 @@ class StateNeedSampler(NeedSampler):
         if self.correct_for == "both":
             return None
         roots = self._tree.root[self._tree.root != NONE]
-        by_priority: FloatArray = self._tree.power[slots, OWN] / self._tree.power[roots, TOTAL].sum()
+        by_priority: FloatArray = (
+            self._tree.power[slots, OWN] / self._tree.power[roots, TOTAL].sum()
+        )
         return by_priority
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
@@ -130,7 +132,7 @@ class StateNeedSampler(NeedSampler):
         """Score the states for ``need``; ``_at`` refers to these scores."""
         if need is None and self.need_alpha == 0.0:
             need = np.ones(self.n_states)
-        row = checked_need(need, self.n_states, "one for each state")
+        row = check_need(need, self.n_states, "one for each state")
         self._total, self._found = score_states(self._tree, row, self.need_alpha, self._scores)
 
     def check_valid(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.rules.projection import projector
+from needreplay.rules.need import projector
 from needreplay.rules.successor import closed_form
 
 
