@@ -1,8 +1,8 @@
-"""How much faster the need draws are than going over the whole memory, on one core.
+"""How much faster the samplers by need are than a pass over the whole buffer, on one core.
 
-StateNeedSampler against the sweep (tabular need); vector tree and norm tree against scoring every
-slot once with one-thread float32 BLAS and a cumulative sum (need from features). Ratios of medians
-of CPU times over alternating rounds, with intervals:
+``StateNeedSampler`` (tabular need) against a bare numpy pass; ``FeatureNeedSampler``, with its norm
+tree and its vector tree, against scoring every slot once with one-thread float32 BLAS and a
+cumulative sum. Ratios of medians of CPU times over alternating rounds, with intervals:
 ``python benchmarks/bench_need_sampling.py --json out``.
 """
 
@@ -28,16 +28,15 @@ from needreplay import __version__  # noqa: E402
 from needreplay.bench.replay import ratio_of_medians  # noqa: E402
 from needreplay.core.rng import stream  # noqa: E402
 from needreplay.core.types import AnyArray, FloatArray  # noqa: E402
-from needreplay.replay.samplers.norm_tree import FeatureNeedSampler  # noqa: E402
-from needreplay.replay.samplers.state_need import StateNeedSampler  # noqa: E402
-from needreplay.replay.samplers.vector_tree import VectorTreeSampler  # noqa: E402
+from needreplay.replay.samplers import FeatureNeedSampler, StateNeedSampler  # noqa: E402
 
 BATCH = 32
 N_STATES = 50
 CHUNK = 10_000
-KINDS = ("dense", "sparse", "local", "signed")
+KINDS = ("dense", "sparse", "local", "signed", "mixtures")
+EXPERTS, PARTS = 4, 4
+"""A product of mixtures: four experts with four parts each, 256 features."""
 Row = dict[str, Any]
-Tree = VectorTreeSampler | FeatureNeedSampler
 
 
 def seconds(action: Callable[[], object], repeats: int) -> float:
@@ -66,50 +65,60 @@ def show_ratio(name: str, values: tuple[float, float, float]) -> str:
     return f"{name} {values[0]:.0f}x [{values[1]:.0f}, {values[2]:.0f}]"
 
 
-def bench_grouped(n: int, rounds: int) -> Row:
-    """One slot, and a gain change of it, by the grouped draw; one slot by a bare numpy sweep."""
+def bench_states(n: int, rounds: int) -> Row:
+    """One slot, and a change of its priority, by state; one slot by a bare numpy pass."""
     rng = stream(0, "grouped", n)
-    states, gain, need = rng.integers(0, N_STATES, n), rng.random(n), rng.random(N_STATES)
-    slots, mass, new = np.arange(n), gain**0.6, np.array([0.5])
-    grouped = StateNeedSampler(N_STATES)
-    grouped.allocate(n)
-    grouped.set_state(slots, states)
-    grouped.set_priorities(slots, gain)
+    states, priorities, need = rng.integers(0, N_STATES, n), rng.random(n), rng.random(N_STATES)
+    slots, powers, new = np.arange(n), priorities**0.6, np.array([0.5])
+    sampler = StateNeedSampler(N_STATES)
+    sampler.allocate(n)
+    sampler.set_state(slots, states)
+    sampler.set_priorities(slots, priorities)
 
-    def sweep() -> AnyArray:
-        cumulative = np.cumsum((need**0.6)[states] * mass)
-        drawn: AnyArray = np.searchsorted(cumulative, rng.random(1) * cumulative[-1])
-        return drawn
+    def whole_buffer() -> AnyArray:
+        cumulative = np.cumsum((need**0.6)[states] * powers)
+        sampled: AnyArray = np.searchsorted(cumulative, rng.random(1) * cumulative[-1])
+        return sampled
 
     def cycle() -> None:
-        grouped.set_priorities(grouped.sample(1, rng, need).slots, new)
+        sampler.set_priorities(sampler.sample(1, rng, need).slots, new)
 
     times = alternating(
         {
-            "sweep": (sweep, 3 if n >= 10**5 else 50),
-            "draw": (lambda: grouped.sample(1, rng, need), 300),
+            "whole": (whole_buffer, 3 if n >= 10**5 else 50),
+            "sample": (lambda: sampler.sample(1, rng, need), 300),
             "cycle": (cycle, 300),
         },
         rounds,
     )
-    row: Row = {"draw": "grouped", "slots": n, "states": N_STATES}
-    row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {
-        f"{name}_ratio": ratio_of_medians(times["sweep"], times[name]) for name in ("draw", "cycle")
-    }
+    row: Row = {"sampler": sampler.name, "slots": n, "states": N_STATES, **summary(times)}
     print(
-        f"grouped      N {n:>8}: sweep {row['sweep_us']:9.1f} us, draw {row['draw_us']:5.1f} us, "
-        f"{show_ratio('draw', row['draw_ratio'])}, "
-        f"{show_ratio('draw + update', row['cycle_ratio'])}",
+        f"states       N {n:>8}: whole {row['whole_us']:9.1f} us, sample {row['sample_us']:5.1f} "
+        f"us, {show_ratio('sample', row['sample_ratio'])}, "
+        f"{show_ratio('sample + update', row['cycle_ratio'])}",
         flush=True,
     )
     return row
 
 
+def summary(times: dict[str, FloatArray]) -> Row:
+    """Medians in microseconds, and how many times faster than a pass over the whole buffer."""
+    row: Row = {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
+    for name in ("sample", "cycle"):
+        row[f"{name}_ratio"] = ratio_of_medians(times["whole"], times[name])
+    return row
+
+
 def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> AnyArray:
-    """Gaussian (signed), its positive part (dense), a tenth of that (sparse), or one 1 (local)."""
+    """Gaussian (signed), its positive part (dense), a tenth of that (sparse), one 1 (local).
+
+    Or mixtures: products of exponentials, as a product of mixtures learns them (measured: a trained
+    one has the same variation of need and the same rate of acceptance).
+    """
     if kind == "local":
         return np.eye(shape[-1], dtype=np.float32)[rng.integers(0, shape[-1], shape[:-1])]
+    if kind == "mixtures":
+        return products(np.exp(rng.standard_normal((*shape[:-1], EXPERTS, PARTS))))
     values = rng.standard_normal(shape, dtype=np.float32)
     if kind == "signed":
         return values
@@ -119,11 +128,23 @@ def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return values
 
 
+def products(parts: FloatArray) -> AnyArray:
+    """Every product of one part of each expert: their Kronecker product."""
+    result = np.ones((*parts.shape[:-2], 1))
+    for expert in range(EXPERTS):
+        outer = result[..., :, None] * parts[..., expert, None, :]
+        result = outer.reshape(*parts.shape[:-2], -1)
+    return result.astype(np.float32)
+
+
 def needs_of(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Of the features' own kind; where these are local, discounted along a line of states."""
+    """Of the features' own kind; of states on a line, discounted; of mixtures, softmaxes."""
     if kind == "local":
         ahead = np.arange(shape[1]) - rng.integers(0, shape[1], (shape[0], 1))
         return np.where(ahead >= 0, 0.9 ** np.maximum(ahead, 0), 0.0)
+    if kind == "mixtures":
+        parts = np.exp(4.0 * rng.standard_normal((shape[0], EXPERTS, PARTS)))
+        return products(parts / parts.sum(axis=-1, keepdims=True)).astype(np.float64)
     return features_of("signed" if kind == "signed" else "dense", rng, shape).astype(np.float64)
 
 
@@ -137,25 +158,25 @@ def feature_table(n: int, d: int, kind: str) -> AnyArray:
     return table
 
 
-def filled(tree: Tree, table: AnyArray) -> Tree:
-    """The tree with a slot for each row of the table."""
+def filled(sampler: FeatureNeedSampler, table: AnyArray) -> FeatureNeedSampler:
+    """The sampler with a slot for each row of the table."""
     n = len(table)
-    tree.allocate(n)
-    tree.set_priorities(np.arange(n), stream(0, "gain").random(n))
+    sampler.allocate(n)
+    sampler.set_priorities(np.arange(n), stream(0, "gain").random(n))
     for begin in range(0, n, CHUNK):
         rows = table[begin : begin + CHUNK]
-        tree.set_features(np.arange(begin, begin + len(rows)), rows)
-    return tree
+        sampler.set_features(np.arange(begin, begin + len(rows)), rows)
+    return sampler
 
 
-def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
-    """A draw, and a draw with its gain changes and refreshes, against the whole buffer."""
-    d, need_alpha = tree.n_features, tree.need_alpha
+def bench_features(sampler: FeatureNeedSampler, kind: str, rounds: int) -> Row:
+    """A batch, and a batch with 32 new priorities and features, against the whole buffer."""
+    d, need_alpha = sampler.n_features, sampler.need_alpha
     rng = stream(1, "queries", kind, d)
     needs = needs_of(kind, rng, (64, d))
-    fresh, gains = features_of(kind, rng, (64, BATCH, d)), rng.random((64, BATCH))
-    vectors = tree.features.vectors
-    mass = (stream(0, "gain").random(len(vectors)) ** tree.alpha).astype(np.float32)
+    fresh, new = features_of(kind, rng, (64, BATCH, d)), rng.random((64, BATCH))
+    vectors = sampler.features.vectors
+    powers = (stream(0, "gain").random(len(vectors)) ** sampler.alpha).astype(np.float32)
     turn = 0
 
     def whole_buffer() -> AnyArray:
@@ -163,7 +184,7 @@ def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
         turn = (turn + 1) % 64
         scores = vectors @ needs[turn].astype(np.float32)
         np.maximum(scores, 0.0, out=scores)
-        scores *= mass
+        scores *= powers
         cumulative = np.cumsum(scores, dtype=np.float64)
         slots: AnyArray = np.searchsorted(cumulative, rng.random(BATCH) * cumulative[-1])
         return slots
@@ -171,32 +192,36 @@ def bench_tree(tree: Tree, kind: str, rounds: int) -> Row:
     def sample() -> AnyArray:
         nonlocal turn
         turn = (turn + 1) % 64
-        return tree.sample(BATCH, rng, needs[turn]).slots
+        return sampler.sample(BATCH, rng, needs[turn]).slots
 
     def cycle() -> None:
         slots = np.unique(sample())
-        tree.set_priorities(slots, gains[turn, : len(slots)])
-        tree.set_features(slots, fresh[turn, : len(slots)])
+        sampler.set_priorities(slots, new[turn, : len(slots)])
+        sampler.set_features(slots, fresh[turn, : len(slots)])
 
     for _ in range(64):
         cycle()
-    before = tree.arrays()["candidates"].copy()
+    before = sampler.arrays()["candidates"].copy()
     times = alternating(
-        {"whole": (whole_buffer, 3), "draw": (sample, 64), "cycle": (cycle, 64)}, rounds
+        {"whole": (whole_buffer, 3), "sample": (sample, 64), "cycle": (cycle, 64)}, rounds
     )
-    accepted, tried = (tree.arrays()["candidates"] - before).tolist()
-    row: Row = {"draw": tree.name, "slots": len(mass), "features": d, "kind": kind}
-    row |= {"need_alpha": need_alpha, "acceptance": accepted / tried}
-    row |= {"by_sweep": tree.fallbacks.by_sweep, "batch": BATCH}
-    row |= {f"{name}_us": float(np.median(values) * 1e6) for name, values in times.items()}
-    row |= {
-        f"{name}_ratio": ratio_of_medians(times["whole"], times[name]) for name in ("draw", "cycle")
+    accepted, tried = (sampler.arrays()["candidates"] - before).tolist()
+    row: Row = {
+        "tree": "vectors" if sampler.nonnegative else "norms",
+        "slots": len(powers),
+        "features": d,
+        "kind": kind,
+        "need_alpha": need_alpha,
+        "acceptance": accepted / tried if tried else 1.0,
+        "exhaustive": sampler.fallbacks.exhaustive,
+        "batch": BATCH,
+        **summary(times),
     }
     print(
-        f"{tree.name:<11}  d {d:>4} {kind:>6} b {need_alpha:.1f}: "
-        f"whole {row['whole_us']:7.0f} us, draw {row['draw_us']:6.0f} us, "
+        f"{row['tree']:<8} d {d:>4} {kind:>8} need_alpha {need_alpha:.1f}: "
+        f"whole {row['whole_us']:7.0f} us, sample {row['sample_us']:6.0f} us, "
         f"cycle {row['cycle_us']:6.0f} us, "
-        f"{show_ratio('draw', row['draw_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
+        f"{show_ratio('sample', row['sample_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
         f"accepted {row['acceptance']:.2f}",
         flush=True,
     )
@@ -219,20 +244,22 @@ def main() -> None:
         "python": platform.python_version(),
     }
     print(", ".join(f"{name} {version}" for name, version in versions.items()), flush=True)
-    rows = [bench_grouped(n, options.rounds) for n in (10**3, 10**4, 10**5, 10**6)]
-    for d in options.features:
-        for kind in options.kinds:
-            table = feature_table(options.slots, d, kind)
-            for make in (
-                (FeatureNeedSampler,)
-                if kind == "signed"
-                else (VectorTreeSampler, FeatureNeedSampler)
-            ):
-                for b in (1.0, 0.6):
-                    tree = filled(make(d, need_alpha=b), table)
-                    rows.append(bench_tree(tree, kind, options.rounds))
-                    del tree
-            del table
+    rows = [bench_states(n, options.rounds) for n in (10**3, 10**4, 10**5, 10**6)]
+    cases = [(d, kind) for d in options.features for kind in options.kinds if kind != "mixtures"]
+    if "mixtures" in options.kinds:
+        cases.append((PARTS**EXPERTS, "mixtures"))
+    for d, kind in cases:
+        table = feature_table(options.slots, d, kind)
+        # The vector tree serves features that are not negative, at need_alpha 1.
+        for nonnegative, need_alpha in ((True, 1.0), (False, 1.0), (False, 0.6)):
+            if nonnegative and kind == "signed":
+                continue
+            sampler = FeatureNeedSampler(
+                d, nonnegative=nonnegative, need_alpha=need_alpha, backward=kind == "mixtures"
+            )
+            rows.append(bench_features(filled(sampler, table), kind, options.rounds))
+            del sampler
+        del table
     if options.json:
         options.json.write_text(json.dumps({"versions": versions, "rows": rows}, indent=1) + "\n")
 

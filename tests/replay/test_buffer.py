@@ -44,7 +44,7 @@ def gains(replay: ReplayBuffer) -> dict[int, float]:
     sampler = replay.sampler
     assert isinstance(sampler, ProportionalSampler)
     ids = range(replay.oldest_id, replay.next_id)
-    return {i: float(sampler.gain[i % replay.capacity]) for i in ids}
+    return {i: float(sampler.priorities[i % replay.capacity]) for i in ids}
 
 
 def test_a_batch_holds_what_was_added() -> None:
@@ -403,7 +403,7 @@ def test_more_transitions_at_once_than_fit() -> None:
 def test_an_update_of_a_sequence_draw_hands_gains_back() -> None:
     episodes = Episodes()
     columns = {"obs": np.float32, "action": np.int64}
-    sampler = PSERSampler(alpha=1.0, share_kept=0.0, decay=0.5, window=2)
+    sampler = PSERSampler(alpha=1.0, retained=0.0, decay=0.5, window=2)
     replay = ReplayBuffer(10, columns, episodes=episodes, sampler=sampler)
     for i in range(4):
         replay.add(

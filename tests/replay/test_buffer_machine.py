@@ -33,9 +33,7 @@ from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
     NeedScalingSampler,
-    ResampledSampler,
     StateNeedSampler,
-    VectorTreeSampler,
 )
 from needreplay.replay.samplers.base import Sampler
 
@@ -73,12 +71,11 @@ def make_sampler(name: str) -> Sampler:
         "plain": lambda: ProportionalSampler(1.0, stratified=False),
         "rank": RankSampler,
         "exact rank": lambda: RankSampler(exact=True),
-        "sequence": lambda: PSERSampler(window=0, share_kept=0.0),
-        "vector tree": lambda: VectorTreeSampler(2),
+        "sequence": lambda: PSERSampler(window=0, retained=0.0),
+        "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
         "norm tree": lambda: FeatureNeedSampler(2),
         "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
         "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
-        "resampled": lambda: ResampledSampler(ProportionalSampler(), n_features=2),
         "grouped": lambda: StateNeedSampler(2),
     }
     sampler: Sampler = makers[name]()
@@ -172,7 +169,7 @@ class Machine(RuleBasedStateMachine):
             assert more.tolist() == [value % 1000] * 2
         if self.sampler in ("proportional", "plain", "sequence", "magnitude"):
             sampler: Any = self.replay.sampler
-            exponent = getattr(sampler, "by_gain", sampler).alpha
+            exponent = getattr(sampler, "by_priority", sampler).alpha
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
@@ -181,9 +178,9 @@ class Machine(RuleBasedStateMachine):
             factors = [need_of(by_id[ident][1], self.sampler) for ident in batch.ids]
             np.testing.assert_allclose(batch.factors, factors, rtol=1e-6)
         elif self.sampler in BY_NEED:
-            score = {i: gain**0.6 * need_of(v, self.sampler) ** 0.6 for i, v, gain in self.kept}
-            # no need anywhere, or, where it only chooses among candidates, in any of these
-            if not any(score.values()) or (self.sampler == "resampled" and batch.normalized):
+            b = self.replay.sampler.need_alpha  # type: ignore[attr-defined]
+            score = {i: gain**0.6 * need_of(v, self.sampler) ** b for i, v, gain in self.kept}
+            if not any(score.values()):
                 score = {i: gain**0.6 for i, _, gain in self.kept}
             ratio = batch.probabilities / [score[i] for i in batch.ids]
             constant = 1.0 / sum(score.values()) if batch.normalized else ratio[0]
@@ -223,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         assert self.replay.oldest_id == (self.kept[0][0] if self.kept else self.next_id)
         assert self.replay.dropped == self.dropped
         if self.sampler in ("proportional", "plain", "sequence"):
-            gain = self.replay.sampler.gain  # type: ignore[attr-defined]
+            gain = self.replay.sampler.priorities  # type: ignore[attr-defined]
             for ident, _, expected in self.kept:
                 assert gain[int(ident) % self.capacity] == expected
 

@@ -19,9 +19,7 @@ from needreplay.replay.samplers import (
     FeatureNeedSampler,
     NeedScalingSampler,
     PSERSampler,
-    ResampledSampler,
     StateNeedSampler,
-    VectorTreeSampler,
 )
 from needreplay.replay.samplers.base import Sampler
 
@@ -66,18 +64,18 @@ def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., S
     "make",
     [
         lambda: FeatureNeedSampler(4),
-        lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, corrects="gain"),
-        lambda: VectorTreeSampler(4),
-        lambda: VectorTreeSampler(4, need_alpha=1.0, backward=True, corrects="gain"),
+        lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, correct_for="gain"),
+        lambda: FeatureNeedSampler(
+            4, nonnegative=True, need_alpha=1.0, backward=True, correct_for="gain"
+        ),
         lambda: ExhaustiveNeedSampler(n_features=4),
-        lambda: ResampledSampler(ProportionalSampler(), n_features=4),
         lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
     ],
 )
 def test_a_loaded_memory_goes_on_with_the_very_draws(
     make: Callable[[], Sampler], tmp_path: Path
 ) -> None:
-    need = stream(5, "need").standard_normal(4)
+    need = stream(5, "need").random(4)
     old, new = memory(make()), memory(make())
     fill(old, 70, states=False)
     old.sample(8, need=need)
@@ -94,7 +92,7 @@ def test_a_loaded_memory_goes_on_with_the_very_draws(
 @pytest.mark.parametrize(
     ("make", "states"),
     [
-        (partial(VectorTreeSampler, 4), False),
+        (partial(FeatureNeedSampler, 4, nonnegative=True), False),
         (partial(FeatureNeedSampler, 4), False),
         (partial(ExhaustiveNeedSampler, n_features=4), False),
         (partial(ExhaustiveNeedSampler, n_states=4), True),
@@ -105,8 +103,8 @@ def test_weights_correct_for_both_or_for_gain_alone(
     make: Callable[..., Sampler], states: bool
 ) -> None:
     batches = []
-    for corrects in ("both", "gain"):
-        replay = memory(make(need_alpha=1.0, alpha=1.0, corrects=corrects))
+    for correct_for in ("both", "gain"):
+        replay = memory(make(need_alpha=1.0, alpha=1.0, correct_for=correct_for))
         gains = fill(replay, CAPACITY, states=states)
         batches.append(replay.sample(16, need=np.arange(1.0, 5.0), beta=1.0))
     both, gain = batches
@@ -126,7 +124,7 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
         replay.update_priorities(ids, rng.random(70))
     for peer, alpha in ((plain, 0.6), (uniform, 0.0)):
         for sampler in (
-            VectorTreeSampler(4, alpha=alpha, need_alpha=0.0),
+            FeatureNeedSampler(4, nonnegative=True, alpha=alpha, need_alpha=0.0),
             FeatureNeedSampler(4, alpha=alpha, need_alpha=0.0),
             ExhaustiveNeedSampler(n_features=4, alpha=alpha, need_alpha=0.0),
         ):
@@ -177,9 +175,8 @@ def test_weights_of_magnitude_by_the_buffer_are_those_of_its_draw_by_gain(
     "make",
     [
         lambda: FeatureNeedSampler(2),
-        lambda: VectorTreeSampler(2),
+        lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
         lambda: ExhaustiveNeedSampler(n_features=2),
-        lambda: ResampledSampler(ProportionalSampler(), n_features=2),
         lambda: NeedScalingSampler(UniformSampler(), n_features=2),
     ],
 )

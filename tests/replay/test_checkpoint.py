@@ -25,9 +25,7 @@ from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
     NeedScalingSampler,
-    ResampledSampler,
     StateNeedSampler,
-    VectorTreeSampler,
 )
 
 DRAWS: dict[str, Any] = {
@@ -39,10 +37,12 @@ DRAWS: dict[str, Any] = {
     "grouped": lambda: StateNeedSampler(3),
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
     "sweep by features": lambda: ExhaustiveNeedSampler(n_features=3),
-    "vector tree": lambda: VectorTreeSampler(3),
+    "vector tree": lambda: FeatureNeedSampler(3, nonnegative=True, need_alpha=1.0),
+    "mixed": lambda: FeatureNeedSampler(3, uniform_mix=0.2),
+    "mixed rank": lambda: RankSampler(uniform_mix=0.2),
     "norm tree": lambda: FeatureNeedSampler(3),
     "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=3),
-    "resampled": lambda: ResampledSampler(ProportionalSampler(), n_states=3),
+    "scaling by states": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
 }
 
 
@@ -89,7 +89,8 @@ def need_now(replay: ReplayBuffer) -> Any:
     """Another need at each batch, for a draw that takes it."""
     sampler: Any = replay.sampler
     if getattr(sampler, "n_states", None) or getattr(sampler, "n_features", None):
-        return stream(replay.batches, "need").standard_normal(3)
+        need = stream(replay.batches, "need").standard_normal(3)
+        return np.abs(need) if getattr(sampler, "nonnegative", False) else need
     return None
 
 
@@ -103,7 +104,7 @@ def learn(replay: ReplayBuffer, record: list[Any]) -> None:
 def counts_of(replay: ReplayBuffer) -> list[Any]:
     """What the draw, and the draw it is made of, say of themselves."""
     sampler: Any = replay.sampler
-    parts = [sampler, getattr(sampler, "by_gain", None), getattr(sampler, "need_of_slots", None)]
+    parts = [sampler, getattr(sampler, "by_priority", None), getattr(sampler, "slot_need", None)]
     said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
     stores = [part.features for part in parts if getattr(part, "n_features", None)]
     turns = [replay.next_to_refresh(3)] if getattr(sampler, "n_features", None) else []
@@ -340,14 +341,16 @@ def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
 
 def test_a_draw_within_a_draw_has_to_agree(tmp_path: Path) -> None:
     columns = {"x": np.int64}
-    for make in (NeedScalingSampler, ResampledSampler):
-        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "memory")
-        with pytest.raises(NeedReplayError, match=r"draw\.by_gain\.alpha 0\.5"):
-            ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(
-                tmp_path / "memory"
-            )
-        with pytest.raises(NeedReplayError, match=r"draw\.by_gain proportional"):
-            ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "memory")
+    path = tmp_path / "memory"
+    make = NeedScalingSampler
+    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(path)
+    with pytest.raises(NeedReplayError, match=r"draw\.by_priority\.alpha 0\.5"):
+        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(path)
+    with pytest.raises(NeedReplayError, match=r"draw\.by_priority proportional"):
+        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(path)
+    mixed = ProportionalSampler(0.5, uniform_mix=0.1)
+    with pytest.raises(NeedReplayError, match=r"uniform_mix 0\.0"):
+        ReplayBuffer(3, columns, sampler=make(mixed)).load(path)
 
 
 def test_no_second_copy_is_made(tmp_path: Path) -> None:

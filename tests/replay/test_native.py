@@ -136,7 +136,7 @@ def test_same_bits(
             gain = gain.astype(np.float32)
         for memory in (short, long):
             memory.add(**{name: column[index % len(column)] for name, column in given.items()})
-            batches.append(memory.sample(size) if memory.sampler.gain.max() > 0.0 else None)  # type: ignore[attr-defined]
+            batches.append(memory.sample(size) if memory.sampler.priorities.max() > 0.0 else None)  # type: ignore[attr-defined]
             ids = np.random.default_rng(index + seed).integers(0, memory.next_id, size)
             memory.update_priorities(ids, gain)
             memory.check_valid()
@@ -478,7 +478,7 @@ def test_a_draw_that_is_copied_has_its_own(
     sampler.set_priorities(np.arange(3), np.ones(3))
     other = through(sampler)
     other.set_priorities(np.arange(3), np.array([0.0, 0.0, 5.0]))
-    assert sampler.gain.tolist() == [1.0, 1.0, 1.0]
+    assert sampler.priorities.tolist() == [1.0, 1.0, 1.0]
     assert set(other.sample(5, np.random.default_rng(0)).slots) == {2}
     sampler.check_valid()
     other.check_valid()
@@ -550,9 +550,9 @@ class Halved(ProportionalSampler):
 def test_a_draw_derived_from_proportional_is_asked() -> None:
     memory = ReplayBuffer(4, COLUMNS, sampler=Halved())
     memory.add(**one())
-    assert memory.sampler.gain[0] == 0.5  # type: ignore[attr-defined]
+    assert memory.sampler.priorities[0] == 0.5  # type: ignore[attr-defined]
     memory.update_priorities(np.array([0]), np.array([3.0]))
-    assert memory.sampler.gain[0] == 1.5  # type: ignore[attr-defined]
+    assert memory.sampler.priorities[0] == 1.5  # type: ignore[attr-defined]
 
 
 def test_a_draw_whose_settings_change_or_that_is_made_anew() -> None:
@@ -567,7 +567,7 @@ def test_a_draw_whose_settings_change_or_that_is_made_anew() -> None:
         memory.sampler.allocate(6)
         memory.add(**one())
         memory.check_valid()
-    assert short.sampler.gain.tolist() == long.sampler.gain.tolist() == [5.0] + [-1.0] * 5  # type: ignore[attr-defined]
+        assert memory.sampler.priorities.tolist() == [5.0] + [-1.0] * 5  # type: ignore[attr-defined]
 
 
 class Name(str):
@@ -619,10 +619,10 @@ def test_values_from_the_memory_itself() -> None:
     for memory in (short, long):
         memory.add(a=np.arange(4), b=np.arange(12).reshape(4, 3))
         memory.update_priorities(np.arange(4), np.array([1.0, 2.0, 3.0, 4.0]))
-        memory.update_priorities(np.array([3, 2, 1, 0]), memory.sampler.gain)  # type: ignore[attr-defined]
+        memory.update_priorities(np.array([3, 2, 1, 0]), memory.sampler.priorities)  # type: ignore[attr-defined]
         memory.check_valid()
         memory.add(a=3, b=memory._ring.column("b")[1])
-    assert short.sampler.gain.tolist() == [4.0, 3.0, 2.0, 1.0]  # type: ignore[attr-defined]
+    assert short.sampler.priorities.tolist() == [4.0, 3.0, 2.0, 1.0]  # type: ignore[attr-defined]
     assert_same_arrays(short.arrays(), long.arrays())
 
 
@@ -647,7 +647,7 @@ def test_zero_has_no_sign() -> None:
         memory.update_priorities(np.arange(3), np.array([5.0, 0.0, 1.0]))
         memory.update_priorities(np.array([0, 1, 0]), np.array([5.0, 0.0, -0.0]))
     assert_same_arrays(short.arrays(), long.arrays())
-    assert not np.signbit(short.sampler.gain).any()  # type: ignore[attr-defined]
+    assert not np.signbit(short.sampler.priorities).any()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("size", [2**61, 2**63, 10**30, True, 0, -1, 1.0, "2", None])

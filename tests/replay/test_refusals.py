@@ -23,9 +23,7 @@ from needreplay.replay.samplers import (
     FeatureNeedSampler,
     NeedScalingSampler,
     PSERSampler,
-    ResampledSampler,
     StateNeedSampler,
-    VectorTreeSampler,
 )
 from needreplay.replay.samplers.base import Sampler
 
@@ -41,21 +39,18 @@ BY_GAIN: dict[str, Make] = {
 }
 BY_FEATURES: dict[str, Make] = {
     "norm tree": lambda: FeatureNeedSampler(2),
-    "vector tree": lambda: VectorTreeSampler(2),
+    "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
     "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
     "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
-    "resampled": lambda: ResampledSampler(ProportionalSampler(), n_features=2),
 }
 BY_STATES: dict[str, Make] = {
     "grouped": lambda: StateNeedSampler(3),
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
     "magnitude by states": lambda: NeedScalingSampler(UniformSampler(), n_states=3),
-    "resampled by states": lambda: ResampledSampler(UniformSampler(), n_states=3),
 }
 BY_NUMBER: dict[str, Make] = {
     "sweep by slots": ExhaustiveNeedSampler,
     "magnitude by slots": lambda: NeedScalingSampler(RankSampler()),
-    "resampled by slots": lambda: ResampledSampler(RankSampler()),
 }
 EVERY = {**BY_GAIN, **BY_FEATURES, **BY_STATES, **BY_NUMBER}
 BY_NEED = {**BY_FEATURES, **BY_STATES, **BY_NUMBER}
@@ -304,7 +299,7 @@ def test_need_that_a_draw_by_gain_does_not_take(make: Make, value: Any) -> None:
 
 
 def test_need_is_looked_at_even_where_it_does_not_count() -> None:
-    replay = memory(ResampledSampler(ProportionalSampler(), n_features=2, need_alpha=0.0))
+    replay = memory(FeatureNeedSampler(2, need_alpha=0.0))
     refuses(replay, lambda: replay.sample(3, need="x"), "need")  # type: ignore[arg-type]
     assert len(replay.sample(3)) == len(replay.sample(3, need=np.ones(2))) == 3
 
@@ -438,6 +433,6 @@ def test_the_smallest_probability_of_a_draw_by_need(make: Make) -> None:
 
 
 def test_the_smallest_probability_of_magnitude_by_a_draw_that_has_none() -> None:
-    inner = ResampledSampler(ProportionalSampler(), n_features=2, need_alpha=0.0)
-    with pytest.raises(NeedReplayError, match=r'resampled.*weight_norm="batch"'):
+    inner = FeatureNeedSampler(2, need_alpha=0.0)
+    with pytest.raises(NeedReplayError, match=r'feature need.*weight_norm="batch"'):
         memory(NeedScalingSampler(inner, n_features=2), weight_norm="buffer")

@@ -85,9 +85,7 @@ def test_samples_are_those_of_the_exhaustive_sampler(
     signed: bool, backward: bool, need_alpha: float
 ) -> None:
     rng = stream(1, "features", str(signed), str(need_alpha))
-    samplers = tree, exhaustive = pair(
-        700, not signed, backward=backward, need_alpha=need_alpha
-    )
+    samplers = tree, exhaustive = pair(700, not signed, backward=backward, need_alpha=need_alpha)
     fill(samplers, rng.random(700), some_features(rng, 700, signed))
     need = some_features(rng, 1, signed)[0]
     expected = exhaustive.probabilities(need)

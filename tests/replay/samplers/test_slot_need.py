@@ -7,7 +7,7 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.replay.samplers.slot_need import SlotNeed
+from needreplay.replay.samplers.need import SlotNeed
 
 SLOTS = np.arange(3)
 

@@ -15,7 +15,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray, IntArray
 from needreplay.replay.samplers import StateNeedSampler
-from needreplay.replay.samplers.need_sampler import BY_SCORE
+from needreplay.replay.samplers.need import BY_SCORE
 from needreplay.replay.samplers.state_tree import (
     probability_of,
     sample_slot,
@@ -67,7 +67,10 @@ def test_probabilities_and_draws_after_many_updates_are_exact() -> None:
         slots = rng.integers(0, n, 500)
         last = np.unique(slots[::-1], return_index=True)[1]
         slots = slots[::-1][last]
-        states[slots], priorities[slots] = rng.integers(0, n_states, len(slots)), rng.random(len(slots))
+        states[slots], priorities[slots] = (
+            rng.integers(0, n_states, len(slots)),
+            rng.random(len(slots)),
+        )
         sampler.set_state(slots, states[slots])
         sampler.set_priorities(slots, priorities[slots])
     slots = rng.integers(0, n, MANY)
@@ -114,11 +117,13 @@ def test_need_exponent_0_is_priority_alone_slot_for_slot() -> None:
     states, priorities, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
     without = filled(states, priorities, 5, need_alpha=0.0)
     flat = filled(states, priorities, 5, need_alpha=0.6)
-    for given in (None, need, np.zeros(5), -need):
-        a = without.sample(1000, stream(4, "a"), given)
+    for passed in (None, need, np.zeros(5), -need):
+        a = without.sample(1000, stream(4, "a"), passed)
         b = flat.sample(1000, stream(4, "a"), np.full(5, 3.0))
         np.testing.assert_array_equal(a.slots, b.slots)
-        np.testing.assert_allclose(a.probabilities, priorities[a.slots] ** 0.6 / (priorities**0.6).sum())
+        np.testing.assert_allclose(
+            a.probabilities, priorities[a.slots] ** 0.6 / (priorities**0.6).sum()
+        )
 
 
 def test_both_exponents_0_are_uniform() -> None:

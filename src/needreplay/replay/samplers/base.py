@@ -249,6 +249,10 @@ class PrioritySampler(BaseSampler):
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
             raise NeedReplayError("A slot's power is not its priority to the power of alpha.")
 
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array that a checkpoint has to store, live."""
+        return {**super().arrays(), "priorities": self._priorities}
+
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         super().check_valid()

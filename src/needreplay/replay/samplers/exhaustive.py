@@ -8,15 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
-from needreplay.replay.samplers.need_sampler import (
+from needreplay.replay.samplers.base import Sampled
+from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
     UNIFORM,
     CorrectFor,
+    FeatureStore,
     NeedSampler,
+    SlotNeed,
 )
-from needreplay.replay.samplers.slot_need import FeatureStore, SlotNeed
 from needreplay.rules.priority import combine
 
 
@@ -57,12 +58,8 @@ class ExhaustiveNeedSampler(NeedSampler):
         self._powers = np.zeros(capacity)
         self.slot_need.allocate(capacity)
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set raw priorities; empty slots become occupied."""
-        super().set_priorities(slots, priorities)
-        self._priorities[slots] = priorities
-        self._powers[slots] = powers_of(priorities, self.alpha)
-        return None
+    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
+        self._powers[slots] = powers
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``."""
@@ -81,10 +78,7 @@ class ExhaustiveNeedSampler(NeedSampler):
         """New transitions are in ``slots``: their need is 0 until it is set anew."""
         self.slot_need.clear(slots)
 
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        self._priorities[slots] = EMPTY
+    def _set_empty(self, slots: IntArray) -> None:
         self._powers[slots] = 0.0
         self.slot_need.clear(slots)
 
@@ -123,8 +117,7 @@ class ExhaustiveNeedSampler(NeedSampler):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
-        own = {"priorities": self._priorities, "powers": self._powers, "counts": self._counts}
-        return {**super().arrays(), **own, **self.slot_need.arrays()}
+        return {**super().arrays(), "powers": self._powers, **self.slot_need.arrays()}
 
 
 def score_slots(

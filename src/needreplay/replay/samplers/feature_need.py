@@ -14,18 +14,19 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers import norm_tree, vector_tree
-from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
+from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.exhaustive import score_slots, slots_at
-from needreplay.replay.samplers.need_sampler import (
+from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
     EXHAUSTIVE,
+    LARGEST,
     UNIFORM,
     CorrectFor,
+    FeatureStore,
     NeedSampler,
 )
 from needreplay.replay.samplers.proportional import sample_leaves
-from needreplay.replay.samplers.slot_need import LARGEST, FeatureStore
 from needreplay.replay.sumtree import SumTree
 from needreplay.rules.priority import combine, power
 
@@ -53,7 +54,8 @@ class FeatureNeedSampler(NeedSampler):
         n_features: how many features there are.
         nonnegative: promise that features and need are not negative (ReLU, one-hot codes,
             probabilities). At need_alpha 1 the vector tree then finds the slots that have need,
-            however few they are; it costs more memory.
+            however few they are. Choose it where the norm tree accepts few candidates; where most
+            slots have need, the norm tree is faster.
         backward: see above.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
@@ -110,13 +112,9 @@ class FeatureNeedSampler(NeedSampler):
         accepted, tried = self._candidates.tolist()
         return accepted / tried if tried else 1.0
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set raw priorities; empty slots become occupied."""
-        super().set_priorities(slots, priorities)
-        self._priorities[slots] = priorities
-        self._tree.set(slots, powers_of(priorities, self.alpha))
+    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
+        self._tree.set(slots, powers)
         self._update(slots, vectors_changed=False)
-        return None
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each (successor features if ``backward``)."""
@@ -128,10 +126,7 @@ class FeatureNeedSampler(NeedSampler):
         self.features.clear(slots)
         self._update(slots, vectors_changed=True)
 
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        self._priorities[slots] = EMPTY
+    def _set_empty(self, slots: IntArray) -> None:
         self._tree.set(slots, np.zeros(len(slots)))
         self.place(slots, slots)
 
@@ -346,8 +341,6 @@ class FeatureNeedSampler(NeedSampler):
             **self.features.arrays(),
             **trees,
             "tree": self._tree.array,
-            "priorities": self._priorities,
-            "counts": self._counts,
             "candidates": self._candidates,
             "recent_rate": self._recent_rate,
         }

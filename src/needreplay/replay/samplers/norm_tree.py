@@ -14,7 +14,7 @@ import numpy as np
 from needreplay.core.jit import jit
 from needreplay.core.prefetch import LINE, prefetch
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.slot_need import dot
+from needreplay.replay.samplers.need import dot
 from needreplay.replay.sumtree import find_leaves, set_leaves
 from needreplay.rules import priority as rules
 

@@ -162,12 +162,8 @@ class ProportionalSampler(PrioritySampler):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
-        arrays = {
-            **super().arrays(),
-            "priorities": self._priorities,
-            "tree": self._tree.array,
-            "fallbacks": self._fallbacks,
-        }
+        own = {"tree": self._tree.array, "fallbacks": self._fallbacks}
+        arrays = {**super().arrays(), **own}
         if self._smallest is not None:
             arrays["smallest"] = self._smallest.array
         return arrays

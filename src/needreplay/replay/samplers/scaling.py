@@ -10,7 +10,7 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled, Sampler, knowing_smallest
-from needreplay.replay.samplers.slot_need import FeatureStore, SlotNeed
+from needreplay.replay.samplers.need import FeatureStore, SlotNeed
 
 
 class NeedScalingSampler:

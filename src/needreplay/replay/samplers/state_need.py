@@ -12,8 +12,8 @@ from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, Sampled, powers_of
-from needreplay.replay.samplers.need_sampler import UNIFORM, CorrectFor, NeedSampler
+from needreplay.replay.samplers.base import Sampled
+from needreplay.replay.samplers.need import UNIFORM, CorrectFor, NeedSampler
 from needreplay.replay.samplers.state_tree import (
     NONE,
     OWN,
@@ -70,12 +70,8 @@ class StateNeedSampler(NeedSampler):
         self._scores = np.zeros(self.n_states + 1)
         self._total, self._found = 0.0, UNIFORM
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set raw priorities; empty slots become occupied."""
-        super().set_priorities(slots, priorities)
-        self._priorities[slots] = priorities
-        set_powers(self._tree, slots, powers_of(priorities, self.alpha))
-        return None
+    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
+        set_powers(self._tree, slots, powers)
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``, before or after their priorities."""
@@ -86,10 +82,7 @@ class StateNeedSampler(NeedSampler):
         """New transitions are in ``slots``: their need is 0 until their state is set."""
         _set_groups(self._tree, slots, np.full(len(slots), self.n_states, dtype=np.int64))
 
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        self._priorities[slots] = EMPTY
+    def _set_empty(self, slots: IntArray) -> None:
         _set_empty(self._tree, slots)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
@@ -150,8 +143,7 @@ class StateNeedSampler(NeedSampler):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
-        own = {"priorities": self._priorities, "counts": self._counts}
-        return {**super().arrays(), **self._tree._asdict(), **own}
+        return {**super().arrays(), **self._tree._asdict()}
 
 
 def _check_group(tree: GroupedTree, group: int) -> None:

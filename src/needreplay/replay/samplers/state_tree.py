@@ -14,7 +14,7 @@ import numpy as np
 from needreplay.core.jit import jit
 from needreplay.core.types import BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import powers_of
-from needreplay.replay.samplers.need_sampler import BY_PRIORITY, BY_SCORE, UNIFORM
+from needreplay.replay.samplers.need import BY_PRIORITY, BY_SCORE, UNIFORM
 from needreplay.rules import priority as rules
 
 combine = jit(rules.combine)

@@ -14,7 +14,7 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.slot_need import dot
+from needreplay.replay.samplers.need import dot
 from needreplay.rules import priority as rules
 
 combine = jit(rules.combine)
