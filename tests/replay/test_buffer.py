@@ -314,7 +314,7 @@ def test_a_draw_that_does_not_know_its_smallest_is_refused_for_the_buffers_maxim
 
         smallest_probability = None  # type: ignore[assignment]
 
-    with pytest.raises(NeedReplayError, match=r'uniform draw .* weight_norm="batch"'):
+    with pytest.raises(NeedReplayError, match=r'uniform sampler .* weight_norm="batch"'):
         memory(sampler=Blind(), weight_norm="buffer")
 
 

@@ -40,7 +40,7 @@ from needreplay.replay.samplers.base import Sampler
 GAINS = st.floats(0.0, 100.0)
 CAPACITIES = range(1, 71)
 BY_STATES = ("grouped",)
-BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude", "resampled")
+BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude")
 BY_NEED = (*BY_STATES, *BY_FEATURES)
 NEED = np.array([1.0, 0.5])
 

@@ -128,7 +128,7 @@ def go_on(replay: ReplayBuffer, actor: Actor, steps: int) -> list[Any]:
     return record
 
 
-@pytest.mark.filterwarnings("ignore:Every gain")
+@pytest.mark.filterwarnings("ignore:Every priority")
 @pytest.mark.parametrize("sampler", DRAWS)
 @pytest.mark.parametrize("steps", [1, 7, 60])
 def test_goes_on_with_the_very_draws(sampler: str, steps: int, tmp_path: Path) -> None:

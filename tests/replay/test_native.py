@@ -433,7 +433,7 @@ def test_all_gains_zero() -> None:
     for memory in (short, long):
         memory.add(**transitions(6))
         memory.update_priorities(range(6), np.zeros(6))
-    with pytest.warns(RuntimeWarning, match="Every gain"):
+    with pytest.warns(RuntimeWarning, match="Every priority"):
         batches = [memory.sample(5) for memory in (short, long)]
     assert_same_batch(*batches)
     assert short.sampler.fallbacks == 5  # type: ignore[attr-defined]
@@ -686,7 +686,7 @@ def test_where_a_warning_points_to() -> None:
     memory = ReplayBuffer(4, COLUMNS)
     memory.add(**one())
     memory.update_priorities([0], [0.0])
-    with pytest.warns(RuntimeWarning, match="Every gain") as said:
+    with pytest.warns(RuntimeWarning, match="Every priority") as said:
         memory.sample(1)
     assert said[0].filename == __file__
 

@@ -140,7 +140,7 @@ def test_no_gain_goes_to_a_transition_that_came_later() -> None:
     learn()
     replay.check_valid()
     ids = np.arange(replay.oldest_id, replay.next_id)
-    gain = replay.arrays()["draw/gain"][ids % capacity]
+    gain = replay.arrays()["draw/priorities"][ids % capacity]
     own = gain == 1.0 / (ids + 2.0)
     assert own[:64].all()
     assert np.all(own | (gain == 1.0))
