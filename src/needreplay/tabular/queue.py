@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.core.jit import compiled_in_place, jit
-from needreplay.rules.priority import priority as _priority
+from needreplay.rules.priority import combine as _combine
 from needreplay.tabular.arrays import BLOCK_SHIFT, INSERTED, N_ACTIONS, QUEUED, AgentArrays
 
-priority = jit(_priority)
+priority = jit(_combine)
 
 
 @compiled_in_place

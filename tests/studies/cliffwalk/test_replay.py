@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
-from needreplay.replay.samplers.state_tree import OWN, set_mass
+from needreplay.replay.samplers.state_tree import OWN, set_power
 from needreplay.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
 from needreplay.studies.cliffwalk.replay import (
     AT_REST,
@@ -52,7 +52,7 @@ def made(method: Method, n: int = 2, preset: str = "released", **overrides: Any)
 def probabilities(agent: CliffwalkAgent, rule: Any, need: FloatArray) -> FloatArray:
     """P of every slot, written out."""
     states = agent.slot_pair // 2
-    scores = agent.tree.mass[:, OWN] * np.maximum(need[states], 0.0) ** rule.need_alpha
+    scores = agent.tree.power[:, OWN] * np.maximum(need[states], 0.0) ** rule.need_alpha
     p: FloatArray = scores / scores.sum()
     return p
 
@@ -120,7 +120,7 @@ def test_samples_follow_the_distribution(method: Method) -> None:
     agent.pairs["q"][:6] = rng.random(6)
     for slot, pair in enumerate(agent.slot_pair):
         gain = abs(error_of(agent, int(pair))) + rule.priority_floor
-        set_mass(agent.tree, slot, gain**rule.alpha)
+        set_power(agent.tree, slot, gain**rule.alpha)
     need = np.ones(4)
     if method == "need":
         read_need(agent, rule, 1)
@@ -140,12 +140,12 @@ def test_need_in_the_draw_and_in_the_step_have_the_same_mean() -> None:
     rng = stream(3, "magnitude")
     agent.pairs["q"][:8] = rng.random(8)
     for slot in range(len(agent.slot_pair)):
-        set_mass(agent.tree, slot, rng.random())
+        set_power(agent.tree, slot, rng.random())
     agent.M[:] = rng.random((5, 5))
     read_need(agent, rule, 2)
     errors = np.array([error_of(agent, int(pair)) for pair in agent.slot_pair])
     drawn = np.bincount(agent.slot_pair, probabilities(agent, rule, agent.need) * errors)
-    by_gain = agent.tree.mass[:, OWN] / agent.tree.mass[:, OWN].sum()
+    by_gain = agent.tree.power[:, OWN] / agent.tree.power[:, OWN].sum()
     factors = np.array([need_factor(agent, rule, int(pair) // 2) for pair in agent.slot_pair])
     scaled = np.bincount(agent.slot_pair, by_gain * factors * errors)
     np.testing.assert_allclose(scaled, drawn, rtol=1e-12)
@@ -222,7 +222,7 @@ def test_pser_passes_gain_back_along_the_string() -> None:
     agent, rule = made("pser", 3, pser_window=2, start_priority=1e-9)
     agent.gain[:] = 1e-9
     rewarded = int(np.flatnonzero(agent.slot_pair == 4)[0])
-    set_mass(agent.tree, rewarded, 1e9)
+    set_power(agent.tree, rewarded, 1e9)
     replay_one(agent, rule, 0, 0.5)
     assert agent.batch_pair[0] == 4
     middle = agent.before[rewarded]
@@ -230,7 +230,7 @@ def test_pser_passes_gain_back_along_the_string() -> None:
     assert agent.before[first] == -1
     gains = agent.gain[[rewarded, middle, first]]
     np.testing.assert_allclose(gains, 1.001 * 0.4 ** np.arange(3))
-    np.testing.assert_allclose(agent.tree.mass[middle, OWN], (1.001 * 0.4) ** 0.6)
+    np.testing.assert_allclose(agent.tree.power[middle, OWN], (1.001 * 0.4) ** 0.6)
     assert (agent.gain > 1e-6).sum() == 3
 
 

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from needreplay.core.jit import compiled_in_place, jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.fallbacks import BY_GAIN as SAMPLED_BY_GAIN
+from needreplay.replay.samplers.need import BY_PRIORITY as SAMPLED_BY_GAIN
 from needreplay.replay.samplers.state_tree import (
     OWN,
     TOTAL,
     GroupedTree,
-    draw_slot,
     probability_of,
+    sample_slot,
     score_states,
-    set_mass,
+    set_power,
 )
 from needreplay.rules import gain as gain_rules
 from needreplay.rules import need as need_rules
@@ -48,11 +48,11 @@ from needreplay.tabular.settings import numbers_of
 absolute_gain = jit(gain_rules.absolute_gain)
 forward_need = compiled_in_place(need_rules.forward_need)
 backward_need = compiled_in_place(need_rules.backward_need)
-decayed_back = jit(priority_rules.decayed_back)
 importance_weight = jit(priority_rules.importance_weight)
-priority = jit(priority_rules.priority)
-sequence_gain = jit(priority_rules.sequence_gain)
-shaped = jit(priority_rules.shaped)
+combine = jit(priority_rules.combine)
+power = jit(priority_rules.power)
+pser_decayed = jit(priority_rules.pser_decayed)
+pser_priority = jit(priority_rules.pser_priority)
 
 UNIFORM, BY_SCORE, RANKED, GREEDY, ORACLE = range(5)
 """How a transition is chosen."""
@@ -255,13 +255,13 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
         total, found = score_states(tree, agent.need, exponent, scores)
         if by_need and found == SAMPLED_BY_GAIN:
             agent.counts[BY_GAIN] += 1
-        slot = draw_slot(tree, scores, total, found, uniform)
+        slot = sample_slot(tree, scores, total, found, uniform)
         pair = agent.slot_pair[slot]
         if p.scaled:
             factor = need_factor(agent, p, agent.pairs[pair]["state"])
         if weighs:
             if p.weights_correct == FOR_GAIN:
-                probability = tree.mass[slot, OWN] / _total_gain(agent)
+                probability = tree.power[slot, OWN] / _total_gain(agent)
             else:
                 probability = probability_of(tree, scores, total, found, slot)
     error = error_of(agent, pair)
@@ -270,9 +270,9 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
         move(agent.order, place, size, gain)
     elif p.sampler == BY_SCORE:
         if p.pser:
-            gain = sequence_gain(gain, agent.gain[slot], p.pser_retained)
+            gain = pser_priority(gain, agent.gain[slot], p.pser_retained)
             agent.gain[slot] = gain
-        set_mass(agent.tree, slot, shaped(gain, p.alpha))
+        set_power(agent.tree, slot, power(gain, p.alpha))
         if p.pser:
             _pass_back(agent, p, slot, gain)
     step_size = p.step_size / p.minibatch if p.batch_step == MEAN else p.step_size
@@ -291,10 +291,10 @@ def _pass_back(agent: CliffwalkAgent, p: Any, slot: int, gain: float) -> None:
         slot = agent.before[slot]
         if slot < 0:
             break
-        passed = decayed_back(passed, p.pser_decay, 1)
+        passed = pser_decayed(passed, p.pser_decay, 1)
         if passed > agent.gain[slot]:
             agent.gain[slot] = passed
-            set_mass(agent.tree, slot, shaped(passed, p.alpha))
+            set_power(agent.tree, slot, power(passed, p.alpha))
 
 
 @compiled_in_place
@@ -304,7 +304,7 @@ def _total_gain(agent: CliffwalkAgent) -> float:
     for state in range(agent.need.shape[0]):
         root = agent.tree.root[state]
         if root >= 0:
-            total += agent.tree.mass[root, TOTAL]
+            total += agent.tree.power[root, TOTAL]
     return total
 
 
@@ -323,13 +323,13 @@ def need_factor(agent: CliffwalkAgent, p: Any, state: int) -> float:
     for other in range(need.shape[0]):
         root = tree.root[other]
         if root >= 0 and largest > 0.0:
-            mass = tree.mass[root, TOTAL]
-            total += mass
-            relative = shaped(max(need[other] / largest, 0.0), p.need_alpha)
-            together += priority(mass, relative)
+            summed = tree.power[root, TOTAL]
+            total += summed
+            relative = max(need[other] / largest, 0.0)
+            together += combine(summed, relative, 1.0, p.need_alpha)
     if together == 0.0:
         return 1.0
-    return shaped(max(need[state] / largest, 0.0), p.need_alpha) * total / together
+    return power(max(need[state] / largest, 0.0), p.need_alpha) * total / together
 
 
 @compiled_in_place
