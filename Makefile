@@ -18,18 +18,23 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 help: ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-# $(call environment,FOLDER,LOCK): a virtual environment with exactly the files whose hashes are in the lock.
-# PyPI's torch for Linux needs NVIDIA's libraries; a CPU build of torch does not, so they have their own lock.
+# $(call environment,FOLDER,LOCK): a virtual environment of exactly the files whose hashes are in the lock.
+# A wheel of torch in a folder of PIP_FIND_LINKS comes first, since pip alone would prefer PyPI's. PyPI's torch for
+# Linux needs NVIDIA's libraries, a CPU build does not: they have their own lock.
+PIP_INSTALL = bin/python -m pip install -qq --disable-pip-version-check --no-deps
+LOCKED = $(PIP_INSTALL) --require-hashes --only-binary :all:
+
 define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "needreplay needs Python 3.11 or newer. Choose one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-	@echo "Creating $(1) from $(2). This takes a minute or a few, once."
+	@echo "Creating $(1) from $(2). This takes a few minutes, once."
 	@$(PYTHON) -m venv $(1)
-	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $(2)
+	@sed -n '/^torch==/,/[^\\]$$/p' $(2) > $(1)/torch.lock
+	@$(1)/$(LOCKED) --no-index -r $(1)/torch.lock 2> /dev/null || true
+	@$(1)/$(LOCKED) -r $(2)
 	@if grep -qi '^Requires-Dist: nvidia' $(1)/lib/python*/site-packages/torch-*.dist-info/METADATA; then \
-		$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
-			-r requirements-cuda.lock; fi
-	@$(1)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+		$(1)/$(LOCKED) -r requirements-cuda.lock; fi
+	@$(1)/$(PIP_INSTALL) --no-build-isolation -e .
 	@$(1)/bin/python -m pip check -q
 	@touch $(1)/.ready
 endef
