@@ -20,7 +20,7 @@ from needreplay.studies.maze.world import best_mean_steps, dyna_table, trial_str
 from needreplay.studies.reproduce import reproduce
 from needreplay.studies.study import Options, Result
 from needreplay.studies.trials import trial_runner
-from needreplay.tabular.settings import PS_SR, without_need
+from needreplay.tabular.settings import PS_SR, agent_settings, without_need
 from needreplay.tabular.trial import new_agent, run_trial
 from needreplay.worlds import shortest_path_length
 
@@ -147,7 +147,7 @@ def test_every_difference_of_the_presets_is_changed_alone() -> None:
         base = asdict(PS_SR[name])
         for (_, agent, label), overrides in settings.changes(name).items():
             if agent == "ps-sr":
-                own = asdict(world.settings_of(name, agent, **overrides))
+                own = asdict(agent_settings(agent, name, **overrides))
                 changed = {field for field in own if own[field] != base[field]}
                 assert len(changed) == (label != "as it is")
 

@@ -26,11 +26,10 @@ from needreplay.studies.maze.world import (
     episode_columns,
     later_steps,
     run_steps,
-    settings_of,
 )
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import DynaSettings, LearningSettings
+from needreplay.tabular.settings import LearningSettings, agent_settings
 
 TRIALS = {"quick": 100, "full": 1000}
 PRESET = "printed"
@@ -41,11 +40,11 @@ REWARD_STD = 0.0
 """The reward is 1, without noise, as in the book."""
 
 AGENTS: dict[str, LearningSettings] = {
-    "q-learning": DynaSettings(planning_updates=0),
-    "dyna-q-5": DynaSettings(planning_updates=5),
-    "dyna-q-50": DynaSettings(planning_updates=50),
-    "ps": settings_of(PRESET, "ps"),
-    "ps-sr": settings_of(PRESET, "ps-sr"),
+    "q-learning": agent_settings("q-learning"),
+    "dyna-q-5": agent_settings("dyna-q"),
+    "dyna-q-50": agent_settings("dyna-q", planning_updates=50),
+    "ps": agent_settings("ps", PRESET),
+    "ps-sr": agent_settings("ps-sr", PRESET),
 }
 LABELS = {
     "q-learning": "Q-learning (n = 0)",

@@ -27,11 +27,10 @@ from needreplay.studies.maze.world import (
     episode_columns,
     later_steps,
     run_steps,
-    settings_of,
 )
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR
+from needreplay.tabular.settings import PS_SR, agent_settings
 
 TRIALS = {"quick": 200, "full": 1000}
 
@@ -43,7 +42,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     """Run every preset and agent, and check the paper's claims."""
     trials = options.trials or TRIALS[options.size]
     settings = {
-        (name, agent): settings_of(name, agent) for name in options.presets for agent in AGENTS
+        (name, agent): agent_settings(agent, name) for name in options.presets for agent in AGENTS
     }
     found = run_steps(list(settings.values()), trials, options, runner, "fig2")
     steps: dict[Key, IntArray] = dict(zip(settings, found, strict=True))

@@ -16,10 +16,10 @@ from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colors_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
-from needreplay.studies.maze.world import dyna_layout, settings_of
+from needreplay.studies.maze.world import dyna_layout
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import Columns, TrialRunner
-from needreplay.tabular.settings import DynaSettings, LearningSettings
+from needreplay.tabular.settings import LearningSettings, agent_settings
 from needreplay.tabular.trial import model_holds_path, search_until_optimal
 from needreplay.worlds import maze_table, shortest_path_length
 
@@ -29,9 +29,7 @@ STEP_SIZES = (0.5, 1.0)
 BUDGET = 5_000
 """Steps after which a trial is given up, in shortest paths."""
 AGENTS: dict[str, LearningSettings] = {
-    "dyna-q": DynaSettings(planning_updates=5),
-    "ps": settings_of("printed", "ps"),
-    "ps-sr": settings_of("printed", "ps-sr"),
+    agent: agent_settings(agent) for agent in ("dyna-q", "ps", "ps-sr")
 }
 COMPARED = (
     ("ps", "dyna-q", "Sutton & Barto, example 8.4"),

@@ -18,12 +18,11 @@ from needreplay.studies.maze.world import (
     EPISODES,
     dyna_layout,
     dyna_table,
-    settings_of,
     trial_stream,
 )
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR, SweepingSettings
+from needreplay.tabular.settings import PS_SR, SweepingSettings, agent_settings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import logged_trial
 
@@ -43,7 +42,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     keys = [(name, agent) for name in options.presets for agent in AGENTS]
     events: dict[tuple[str, str], AnyArray] = {}
     for key in keys:
-        settings = settings_of(*key)
+        settings = agent_settings(key[1], key[0])
         assert isinstance(settings, SweepingSettings)
         rng = trial_stream(options.seed, options.trial)
         _, events[key] = logged_trial(dyna_table(), settings, EPISODES, rng)
@@ -74,7 +73,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
         config={
             "episodes": EPISODES,
             "trial": options.trial,
-            "settings": {", ".join(key): asdict(settings_of(*key)) for key in keys},
+            "settings": {", ".join(key): asdict(agent_settings(key[1], key[0])) for key in keys},
         },
         notes=[
             "replay_events.csv has every replay of the trial: when, where the agent stood, which "

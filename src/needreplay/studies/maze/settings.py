@@ -14,10 +14,10 @@ from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import colors_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, difference_interval, mean_interval
-from needreplay.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps, settings_of
+from needreplay.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps
 from needreplay.studies.study import Options, Result, Study, long_table
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR
+from needreplay.tabular.settings import PS_SR, agent_settings
 
 TRIALS = {"quick": 100, "full": 1000}
 
@@ -62,7 +62,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     """Run every change, and take the difference to its preset as it is."""
     trials = options.trials or TRIALS[options.size]
     settings = {
-        key: settings_of(*key[:2], **changed)
+        key: agent_settings(key[1], key[0], **changed)
         for name in options.presets
         for key, changed in changes(name).items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
 from needreplay.rules.successor import transition_matrix
 from needreplay.studies.study import Options
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR, LearningSettings, preset, without_need
-from needreplay.tabular.trial import run_trial
+from needreplay.tabular.settings import PS_SR, LearningSettings
+from needreplay.tabular.trial import run_trials
 from needreplay.worlds import DYNA_MAZE, Layout, maze_table, parse_layout
 
 AGENTS = ("ps", "ps-sr")
@@ -46,12 +46,6 @@ def trial_stream(seed: int, trial: int) -> np.random.Generator:
     return stream(seed, "maze", trial)
 
 
-def settings_of(preset_name: str, agent: str, **overrides: Any) -> LearningSettings:
-    """The settings of PS or of PS-SR under a preset."""
-    settings = preset(PS_SR, preset_name, **overrides)
-    return settings if agent == "ps-sr" else without_need(settings)
-
-
 class _Case(NamedTuple):
     settings: LearningSettings
     reward_std: float
@@ -59,8 +53,9 @@ class _Case(NamedTuple):
 
 
 def _steps(case: _Case, trial: int) -> dict[str, IntArray]:
-    rng = trial_stream(case.seed, trial)
-    return {"steps": run_trial(dyna_table(case.reward_std), case.settings, EPISODES, rng).lengths}
+    table = dyna_table(case.reward_std)
+    found = run_trials(case.settings, table, EPISODES, 1, case.seed, first_trial=trial)
+    return {"steps": found["steps"]}
 
 
 def run_steps(
