@@ -240,8 +240,8 @@ def test_numbers_beyond_measure_are_left_out_by_name(sweep: Path) -> None:
     write_run(sweep, "huge", curve(1.0), world="minatar/asterix", agent="per", seed=10**40)
     write_run(sweep, "word", curve(1.0), world="minatar/asterix", agent="per", seed="x")
     page = write_sweep_page(sweep).read_text()
-    assert "huge: config.json has a seed that is no whole number" in page
-    assert "word: config.json has a seed that is no whole number" in page
+    assert "huge: config.json has a seed that is not an integer" in page
+    assert "word: config.json has a seed that is not an integer" in page
     scores = read_table(sweep / "report" / "scores.csv")
     assert set(scores["seed"].tolist()) == {0, 1, 2, 7}
 

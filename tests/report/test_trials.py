@@ -85,8 +85,8 @@ def test_chunks_that_overlap_count_once(tmp_path: Path) -> None:
         ("trial,episode,steps 0,0,1 1,0,2 0,1,3 1,1,4", "not together"),
         ("trial,episode,steps 0,0,1 0,1,2 1,1,3 1,0,4", "not numbered alike"),
         ("trial,episode,steps 0,1,1 0,0,2 1,1,3 1,0,4", "not numbered alike"),
-        ("trial,episode,steps 0,0,1 0.5,0,2", "no whole number"),
-        ("trial,episode,steps 0,0,1 1e30,0,2", "no whole number"),
+        ("trial,episode,steps 0,0,1 0.5,0,2", "not an integer"),
+        ("trial,episode,steps 0,0,1 1e30,0,2", "not an integer"),
         ("states,trial,updates 3,0,9 3,1,8 3,0,9", "twice"),
     ],
 )

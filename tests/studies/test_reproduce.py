@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -216,6 +219,37 @@ def test_a_figure_that_was_stopped_goes_on(tmp_path: Path, log: Path) -> None:
         whole = (tmp_path / "undisturbed" / "curve" / file).read_bytes()
         assert (out / "curve" / file).read_bytes() == whole
     assert {path.name for path in out.iterdir()} == {"curve", "report.html"}
+
+
+def test_a_figure_whose_process_was_killed_resumes(
+    tmp_path: Path, log: Path, fakes_folder: Path
+) -> None:
+    reproduce(["curve"], OPTIONS, tmp_path / "undisturbed", ARGV)
+    all_trials = run_so_far(log)
+    for path in log.iterdir():
+        path.unlink()
+    hang = log.with_name("hang after")
+    hang.write_text("5")
+    out = tmp_path / "killed"
+    words = ["reproduce", "curve", "--trials", "4", "--seed", "3", "--workers", "1"]
+    process = subprocess.Popen(
+        [sys.executable, str(fakes_folder / "fake_cli.py"), *words, "--out", str(out)]
+    )
+    chunks = "curve-cache/*/*.npz"
+    deadline = time.monotonic() + 60
+    while len(run_so_far(log)) < 5 or len(list(out.glob(chunks))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    hang.unlink()
+    assert len(list(out.glob(chunks))) == 2
+    # Four trials are cached, the fifth was in a chunk that was not finished.
+    reproduce(["curve"], OPTIONS, out, ARGV)
+    assert len(run_so_far(log)) == 16 + 1
+    assert sorted(set(run_so_far(log))) == all_trials
+    undisturbed = (tmp_path / "undisturbed" / "curve" / "data.csv").read_bytes()
+    assert (out / "curve" / "data.csv").read_bytes() == undisturbed
 
 
 def test_runs_of_another_source_are_not_gone_on_with(

@@ -15,7 +15,7 @@ Direction: TypeAlias = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement held against one measurement.
+    """One statement and the measurement that tests it.
 
     Args:
         statement: what is claimed, in a sentence.

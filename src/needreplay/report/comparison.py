@@ -41,7 +41,7 @@ class Cell:
 
 
 def agent_labels(runs: Sequence[ReadRun]) -> dict[str, str]:
-    """A label for each run: its agent, and whatever of its config differs within the sweep.
+    """A label for each run: its agent, and what of its config differs within the sweep.
 
     >>> a = ReadRun("1", {"agent": "per", "preset": "printed"}, "done")
     >>> b = ReadRun("2", {"agent": "per", "preset": "printed", "overrides": {"x": 1}}, "done")
@@ -146,20 +146,20 @@ def normalized(cells: Sequence[Cell]) -> Normalized:
     by_human = any(map(has_human_score, tasks))
     found = {(cell.task, cell.agent): cell for cell in cells}
     agents = tuple(dict.fromkeys(cell.agent for cell in cells))
-    kept = tuple(
+    shared = tuple(
         task
         for task in tasks
         if (has_human_score(task) or not by_human) and all((task, a) in found for a in agents)
     )
     scores = {
         name: {
-            agent: [_scaled(cells, found[task, agent], name) for task in kept] for agent in agents
+            agent: [_scaled(cells, found[task, agent], name) for task in shared] for agent in agents
         }
         for name in SCORES
     }
-    left_out = tuple(task for task in tasks if task not in kept)
+    left_out = tuple(task for task in tasks if task not in shared)
     how = "human-normalized" if by_human else "normalized by the range in this sweep"
-    return Normalized(how, kept, agents, left_out, scores)
+    return Normalized(how, shared, agents, left_out, scores)
 
 
 @cache

@@ -100,8 +100,8 @@ def new_figure(
     Args:
         rows: rows of axes.
         columns: columns of axes.
-        height: of the whole figure, in inches.
-        width: of the whole figure, in inches.
+        height: of the figure, in inches.
+        width: of the figure, in inches.
         subplots: passed on to ``Figure.subplots`` (``sharey=True`` and the like).
     """
     with house_style():

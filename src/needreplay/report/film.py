@@ -26,7 +26,7 @@ def write_film(
     """Write ``pictures`` as a GIF, each with the bars of its ``needs`` if there are any.
 
     Bars run from the oldest step on the left to the present on the right; their scale is that of
-    the whole film, so that they can be compared between pictures.
+    the film, so that pictures can be compared.
     """
     if path.suffix.lower() != ".gif":
         raise NeedReplayError(f"A film is written as a GIF, so name it *.gif, not {path.name!r}.")
@@ -57,29 +57,29 @@ def joined(picture: AnyArray, need: AnyArray, scale: float, width: int) -> Image
     left = shown.resize((max(1, round(shown.width * HEIGHT / shown.height)), HEIGHT))
     if not width:
         return left
-    whole = Image.new("RGB", (left.width + PANEL, HEIGHT), _PAPER)
-    whole.paste(left, (0, 0))
-    _draw_bars(whole, left.width + MARGIN, need, scale, width)
-    return whole
+    frame = Image.new("RGB", (left.width + PANEL, HEIGHT), _PAPER)
+    frame.paste(left, (0, 0))
+    _draw_bars(frame, left.width + MARGIN, need, scale, width)
+    return frame
 
 
-def _draw_bars(whole: Image, left: int, need: AnyArray, scale: float, width: int) -> None:
+def _draw_bars(frame: Image, left: int, need: AnyArray, scale: float, width: int) -> None:
     from PIL import ImageDraw
 
-    pen = ImageDraw.Draw(whole)
+    pen = ImageDraw.Draw(frame)
     top, bottom = 3 * MARGIN, HEIGHT - 2 * MARGIN
-    room = PANEL - 2 * MARGIN
+    space = PANEL - 2 * MARGIN
     lowest = min(0.0, float(need.min(initial=0.0)))
     unit = (bottom - top) / (scale - lowest) if scale > 0.0 else 0.0
     zero = round(bottom + lowest * unit)
     pen.text((left, MARGIN // 2), "need of the last steps,", fill=_INK)
-    pen.text((left, MARGIN // 2 + 12), f"asked from now (top: {scale:.3g})", fill=_INK)
-    pen.line((left, zero, left + room, zero), fill=_LINE)
-    each = room / width
+    pen.text((left, MARGIN // 2 + 12), f"from now (top: {scale:.3g})", fill=_INK)
+    pen.line((left, zero, left + space, zero), fill=_LINE)
+    each = space / width
     for place, value in enumerate(need[::-1]):
-        right = left + room - place * each
+        right = left + space - place * each
         end = zero - round(float(value) * unit)
         box = (round(right - each), min(zero, end), round(right) - 2, max(zero, end))
         pen.rectangle(box, fill=_NEGATIVE if value < 0.0 else _BAR)
     pen.text((left, HEIGHT - MARGIN - 2), f"{width - 1} steps ago", fill=_INK)
-    pen.text((left + room - 20, HEIGHT - MARGIN - 2), "now", fill=_INK)
+    pen.text((left + space - 20, HEIGHT - MARGIN - 2), "now", fill=_INK)

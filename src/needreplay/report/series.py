@@ -16,7 +16,7 @@ from needreplay.core.types import AnyArray, FloatArray
 FINAL_SHARE = 0.1
 """``final`` is the mean over this last part of a curve."""
 _LARGEST = 10**15
-"""of seeds and trials: every whole number up to here is one as a float too"""
+"""of seeds and trials: every integer up to here is exact as a float too"""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _sizes(world: str, seed: int, table: Table, size: float) -> Series:
 def _seed(config: Mapping[str, Any]) -> int:
     seed = config.get("seed", 0)
     if not is_whole(seed) or abs(seed) > _LARGEST:
-        raise NeedReplayError("config.json has a seed that is no whole number of up to 15 digits.")
+        raise NeedReplayError("config.json has a seed that is not an integer of up to 15 digits.")
     return int(seed)
 
 
@@ -155,5 +155,5 @@ def _finite(numbers: FloatArray) -> FloatArray:
 def _whole(column: AnyArray) -> AnyArray:
     numbers = _finite(_numbers(column))
     if (numbers != np.rint(numbers)).any() or (np.abs(numbers) > _LARGEST).any():
-        raise NeedReplayError("metrics.csv has a number of a trial that is no whole number.")
+        raise NeedReplayError("metrics.csv has a trial or episode number that is not an integer.")
     return numbers.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The studies, by name. A study's module is imported when the study is asked for."""
+"""The studies, by name. A study's module is imported by ``load_study``."""
 
 from __future__ import annotations
 

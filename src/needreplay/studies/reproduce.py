@@ -1,7 +1,7 @@
 """Run studies and write what they found: one folder per figure, one page for all of them.
 
-A figure is kept if the same options and the same source made it. The cache of a study that was
-stopped is beside its folder, and the same command resumes from it.
+A figure that the same options and the same source made is not made again. The cache of a study
+that was stopped is beside its folder, and the same command resumes from it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
             },
         },
         notes=[
-            "One run a game cannot tell an algorithm from luck: the published runs are counted "
+            "One run a game cannot separate an algorithm from luck: the published runs are counted "
             "over games, ours over seeds.",
             "Scaling by raw need changes the size of every step as well as which transitions "
             "count; need divided by its mean in the batch separates the two.",

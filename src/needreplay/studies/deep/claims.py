@@ -119,7 +119,7 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
 
 
 def _collapse(data: Table, world: str, agent: str) -> Claim:
-    """PER collapses late, PER-SR does not; which games stand out cannot be asked of one or two."""
+    """PER collapses late, PER-SR does not; one or two games cannot show which stand out."""
     runs = curves(data, world, agent, "eval_return")
     last = max(1, runs.shape[1] // 20)
     return _counted(

@@ -117,7 +117,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
         COLUMNS[:4],
         {
             (run.config.world, run.label, PRESET, run.config.seed): {
-                name: metrics[name] if name in WHOLE else _numbers(metrics[name])
+                name: metrics[name] if name in INTEGERS else _numbers(metrics[name])
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
@@ -130,7 +130,7 @@ def _numbers(column: AnyArray) -> FloatArray:
     return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
 
 
-WHOLE = ("iteration", "steps")
+INTEGERS = ("iteration", "steps")
 COLUMNS = (
     "world",
     "agent",

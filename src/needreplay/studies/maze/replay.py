@@ -1,4 +1,4 @@
-"""What is replayed, in order: at the goal's first visit, and when a later episode begins."""
+"""What is replayed, in order: at the goal's first visit, and when a later episode starts."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ STUDY = Study(
     name="maze-replay",
     title="What is replayed",
     question="Which pairs do PS and PS-SR replay, and in which order, when the goal is first found "
-    "and when a later episode begins?",
+    "and when a later episode starts?",
     presets=tuple(PS_SR),
     run=run,
     takes=("trial",),

@@ -40,7 +40,7 @@ def dyna_table(reward_std: float = 0.1) -> TransitionTable:
 def trial_stream(seed: int, trial: int) -> np.random.Generator:
     """The random numbers of one trial, the same for every preset and agent.
 
-    So agents are compared on the same luck: until one of them has learned something, they take
+    So differences between agents are paired: until one of them has learned something, they take
     exactly the same steps.
     """
     return stream(seed, "maze", trial)
