@@ -1,0 +1,53 @@
+"""The Python code in the README and on the architecture page runs and prints what it should."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+
+
+def printed(code: str, folder: Path) -> list[str]:
+    """What ``code`` prints when it runs as a program in an empty folder."""
+    program = folder / "program.py"
+    program.write_text(code)
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_readmes_buffer_saves_a_file(tmp_path: Path) -> None:
+    code, _ = blocks("README.md")
+    printed(code + "\nprint(len(buffer), buffer.sampler.alpha)\n", tmp_path)
+    assert (tmp_path / "buffer.bin").stat().st_size > 100_000
+
+
+def test_the_readmes_agent_finds_a_short_path(tmp_path: Path) -> None:
+    _, code = blocks("README.md")
+    steps = [int(number) for number in re.findall(r"\d+", printed(code, tmp_path)[0])]
+    assert len(steps) == 5
+    assert 14 <= min(steps) <= 15
+
+
+@pytest.mark.parametrize(("place", "low", "high"), [(0, 0.62, 0.67), (1, 5.0, 8.0), (3, 0.5, 1.0)])
+def test_a_recipe_prints_a_number(place: int, low: float, high: float, tmp_path: Path) -> None:
+    (line,) = printed(blocks("docs/architecture.md")[place], tmp_path)
+    assert low <= float(line) <= high
+
+
+def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
+    lines = printed(blocks("docs/architecture.md")[2], tmp_path)
+    assert "ps-sr" in "\n".join(lines)
