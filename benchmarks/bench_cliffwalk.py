@@ -13,8 +13,8 @@ import numpy as np
 from needreplay.core.jit import jit
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray, IntArray
+from needreplay.studies.cliffwalk.agent import run_trial
 from needreplay.studies.cliffwalk.settings import cliffwalk_preset
-from needreplay.studies.cliffwalk.trial import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 SIZES = (5, 8, 11, 14, 16)

@@ -44,8 +44,8 @@ def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
 
 
 def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
+    from needreplay.studies.cliffwalk.agent import run_trial
     from needreplay.studies.cliffwalk.settings import cliffwalk_preset
-    from needreplay.studies.cliffwalk.trial import run_trial
     from needreplay.worlds.cliffwalk import cliffwalk_table
 
     execute(one(CLIFF.replace("need", "gain") + 'preset = "released"\n'), tmp_path)

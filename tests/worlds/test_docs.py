@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2].joinpath("docs/worlds.md").read_text(encoding="
 
 def test_the_code_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/worlds.md", "exec"), {})
 

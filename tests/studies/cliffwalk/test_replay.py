@@ -16,8 +16,7 @@ from scipy.stats import chisquare
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
 from needreplay.replay.samplers.state_tree import OWN, set_power
-from needreplay.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
-from needreplay.studies.cliffwalk.replay import (
+from needreplay.studies.cliffwalk.agent import (
     AT_REST,
     BY_GAIN,
     CONTINUE,
@@ -26,14 +25,15 @@ from needreplay.studies.cliffwalk.replay import (
     CliffwalkAgent,
     error_of,
     need_factor,
+    new_agent,
     oracle_pair,
     parameters_of,
     read_need,
     replay,
     replay_one,
 )
+from needreplay.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
 from needreplay.studies.cliffwalk.settings import Method, cliffwalk_preset
-from needreplay.studies.cliffwalk.trial import new_agent
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 pytestmark = pytest.mark.skipif(

@@ -15,8 +15,18 @@ from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies import cliffwalk as fig3
 from needreplay.studies import load_study, study_names
+from needreplay.studies.cliffwalk.agent import run_trial
+from needreplay.studies.cliffwalk.cases import (
+    CaseResult,
+    cases_of,
+    centre_interval,
+    data_table,
+    need_row_table,
+    run_cases,
+    summary_table,
+)
 from needreplay.studies.cliffwalk.claims import claims_of
-from needreplay.studies.cliffwalk.compare import centre_interval, compare
+from needreplay.studies.cliffwalk.compare import compare
 from needreplay.studies.cliffwalk.deciding import (
     NOTHING,
     Change,
@@ -27,10 +37,7 @@ from needreplay.studies.cliffwalk.deciding import (
 )
 from needreplay.studies.cliffwalk.figure import memory_of
 from needreplay.studies.cliffwalk.magnitude import variants_of
-from needreplay.studies.cliffwalk.runs import Found, data_table, jobs_of, need_row_table, run_jobs
 from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
-from needreplay.studies.cliffwalk.summary import summary_table
-from needreplay.studies.cliffwalk.trial import run_trial
 from needreplay.studies.cliffwalk.words import in_words
 from needreplay.studies.reproduce import plan
 from needreplay.studies.study import Options, Result, Size
@@ -45,17 +52,21 @@ def found_of(
     updates: list[int],
     stopped: int = 0,
     budget: int = 10_000,
-) -> Found:
-    """Trials with told updates, the last ``stopped`` of which did not converge."""
+) -> CaseResult:
+    """Trials with these updates, the last ``stopped`` of which did not converge."""
     n = len(updates)
-    converged = (True,) * (n - stopped) + (False,) * stopped
-    return Found(
-        label=label, method=method, states=states, trials=tuple(range(n)),
-        updates=tuple(updates), converged=converged, diverged=(False,) * n,
-        budget=budget, transitions=states * 2**states, largest_entry=(1.0,) * n,
-        negative_rows=(0.0,) * n, by_gain=(0,) * n,
-        rows=np.arange(n * (states + 1), dtype=np.float64).reshape(n, states + 1),
-    )  # fmt: skip
+    columns = {
+        "updates": np.array(updates),
+        "converged": np.arange(n) < n - stopped,
+        "diverged": np.zeros(n, np.bool_),
+        "budget": np.full(n, budget),
+        "transitions": np.full(n, states * 2**states),
+        "largest_entry": np.ones(n),
+        "negative_rows": np.zeros(n),
+        "by_gain": np.zeros(n, np.int64),
+        "need_row": np.arange(n * (states + 1), dtype=np.float64).reshape(n, states + 1),
+    }
+    return CaseResult(label, method, states, columns)
 
 
 @pytest.fixture
@@ -159,23 +170,20 @@ def test_the_quick_size_leaves_printed_out_unless_asked(
     assert planned.presets == run
 
 
-def test_what_a_run_keeps_is_what_the_trials_were() -> None:
+def test_results_are_those_of_the_trials() -> None:
     settings = cliffwalk_preset("corrected")
-    jobs = jobs_of("x", settings, ("need", "uniform"), (4, 6), 2, 3)
+    cases = cases_of("x", settings, ("need", "uniform"), (4, 6), 2, 3)
     table = cliffwalk_table(6, settings.fall, settings.right_actions)
     with trial_runner() as runner:
-        found = run_jobs(jobs, runner, "x")
-    assert [(one.states, one.method) for one in found] == [
-        (4, "need"), (4, "uniform"), (6, "need"), (6, "uniform")
+        found = run_cases(cases, runner, "x")
+    assert [one.key for one in found] == [
+        ("x", "need", 4), ("x", "uniform", 4), ("x", "need", 6), ("x", "uniform", 6)
     ]  # fmt: skip
     for one in found[2:]:
-        lived = [run_trial(table, settings, one.method, seed=3, trial=i) for i in range(2)]
-        assert one.trials == (0, 1)
-        for name in ("updates", "converged", "diverged", "largest_entry", "negative_rows"):
-            assert getattr(one, name) == tuple(getattr(trial, name) for trial in lived), name
-        assert one.by_gain == tuple(trial.by_gain for trial in lived)
-        assert (one.budget, one.transitions) == (lived[0].budget, lived[0].transitions)
-        assert np.array_equal(one.rows, np.array([trial.M[4] for trial in lived]))
+        trials = [run_trial(table, settings, one.method, seed=3, trial=i) for i in range(2)]
+        for name in set(one.columns) - {"need_row"}:
+            assert one.columns[name].tolist() == [getattr(trial, name) for trial in trials], name
+        assert np.array_equal(one.columns["need_row"], np.array([trial.M[4] for trial in trials]))
 
 
 def test_a_ratio_by_hand() -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.studies.cliffwalk.agent import CliffwalkResult, run_trial
 from needreplay.studies.cliffwalk.settings import METHODS, Method, cliffwalk_preset
 from needreplay.studies.cliffwalk.task import true_values
-from needreplay.studies.cliffwalk.trial import CliffwalkResult, run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 
@@ -180,7 +180,7 @@ def test_an_unknown_method_is_refused() -> None:
 _EVERYTHING = """
 import json
 from needreplay.studies.cliffwalk.settings import METHODS, cliffwalk_preset
-from needreplay.studies.cliffwalk.trial import run_trial
+from needreplay.studies.cliffwalk.agent import run_trial
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
 found = {}

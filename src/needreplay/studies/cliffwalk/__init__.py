@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from needreplay.studies.cliffwalk.cases import (
+    CaseResult,
+    cases_of,
+    data_table,
+    need_row_table,
+    run_cases,
+    successor_table,
+    summary_table,
+)
 from needreplay.studies.cliffwalk.claims import claims_of
 from needreplay.studies.cliffwalk.deciding import (
     changes_between,
-    deciding_jobs,
+    deciding_cases,
     deciding_table,
     effects_of,
     sentences,
 )
 from needreplay.studies.cliffwalk.figure import beyond_figure, deciding_figure, paper_figure
-from needreplay.studies.cliffwalk.magnitude import magnitude_jobs, magnitude_table, variants_of
-from needreplay.studies.cliffwalk.runs import (
-    Found,
-    data_table,
-    jobs_of,
-    need_row_table,
-    run_jobs,
-    successor_table,
-)
+from needreplay.studies.cliffwalk.magnitude import magnitude_cases, magnitude_table, variants_of
 from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, cliffwalk_preset
-from needreplay.studies.cliffwalk.summary import summary_table
 from needreplay.studies.study import Options, Result, Size, Study
 from needreplay.studies.trials import TrialRunner
 
@@ -37,24 +37,19 @@ EXTRA_SIZES: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (5, 8, 11)}
 def run(options: Options, runner: TrialRunner) -> Result:
     """Run every method at every size, then what decides, then probability against magnitude.
 
-    Where sizes are asked for, only the paper's six methods are run, and nothing beside the figure.
+    With ``options.states``, only the paper's six methods are run, and nothing beside the figure.
     """
     presets, seed = options.presets, options.seed
     sizes = {name: options.states or sizes_of(name, options.size) for name in presets}
     methods = PAPER_METHODS if options.states else METHODS
-    jobs = [
-        job
+    cases = [
+        case
         for name in presets
-        for job in jobs_of(
-            name,
-            cliffwalk_preset(name),
-            methods,
-            sizes[name],
-            options.trials or cliffwalk_preset(name).repetitions,
-            seed,
+        for case in cases_of(
+            name, cliffwalk_preset(name), methods, sizes[name], options.trials, seed
         )
     ]
-    found = run_jobs(jobs, runner, "fig3: all methods")
+    found = run_cases(cases, runner, "fig3: all methods")
     need_rows = need_row_table(found)
     result = Result(
         tables={
@@ -84,8 +79,8 @@ def _add_what_decides(result: Result, options: Options, runner: TrialRunner) -> 
     changes = changes_between(options.presets)
     if not changes:
         return
-    jobs = deciding_jobs(changes, EXTRA_SIZES[options.size], options.trials, options.seed)
-    changed = run_jobs(jobs, runner, "fig3: each setting alone")
+    cases = deciding_cases(changes, EXTRA_SIZES[options.size], options.trials, options.seed)
+    changed = run_cases(cases, runner, "fig3: each setting alone")
     effects = effects_of(changes, changed, options.seed)
     result.tables["deciding"] = deciding_table(effects)
     result.figures["deciding"] = deciding_figure(effects)
@@ -95,8 +90,8 @@ def _add_what_decides(result: Result, options: Options, runner: TrialRunner) -> 
 
 def _add_magnitude(result: Result, options: Options, runner: TrialRunner) -> None:
     variants = [variant for name in options.presets for variant in variants_of(name)]
-    jobs = magnitude_jobs(variants, EXTRA_SIZES[options.size], options.trials, options.seed)
-    scaled = run_jobs(jobs, runner, "fig3: probability or magnitude")
+    cases = magnitude_cases(variants, EXTRA_SIZES[options.size], options.trials, options.seed)
+    scaled = run_cases(cases, runner, "fig3: probability or magnitude")
     result.tables["magnitude"] = magnitude_table(variants, scaled, options.seed)
 
 
@@ -110,38 +105,39 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: list(x) if isinstance(x, tuple) else x for name, x in settings.items()}
 
 
-def _not_converged(found: Sequence[Found]) -> str:
-    said = [
-        f"{f.label} {f.method} at {f.states} states {f.censored} of {len(f.trials)}"
-        + (f" ({sum(f.diverged)} by an overflow)" if any(f.diverged) else "")
-        for f in found
-        if f.censored
+def _not_converged(results: Sequence[CaseResult]) -> str:
+    counts = [
+        f"{r.label} {r.method} at {r.states} states {r.censored} of {len(r.converged)}"
+        + (f" ({overflows} by an overflow)" if overflows else "")
+        for r in results
+        for overflows in [int(r.columns["diverged"].sum())]
+        if r.censored
     ]
-    return "; ".join(said) if said else "none"
+    return "; ".join(counts) or "none"
 
 
 _CAPTION = (
-    "Q-updates until the values are right, over the size of a memory that is filled beforehand; "
+    "Q-updates until the values are right, over the size of a buffer that is filled beforehand; "
     "only the choice of what to replay differs. Bands are 95% bootstrap intervals over trials. An "
-    "open triangle: some trials did not converge and count as their whole budget, so the point is "
+    "open triangle: some trials did not converge and count as their full budget, so the point is "
     "a lower bound (of a mean) or may be one (of a median, where half did not). The middle column "
     "is M at the end of a trial, the median over trials. Under released M is no such occupancy for "
     "most of a trial: it diverges, and comes back late (successor.csv has its largest entry)."
 )
 _BEYOND = (
     "Methods beyond the paper, as a multiple of PER's updates (below the dashed line: fewer). "
-    "need-backward reads M's column, need-magnitude draws by gain and scales the update by need, "
-    "gain always replays the largest gain. An open triangle: some trials did not converge, so it "
-    "is a bound, drawn at the edge where it lies beyond the axis. Under released and corrected "
-    "that is gain at nearly every size."
+    "need-backward reads a column of M, need-magnitude samples by gain and scales the update by "
+    "need, gain always replays the largest gain. An open triangle: some trials did not converge, "
+    "so it is a bound, drawn at the edge where it lies beyond the axis. Under released and "
+    "corrected that is gain at nearly every size."
 )
 _DECIDING = (
-    "Each preset (bold) and the same with one single setting of its neighbour: below 1 the first "
+    "Each preset (bold) and the same with one single setting of its neighbor: below 1 the first "
     "method takes fewer updates. A triangle: some trials did not converge."
 )
 _CENSORING = (
     "A trial that did not converge within its budget (summary.csv has it) is kept: it counts as "
-    "its whole budget, and a verdict it could undo is undecided. Not converged: {count}."
+    "its full budget, and a verdict it could undo is undecided. Not converged: {count}."
 )
 
 STUDY = Study(

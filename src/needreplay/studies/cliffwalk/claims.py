@@ -1,26 +1,26 @@
-"""What the paper claims of figure 3, held against what was measured, per preset."""
+"""The paper's claims of figure 3 and what was measured, per preset."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from needreplay.report.claims import Claim
+from needreplay.studies.cliffwalk.cases import CaseResult
 from needreplay.studies.cliffwalk.compare import Comparison, compare
-from needreplay.studies.cliffwalk.runs import Found
 from needreplay.studies.cliffwalk.settings import cliffwalk_preset
 
 SECTION = "paper, section 4.2 and fig. 3"
 BEYOND = "beyond the paper"
 
 
-def claims_of(found: Sequence[Found], preset: str, seed: int) -> list[Claim]:
+def claims_of(results: Sequence[CaseResult], preset: str, seed: int) -> list[Claim]:
     """The claims table of one preset."""
     centre = cliffwalk_preset(preset).centre
 
     def held(one: str, other: str) -> Comparison:
-        return compare(found, preset, one, other, centre, seed)
+        return compare(results, preset, one, other, centre, seed)
 
-    # The paper says nothing of the authors' settings with their faults mended.
+    # The paper says nothing about the authors' settings without their faults.
     mended = preset == "corrected"
     need_fewer = "PER with need takes fewer updates than PER"
     need_mended = f"{need_fewer}, once the faults in the authors' M are mended"
@@ -72,7 +72,7 @@ def _fewer(held: Comparison, preset: str, statement: str, source: str = SECTION)
 
 
 def _growing(held: Comparison, preset: str) -> list[Claim]:
-    """Nothing is said to grow where there is one size."""
+    """No claim where there is only one size."""
     if len(held.sizes) < 2:
         return []
     growth = held.growth()
@@ -88,7 +88,7 @@ def _growing(held: Comparison, preset: str) -> list[Claim]:
 
 
 def _against_oracle(between: Callable[[str, str], Comparison], preset: str) -> Claim:
-    """How much of the way from PER to the oracle is left, beside the paper's lower bound."""
+    """The oracle as a lower bound, and the share of PER's distance to it that is closed."""
     held = between("need-optimal", "oracle")
     largest = held.sizes[-1]
     last, need = held.at(largest), between("need", "oracle").at(largest)

@@ -1,7 +1,8 @@
-"""How many updates one method takes for each of another's, with bootstrap intervals over trials.
+"""The ratio of two methods' updates, with bootstrap intervals over trials.
 
-Trial i of every method shares its randomness, so trials are drawn in pairs. A trial that did not
-converge counts as its whole budget, which is a bound: what rests on it is said, and not decided.
+Trial i of every method shares its random numbers, so trials are resampled in pairs. A trial that
+did not converge counts as its full budget, which is a bound: a verdict that rests on it is
+undecided.
 """
 
 from __future__ import annotations
@@ -14,17 +15,9 @@ import numpy as np
 from needreplay.core.rng import stream
 from needreplay.core.types import BoolArray, FloatArray, IntArray
 from needreplay.report.claims import Direction, Verdict, verdict_of
-from needreplay.report.statistics import (
-    Interval,
-    mean_interval,
-    median_interval,
-    percentile_interval,
-    resampled,
-)
-from needreplay.studies.cliffwalk.runs import Found
+from needreplay.report.statistics import Interval, percentile_interval, resampled
+from needreplay.studies.cliffwalk.cases import LEVEL, CaseResult
 from needreplay.studies.cliffwalk.settings import Centre
-
-LEVEL = 0.95
 
 
 def centre_of(values: FloatArray, centre: Centre) -> FloatArray:
@@ -33,18 +26,11 @@ def centre_of(values: FloatArray, centre: Centre) -> FloatArray:
     return found
 
 
-def centre_interval(found: Found, centre: Centre, seed: int) -> Interval:
-    """The centre of one method's trials at one size."""
-    rng = stream(seed, "fig3", "centre", found.label, found.method, found.states)
-    interval = median_interval if centre == "median" else mean_interval
-    return interval(found.counted, rng, level=LEVEL)
-
-
 @dataclass(frozen=True)
 class Measured(Interval):
-    """An interval, and which way it would move if trials at their budget had gone on.
+    """An interval, and which way it would move without the budget.
 
-    Such a trial would have taken more updates than it counts for, never fewer.
+    A trial that spent its budget would have taken more updates than it counts for, never fewer.
     """
 
     may_rise: bool = False
@@ -112,27 +98,27 @@ class Comparison:
 
     def by_size(self) -> str:
         """The ratio at each size, in a sentence."""
-        said = ", ".join(
+        ratios = ", ".join(
             f"{np.exp(log):.2f} at {size}" for size, log in zip(self.sizes, self.logs, strict=True)
         )
-        return f"By states: {said}."
+        return f"By states: {ratios}."
 
     def censoring(self) -> str:
-        """How many trials did not converge, in a sentence, or nothing."""
-        said = [
-            f"{count} of {self.trials} trials of {name} did not converge and count as their whole "
+        """How many trials did not converge, in a sentence; empty if all did."""
+        sentences = [
+            f"{count} of {self.trials} trials of {name} did not converge and count as their full "
             "budget."
             for name, count in zip((self.one, self.other), self.censored, strict=True)
             if count
         ]
-        return " ".join(said)
+        return " ".join(sentences)
 
 
 def compare(
-    found: Iterable[Found], label: str, one: str, other: str, centre: Centre, seed: int
+    results: Iterable[CaseResult], label: str, one: str, other: str, centre: Centre, seed: int
 ) -> Comparison:
-    """Hold the trials of two methods under one label against each other."""
-    by = {(f.method, f.states): f for f in found if f.label == label}
+    """Compare the trials of two methods under one label."""
+    by = {(r.method, r.states): r for r in results if r.label == label}
     sizes = tuple(sorted(states for method, states in by if method == one))
     logs, logs_drawn = [], []
     bounded = np.zeros((2, len(sizes)), np.bool_)
@@ -140,9 +126,9 @@ def compare(
     trials = 0
     for index, size in enumerate(sizes):
         pair = by[one, size], by[other, size]  # type: ignore[index]
-        count = len(pair[0].trials)
+        count = len(pair[0].converged)
         trials += count
-        values = [f.counted for f in pair]
+        values = [r.counted for r in pair]
         logs.append(np.log(centre_of(values[0], centre)) - np.log(centre_of(values[1], centre)))
         if count > 1:
             drawn = resampled(count, stream(seed, "fig3", "compare", size))
@@ -163,9 +149,9 @@ def compare(
     )
 
 
-def _rests_on_budget(found: Found, centre: Centre, drawn: IntArray) -> bool:
-    """Whether the estimate, or an end of its interval, would move had all trials gone on."""
-    without_end = np.where(found.converged, 0.0, np.inf)
+def _rests_on_budget(result: CaseResult, centre: Centre, drawn: IntArray) -> bool:
+    """Whether the estimate, or an end of its interval, would move without the budget."""
+    without_end = np.where(result.converged, 0.0, np.inf)
     moved = np.isinf(centre_of(without_end[drawn], centre)).mean()
     return bool(np.isinf(centre_of(without_end, centre)) or moved >= (1 - LEVEL) / 2)
 

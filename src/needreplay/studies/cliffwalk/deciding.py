@@ -11,8 +11,8 @@ from typing import Any
 from needreplay.core.tables import Table
 from needreplay.report.claims import Verdict
 from needreplay.report.statistics import Interval
+from needreplay.studies.cliffwalk.cases import Case, CaseResult, cases_of
 from needreplay.studies.cliffwalk.compare import compare
-from needreplay.studies.cliffwalk.runs import Found, Job, jobs_of
 from needreplay.studies.cliffwalk.settings import (
     CliffwalkSettings,
     Method,
@@ -28,7 +28,7 @@ COMPARED: tuple[tuple[Method, Method], ...] = (
     ("need-optimal", "need"),
 )
 ORDER = ("released", "corrected", "printed")
-"""Presets are held against the next one in this order."""
+"""Presets are compared with the next one in this order."""
 NOTHING = "nothing"
 _NOT_SETTINGS = ("sizes", "repetitions", "centre", "memory_axis")
 
@@ -44,7 +44,7 @@ class Change:
 
     @property
     def label(self) -> str:
-        """Its name among jobs."""
+        """Its name among cases."""
         return f"{self.base}, {self.setting} = {self.value}" if self.value else self.base
 
 
@@ -73,47 +73,43 @@ def changes_between(presets: Sequence[str]) -> list[tuple[Change, CliffwalkSetti
             found.setdefault(plain.label, (plain, settings))
             for name, (_, value) in differences(base, towards).items():
                 if name not in _NOT_SETTINGS:
-                    change = Change(base, towards, name, _said(value))
+                    change = Change(base, towards, name, _text(value))
                     found.setdefault(change.label, (change, replace(settings, **{name: value})))
     return list(found.values())
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, float):
         return "the task's" if math.isnan(value) else f"{value:g}"
     return str(value)
 
 
-def deciding_jobs(
+def deciding_cases(
     changes: Sequence[tuple[Change, CliffwalkSettings]],
     sizes: Sequence[int],
     trials: int | None,
     seed: int,
-) -> list[Job]:
-    """The trials that say what each change does."""
+) -> list[Case]:
+    """The trials of every change."""
     return [
-        job
+        case
         for change, settings in changes
-        for job in jobs_of(
-            change.label, settings, METHODS, sizes, trials or settings.repetitions, seed
-        )
+        for case in cases_of(change.label, settings, METHODS, sizes, trials, seed)
     ]
 
 
 def effects_of(
-    changes: Sequence[tuple[Change, CliffwalkSettings]], found: Sequence[Found], seed: int
+    changes: Sequence[tuple[Change, CliffwalkSettings]], results: Sequence[CaseResult], seed: int
 ) -> list[Effect]:
     """Every change's effect on every comparison at every size."""
     effects = []
     for change, settings in changes:
-        ours = [f for f in found if f.label == change.label]
+        ours = [r for r in results if r.label == change.label]
+        sizes = sorted({r.states for r in ours})
         for one, other in COMPARED:
-            held = compare(ours, change.label, one, other, settings.centre, seed)
-            for states in held.sizes:
-                single = compare(
-                    [f for f in ours if f.states == states],
-                    change.label, one, other, settings.centre, seed,
-                )  # fmt: skip
+            for states in sizes:
+                here = [r for r in ours if r.states == states]
+                single = compare(here, change.label, one, other, settings.centre, seed)
                 ratio = single.at(states)
                 verdict, stopped = ratio.verdict("below"), sum(single.censored)
                 effects.append(
@@ -144,7 +140,7 @@ def deciding_table(effects: Sequence[Effect]) -> Table:
 
 def sentences(effects: Sequence[Effect]) -> list[str]:
     """For each comparison on which two presets disagree at the largest size: what decides it."""
-    said = []
+    found = []
     largest = max(effect.states for effect in effects)
     here = [effect for effect in effects if effect.states == largest]
     bases = list(dict.fromkeys(effect.change.base for effect in here))
@@ -159,20 +155,20 @@ def sentences(effects: Sequence[Effect]) -> list[str]:
                 candidates = [e for e in changed if e.change.towards == towards]
                 flips = [e for e in candidates if e.verdict == after.verdict]
                 strongest = max(candidates, key=lambda e: _moved(before, e, after))
-                said.append(
+                found.append(
                     f"At {largest} states {one} takes {before.ratio.estimate:.2f} times the "
                     f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times "
                     f"under {towards}. "
                     + (
-                        f"Changed alone in {base}, these settings of {towards} turn it round: "
+                        f"Changed alone in {base}, these settings of {towards} reverse it: "
                         + "; ".join(map(_with, flips))
                         if flips
-                        else f"No setting of {towards} alone turns {base} round; the strongest is "
+                        else f"No setting of {towards} alone reverses {base}; the strongest is "
                         + _with(strongest)
                     )
                     + "."
                 )
-    return said
+    return found
 
 
 def _moved(before: Effect, changed: Effect, after: Effect) -> float:

@@ -17,9 +17,9 @@ from needreplay.report.figures import (
     label_of,
     new_figure,
 )
-from needreplay.studies.cliffwalk.compare import Comparison, centre_interval, compare
+from needreplay.studies.cliffwalk.cases import CaseResult, centre_interval
+from needreplay.studies.cliffwalk.compare import Comparison, compare
 from needreplay.studies.cliffwalk.deciding import COMPARED, NOTHING, Effect
-from needreplay.studies.cliffwalk.runs import Found
 from needreplay.studies.cliffwalk.settings import Method, cliffwalk_preset
 from needreplay.studies.cliffwalk.words import in_words
 
@@ -48,7 +48,7 @@ BEYOND_LOWEST, BEYOND_HIGHEST = 0.05, 30.0
 
 
 def paper_figure(
-    found: Sequence[Found], need_rows: Table, presets: Sequence[str], seed: int
+    results: Sequence[CaseResult], need_rows: Table, presets: Sequence[str], seed: int
 ) -> Figure:
     """The chain on top; below it for each preset: updates, the need row, kinds of need."""
     rows = 1 + len(presets)
@@ -62,10 +62,10 @@ def paper_figure(
         _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]))
         for number, preset in enumerate(presets):
             first, middle, last = axes[number + 1]
-            _draw_updates(first, found, preset, FIRST, seed)
+            _draw_updates(first, results, preset, FIRST, seed)
             first.set_title(f"{preset}: need or gain")
             _draw_need_row(middle, need_rows, preset)
-            _draw_updates(last, found, preset, SECOND, seed)
+            _draw_updates(last, results, preset, SECOND, seed)
             last.set_title("kinds of need")
     return figure
 
@@ -95,20 +95,20 @@ def _draw_chain(axes: Axes) -> None:
     axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
 
 
-def memory_of(found: Found) -> float:
-    """The horizontal axis: the memory's size, or what the authors take for it."""
-    if cliffwalk_preset(found.label).memory_axis == "authors":
-        return (found.states - 1) * 2.0 ** (found.states - 1)
-    return float(found.transitions)
+def memory_of(result: CaseResult) -> float:
+    """The horizontal axis: the buffer's size, or the authors' number."""
+    if cliffwalk_preset(result.label).memory_axis == "authors":
+        return (result.states - 1) * 2.0 ** (result.states - 1)
+    return float(result.columns["transitions"][0])
 
 
 def _draw_updates(
-    axes: Axes, found: Sequence[Found], preset: str, methods: Sequence[Method], seed: int
+    axes: Axes, results: Sequence[CaseResult], preset: str, methods: Sequence[Method], seed: int
 ) -> None:
     settings = cliffwalk_preset(preset)
     for method in methods:
         ours = sorted(
-            (f for f in found if f.label == preset and f.method == method),
+            (f for f in results if f.label == preset and f.method == method),
             key=lambda f: f.states,
         )
         x = [memory_of(f) for f in ours]
@@ -149,15 +149,15 @@ def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
     axes.set_title(f"need at state {current + 1}, {len(states)} states")
 
 
-def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> Figure:
+def beyond_figure(results: Sequence[CaseResult], presets: Sequence[str], seed: int) -> Figure:
     """Every other method's updates as a multiple of PER's, over the number of states."""
     figure, axes = new_figure(1, len(presets), height=3.8, width=3.8 * len(presets), sharey=True)
     with house_style():
         for panel, preset in zip(axes[0], presets, strict=True):
             centre = cliffwalk_preset(preset).centre
             for method in BEYOND:
-                held = compare(found, preset, method, "per", centre, seed)
-                _draw_ratio(panel, held, _not_converged(found, preset, method), method)
+                held = compare(results, preset, method, "per", centre, seed)
+                _draw_ratio(panel, held, _not_converged(results, preset, method), method)
             panel.axhline(1.0, color=COLORS["per"], linewidth=1, linestyle="--")
             panel.set_yscale("log")
             panel.set_ylim(BEYOND_LOWEST, BEYOND_HIGHEST)
@@ -168,27 +168,29 @@ def beyond_figure(found: Sequence[Found], presets: Sequence[str], seed: int) -> 
     return figure
 
 
-def _not_converged(found: Sequence[Found], preset: str, method: str) -> dict[int, int]:
-    return {f.states: f.censored for f in found if f.label == preset and f.method == method}
+def _not_converged(results: Sequence[CaseResult], preset: str, method: str) -> dict[int, int]:
+    return {f.states: f.censored for f in results if f.label == preset and f.method == method}
 
 
 def _draw_ratio(axes: Axes, held: Comparison, stopped: dict[int, int], method: str) -> None:
     """A line through sizes at which every trial converged; triangles where it would be a bound."""
     sizes = np.array(held.sizes)
     ratios = [held.at(size) for size in held.sizes]
-    whole = np.array([stopped[size] == 0 for size in held.sizes])
+    complete = np.array([stopped[size] == 0 for size in held.sizes])
     estimate, low, high = (
         np.array([getattr(ratio, end) for ratio in ratios]) for end in ("estimate", "low", "high")
     )
-    known = whole & np.isfinite(low) & np.isfinite(high)
+    known = complete & np.isfinite(low) & np.isfinite(high)
     color = COLORS[method]
-    axes.plot(sizes, np.where(whole, estimate, np.nan), color=color, marker="o", ms=3, label=method)
+    axes.plot(
+        sizes, np.where(complete, estimate, np.nan), color=color, marker="o", ms=3, label=method
+    )
     axes.fill_between(
         sizes, np.where(known, low, np.nan), np.where(known, high, np.nan), color=color,
         alpha=0.15, linewidth=0,
     )  # fmt: skip
     axes.scatter(
-        sizes[~whole], np.minimum(estimate[~whole], BEYOND_HIGHEST / 1.2), s=30, marker="^",
+        sizes[~complete], np.minimum(estimate[~complete], BEYOND_HIGHEST / 1.2), s=30, marker="^",
         facecolor="white", edgecolor=color, zorder=3,
     )  # fmt: skip
 

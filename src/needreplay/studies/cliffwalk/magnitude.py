@@ -1,8 +1,8 @@
-"""Probability or magnitude: need in the draw, or in the size of the update, like for like.
+"""Probability or magnitude: need in the sampling, or in the size of the update.
 
-The paper's section 6 asks. Scaled by need over its mean, the expected update is that of a draw by
-gain^α need; the two differ in spread only. Weights act in minibatches above 1 alone, so there they
-correct for gain and need, or for gain.
+The question of the paper's section 6. Scaled by need over its mean, the expected update is that of
+sampling by gain^α need; the two differ in variance only. Weights matter in minibatches above 1
+only, so there they correct for gain and need, or for gain.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from needreplay.core.tables import Table
-from needreplay.studies.cliffwalk.compare import centre_interval
-from needreplay.studies.cliffwalk.runs import Found, Job, jobs_of
+from needreplay.studies.cliffwalk.cases import (
+    Case,
+    CaseResult,
+    cases_of,
+    centre_interval,
+    interval_columns,
+)
 from needreplay.studies.cliffwalk.settings import (
     CliffwalkSettings,
     Corrected,
     Method,
     cliffwalk_preset,
 )
+from needreplay.studies.study import long_table
 
 BATCH = 8
 WAYS: dict[Method, str] = {"per": "gain alone", "need": "drawn", "need-magnitude": "scaled"}
@@ -37,7 +43,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """Its name among jobs."""
+        """Its name among cases."""
         return "/".join(map(str, (self.preset, *self._cells())))
 
     def _cells(self) -> tuple[object, ...]:
@@ -46,8 +52,8 @@ class Variant:
     def settings(self) -> CliffwalkSettings:
         """The preset with this variant's values.
 
-        A minibatch takes the mean of its steps with a step size of 1: a transition drawn alone
-        moves Q by 1/8 of its error, one that fills the batch by all of it.
+        A minibatch takes the mean of its steps with a step size of 1: a transition sampled
+        once moves Q by 1/8 of its error, one that fills the batch by all of it.
         """
         changed = replace(
             cliffwalk_preset(self.preset),
@@ -75,37 +81,28 @@ def variants_of(preset: str) -> list[Variant]:
     return variants
 
 
-def magnitude_jobs(
+def magnitude_cases(
     variants: Sequence[Variant], sizes: Sequence[int], trials: int | None, seed: int
-) -> list[Job]:
+) -> list[Case]:
     """The trials of all variants."""
-    jobs = []
-    for variant in variants:
-        settings = variant.settings()
-        jobs += jobs_of(
-            variant.label, settings, (variant.method,), sizes, trials or settings.repetitions, seed
-        )
-    return jobs
+    return [
+        case
+        for v in variants
+        for case in cases_of(v.label, v.settings(), (v.method,), sizes, trials, seed)
+    ]
 
 
-def magnitude_table(variants: Sequence[Variant], found: Sequence[Found], seed: int) -> Table:
+def magnitude_table(variants: Sequence[Variant], results: Sequence[CaseResult], seed: int) -> Table:
     """``magnitude.csv``: transitions replayed until converged, for each variant and size."""
     by_label = {variant.label: variant for variant in variants}
-    rows = [(by_label[f.label], f) for f in found]
-    intervals = [centre_interval(f, v.settings().centre, seed) for v, f in rows]
-    return Table(
-        {
-            "preset": [v.preset for v, _ in rows],
-            "need": [WAYS[v.method] for v, _ in rows],
-            "need_alpha": [v.need_alpha for v, _ in rows],
-            "minibatch": [v.minibatch for v, _ in rows],
-            "beta": [v.beta for v, _ in rows],
-            "weights_correct": [v.weights_correct for v, _ in rows],
-            "states": [f.states for _, f in rows],
-            "updates": [round(i.estimate, 1) for i in intervals],
-            "low": [round(i.low, 1) for i in intervals],
-            "high": [round(i.high, 1) for i in intervals],
-            "trials": [len(f.trials) for _, f in rows],
-            "not_converged": [f.censored for _, f in rows],
+    rows = {}
+    for r in results:
+        v = by_label[r.label]
+        key = v.preset, WAYS[v.method], v.need_alpha, v.minibatch, v.beta, v.weights_correct
+        rows[*key, r.states] = {
+            **interval_columns(centre_interval(r, v.settings().centre, seed), "updates"),
+            "trials": len(r.converged),
+            "not_converged": r.censored,
         }
-    )
+    names = "preset", "need", "need_alpha", "minibatch", "beta", "weights_correct", "states"
+    return long_table(names, rows)

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.core.types import FloatArray
 from needreplay.studies.cliffwalk.settings import METHODS, CliffwalkSettings, cliffwalk_preset
 from needreplay.sweeps.kinds import REQUIRED, Config, filled
 from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
-
-if TYPE_CHECKING:
-    from needreplay.studies.cliffwalk.trial import CliffwalkResult
-
-FIFTH_STATE = 4
-"""Whose need row figure 3 shows."""
 
 _DEFAULTS: Config = {
     "world": "cliffwalk",
@@ -39,7 +32,7 @@ def settings_of(config: Config) -> CliffwalkSettings:
 
 
 def complete(config: Config) -> Config:
-    """All values, with the preset's own sizes where none are said."""
+    """All values, with the preset's own sizes where none are given."""
     found = filled(config, _DEFAULTS, "cliffwalk")
     if found["world"] != "cliffwalk":
         raise unknown("world of kind cliffwalk", found["world"], ["cliffwalk"])
@@ -51,7 +44,9 @@ def complete(config: Config) -> Config:
         raise NeedReplayError(f"sizes must be a list, not {found['sizes']!r}.")
     settings = settings_of(found)
     if "sizes" in found["overrides"]:
-        raise NeedReplayError("Say sizes beside the overrides of a cliffwalk run, not in them.")
+        raise NeedReplayError(
+            "sizes is in the overrides of a cliffwalk run; set it beside them instead."
+        )
     sizes = list(found["sizes"]) or list(settings.sizes)
     for size in sizes:
         check_number("a size of the cliffwalk", size, int, (2, math.inf))
@@ -63,38 +58,24 @@ def _cases(config: Config) -> list[tuple[int, int]]:
 
 
 def trials_of(config: Config) -> Trials:
-    """Updates until Q is right; a trial that is given up counts as its budget."""
+    """Updates until Q is right; a trial that did not converge counts as its budget."""
     return Trials(_cases(config), partial(_row, settings_of(config), config), 1)
 
 
 def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> dict[str, Any]:
-    from needreplay.studies.cliffwalk.trial import run_trial
-    from needreplay.worlds.cliffwalk import cliffwalk_table
+    from needreplay.studies.cliffwalk.cases import Case, trial_row
 
     states, number = case
-    table = cliffwalk_table(states, settings.fall, settings.right_actions)
-    trial = run_trial(table, settings, config["agent"], seed=config["seed"], trial=number)
-    row = {
-        "states": states,
-        "trial": number,
-        "updates": trial.updates if trial.converged else trial.budget,
-        "converged": trial.converged,
-        "diverged": trial.diverged,
-        "replayed": trial.updates,
-        "budget": trial.budget,
-        "transitions": trial.transitions,
-        "largest_entry": trial.largest_entry,
-        "negative_rows": trial.negative_rows,
-        "by_gain": trial.by_gain,
-        "need_row": " ".join(map(repr, need_row(trial).tolist())),
+    row = trial_row(
+        Case("", settings, config["agent"], states, config["trials"], config["seed"]), number
+    )
+    updates = row["updates"] if row["converged"] else row["budget"]
+    need_row = " ".join(map(repr, row["need_row"].tolist()))
+    row |= {"replayed": row["updates"], "updates": updates, "need_row": need_row}
+    return {
+        name: np.array([value])
+        for name, value in {"states": states, "trial": number, **row}.items()
     }
-    return {name: np.array([value]) for name, value in row.items()}
-
-
-def need_row(trial: CliffwalkResult) -> FloatArray:
-    """M's row of the fifth state (or of the last before the goal), at the trial's end."""
-    row: FloatArray = trial.M[min(FIFTH_STATE, len(trial.q) - 1)]
-    return row
 
 
 def probe(config: Config) -> Config:
