@@ -14,11 +14,12 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray
@@ -59,6 +60,25 @@ class Table:
 def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
     """One table of many that have the same columns, one below the other."""
     return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def long_table(
+    names: Sequence[str], parts: Iterable[tuple[Any, Mapping[str, npt.ArrayLike]]]
+) -> Table:
+    """A table of all parts, one below the other; each part's key fills the columns ``names``.
+
+    >>> table = long_table(["agent"], [("ps", {"steps": [3, 4]}), ("ps-sr", {"steps": [2]})])
+    >>> table["agent"].tolist()
+    ['ps', 'ps', 'ps-sr']
+    """
+    stacked = []
+    for key, columns in parts:
+        arrays = {name: np.asarray(column) for name, column in columns.items()}
+        length = max(array.size for array in arrays.values())
+        values = zip(names, key if isinstance(key, tuple) else (key,), strict=True)
+        keys = {name: np.full(length, value) for name, value in values}
+        stacked.append(keys | {n: np.broadcast_to(a, length) for n, a in arrays.items()})
+    return joined(stacked)
 
 
 def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:

@@ -35,6 +35,10 @@ class Interval:
     high: float
     level: float = LEVEL
 
+    def columns(self, name: str) -> dict[str, Any]:
+        """As columns of a table: ``name``, low, high."""
+        return {name: self.estimate, "low": self.low, "high": self.high}
+
     def text(self, digits: int = 3, unit: str = "") -> str:
         """Write it as "512 steps (95% interval 498 to 530)".
 
@@ -56,6 +60,10 @@ class Band:
     estimate: FloatArray
     low: FloatArray
     high: FloatArray
+
+    def columns(self, name: str) -> dict[str, Any]:
+        """As columns of a table: ``name``, low, high."""
+        return {name: self.estimate, "low": self.low, "high": self.high}
 
     def __getitem__(self, column: int) -> Interval:
         return Interval(

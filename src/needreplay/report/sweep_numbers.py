@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import (
     AGGREGATES,
@@ -124,9 +124,7 @@ def _paired(cells: Sequence[Cell], seed: int) -> list[dict[str, Any]]:
                     "first": one.agent,
                     "second": other.agent,
                     "pairs": found.pairs,
-                    "difference": found.difference.estimate,
-                    "low": found.difference.low,
-                    "high": found.difference.high,
+                    **found.difference.columns("difference"),
                     "p": found.p_value,
                 }
             )
@@ -138,51 +136,42 @@ def _paired(cells: Sequence[Cell], seed: int) -> list[dict[str, Any]]:
 def tables_of(cells: Sequence[Cell], numbers: Numbers) -> dict[str, Table]:
     """The CSV files, by stem; those without rows are left out."""
     by_key = {(cell.task, cell.agent): cell for cell in cells}
-    rows: dict[str, list[Mapping[str, Any]]] = {
-        "scores": [
+    curves = [
+        (key, {"x": by_key[key].x, **band.columns("mean"), "runs": len(by_key[key].trials)})
+        for key, band in numbers.curves.items()
+    ]
+    scores = [
+        (
+            (c.task, c.agent),
             {
-                "task": c.task, "agent": c.agent, "seed": trial.seed, "trial": trial.number,
-                **{name: float(c.scores[name][i]) for name in SCORES},
-            }
-            for c in cells
-            for i, trial in enumerate(c.trials)
-        ],
-        "curves": [
-            {
-                "task": task, "agent": agent, "x": float(by_key[task, agent].x[i]),
-                "mean": band[i].estimate, "low": band[i].low, "high": band[i].high,
-                "runs": len(by_key[task, agent].trials),
-            }
-            for (task, agent), band in numbers.curves.items()
-            for i in range(len(band))
-        ],
-        "aggregates": [
-            {"score": score, "aggregate": name, "agent": agent, **_interval(one)}
-            for score, aggregates in numbers.aggregates.items()
-            for name, found in aggregates.items()
-            for agent, one in found.items()
-        ],
-        "profiles": [
-            {
-                "agent": agent, "threshold": float(numbers.thresholds[i]),
-                "share": band[i].estimate, "low": band[i].low, "high": band[i].high,
-            }
-            for agent, band in numbers.profiles.items()
-            for i in range(len(band))
-        ],
-        "improvement": [
-            {"score": score, "first": a, "second": b, **_interval(one)}
-            for score, pairs in numbers.improvements.items()
-            for (a, b), one in pairs.items()
-        ],
-        "paired": list(numbers.paired),
-    }  # fmt: skip
-    return {
-        stem: Table({name: [row[name] for row in found] for name in found[0]})
-        for stem, found in rows.items()
-        if found
+                "seed": [trial.seed for trial in c.trials],
+                "trial": [trial.number for trial in c.trials],
+                **{name: c.scores[name] for name in SCORES},
+            },
+        )
+        for c in cells
+    ]
+    aggregates = [
+        ((score, name, agent), one.columns("estimate"))
+        for score, by_name in numbers.aggregates.items()
+        for name, found in by_name.items()
+        for agent, one in found.items()
+    ]
+    profiles = [
+        (agent, {"threshold": numbers.thresholds, **band.columns("share")})
+        for agent, band in numbers.profiles.items()
+    ]
+    improvement = [
+        ((score, *pair), one.columns("estimate"))
+        for score, pairs in numbers.improvements.items()
+        for pair, one in pairs.items()
+    ]
+    tables: dict[str, tuple[tuple[str, ...], list[Any]]] = {
+        "scores": (("task", "agent"), scores),
+        "curves": (("task", "agent"), curves),
+        "aggregates": (("score", "aggregate", "agent"), aggregates),
+        "profiles": (("agent",), profiles),
+        "improvement": (("score", "first", "second"), improvement),
+        "paired": ((), [((), row) for row in numbers.paired]),
     }
-
-
-def _interval(one: Interval) -> dict[str, float]:
-    return {"estimate": one.estimate, "low": one.low, "high": one.high}
+    return {stem: long_table(names, parts) for stem, (names, parts) in tables.items() if parts}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from needreplay.core.tables import Table, joined
+from needreplay.core.tables import Table
 from needreplay.report.claims import Claim
 
 if TYPE_CHECKING:
@@ -95,19 +92,3 @@ class Study:
     def default_presets(self, size: Size) -> tuple[str, ...]:
         """The presets that run if none is chosen."""
         return (self.quick_presets if size == "quick" else ()) or self.presets
-
-
-def long_table(names: Sequence[str], parts: Mapping[Any, Mapping[str, npt.ArrayLike]]) -> Table:
-    """A table of all parts, one below the other; each part's key fills the columns ``names``.
-
-    >>> long_table(["agent"], {"ps": {"steps": [3, 4]}, "ps-sr": {"steps": [2]}})["agent"].tolist()
-    ['ps', 'ps', 'ps-sr']
-    """
-    stacked = []
-    for key, columns in parts.items():
-        arrays = {name: np.asarray(column) for name, column in columns.items()}
-        length = max(array.size for array in arrays.values())
-        values = zip(names, key if isinstance(key, tuple) else (key,), strict=True)
-        keys = {name: np.full(length, value) for name, value in values}
-        stacked.append(keys | {n: np.broadcast_to(a, length) for n, a in arrays.items()})
-    return joined(stacked)

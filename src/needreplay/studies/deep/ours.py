@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table, read_table
+from needreplay.core.tables import Table, long_table, read_table
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.studies.study import long_table
 from needreplay.studies.trials import TrialRunner, advance
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import CHECKPOINT
@@ -121,7 +120,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
-        },
+        }.items(),
     )
 
 

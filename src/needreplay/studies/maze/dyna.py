@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
+from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import draw_band, house_style, new_figure
@@ -27,7 +28,7 @@ from needreplay.studies.maze.world import (
     later_steps,
     run_steps,
 )
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.settings import LearningSettings, agent_settings
 
@@ -78,20 +79,19 @@ def run(options: Options, runner: TrialRunner) -> Result:
     return Result(
         tables={
             "data": long_table(
-                names, {(PRESET, agent): episode_columns(own) for agent, own in steps.items()}
+                names,
+                {(PRESET, agent): episode_columns(own) for agent, own in steps.items()}.items(),
             ),
             "summary": long_table(
                 names,
                 {
                     (PRESET, agent): {
                         "trials": trials,
-                        "steps_2_to_50": interval.estimate,
-                        "low": interval.low,
-                        "high": interval.high,
+                        **interval.columns("steps_2_to_50"),
                         "last_episode": bands[agent].estimate[-1],
                     }
                     for agent, interval in later.items()
-                },
+                }.items(),
             ),
         },
         figures={"figure": _draw(bands)},

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
+from needreplay.core.tables import long_table
 from needreplay.core.types import FloatArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
@@ -18,7 +19,7 @@ from needreplay.rules.policy import epsilon_greedy_policy
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.studies.maze.board import draw_board, draw_heat, mark_ends
 from needreplay.studies.maze.world import dyna_layout, dyna_table, trial_stream
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.arrays import AgentArrays
 from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
@@ -100,7 +101,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                     (*key, episodes): {"row": rows, "column": columns, "occupancy": values}
                     for key, occupancy in shown.items()
                     for episodes, values in zip(SNAPSHOTS, occupancy, strict=True)
-                },
+                }.items(),
             ),
             "distance": long_table(
                 ("preset", "lambda"),
@@ -111,7 +112,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         "distance": values.ravel(),
                     }
                     for key, values in distances.items()
-                },
+                }.items(),
             ),
         },
         figures={

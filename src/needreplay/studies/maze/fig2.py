@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
+from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, Verdict, less_claim, verdict_of
 from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
@@ -28,7 +29,7 @@ from needreplay.studies.maze.world import (
     later_steps,
     run_steps,
 )
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.settings import PS_SR, agent_settings
 
@@ -50,19 +51,19 @@ def run(options: Options, runner: TrialRunner) -> Result:
     names = ("preset", "agent")
     return Result(
         tables={
-            "data": long_table(names, {key: episode_columns(own) for key, own in steps.items()}),
+            "data": long_table(
+                names, {key: episode_columns(own) for key, own in steps.items()}.items()
+            ),
             "summary": long_table(
                 names,
                 {
                     key: {
                         "episode": np.arange(EPISODES),
                         "trials": trials,
-                        "mean": band.estimate,
-                        "low": band.low,
-                        "high": band.high,
+                        **band.columns("mean"),
                     }
                     for key, band in bands.items()
-                },
+                }.items(),
             ),
         },
         figures={"figure": _draw(options.presets, bands)},

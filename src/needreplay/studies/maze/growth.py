@@ -12,12 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
+from needreplay.core.tables import long_table
 from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.report.claims import Claim, verdict_of
 from needreplay.report.figures import colors_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
 from needreplay.studies.maze.world import dyna_layout
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import Columns, TrialRunner
 from needreplay.tabular.settings import LearningSettings, agent_settings
 from needreplay.tabular.trial import model_holds_path, search_until_optimal
@@ -102,7 +103,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         **own,
                     }
                     for c, own in found.items()
-                },
+                }.items(),
             )
         },
         figures={"figure": _draw(resolutions, found, medians)},

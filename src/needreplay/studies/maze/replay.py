@@ -10,6 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from needreplay.core.tables import long_table
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.report.figures import house_style, label_of, new_figure
 from needreplay.studies.maze.board import draw_board, draw_heat
@@ -20,7 +21,7 @@ from needreplay.studies.maze.world import (
     dyna_table,
     trial_stream,
 )
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.settings import PS_SR, SweepingSettings, agent_settings
 from needreplay.tabular.sweeping import EVENT
@@ -51,14 +52,14 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     return Result(
         tables={
             "data": long_table(
-                names, {(*key, options.trial): _counts(own) for key, own in events.items()}
+                names, {(*key, options.trial): _counts(own) for key, own in events.items()}.items()
             ),
             "replay_events": long_table(
                 names,
                 {
                     (*key, options.trial): {name: own[name] for name in EVENT.names or ()}
                     for key, own in events.items()
-                },
+                }.items(),
             ),
         },
         figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},

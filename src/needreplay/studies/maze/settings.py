@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
 from needreplay.report.figures import colors_of, house_style, label_of, new_figure
 from needreplay.report.statistics import Interval, difference_interval, mean_interval
 from needreplay.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.settings import PS_SR, agent_settings
 
@@ -76,7 +76,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                 {
                     key: {"trial": np.arange(trials), "steps_2_to_50": own}
                     for key, own in steps.items()
-                },
+                }.items(),
             ),
             "effects": _effects_table(effects),
         },
@@ -108,15 +108,13 @@ def _effects_table(effects: dict[Key, tuple[Interval, Interval]]) -> Table:
         ("preset", "agent", "changed"),
         {
             key: {
-                "steps_2_to_50": total.estimate,
-                "low": total.low,
-                "high": total.high,
+                **total.columns("steps_2_to_50"),
                 "difference": difference.estimate,
                 "difference_low": difference.low,
                 "difference_high": difference.high,
             }
             for key, (total, difference) in effects.items()
-        },
+        }.items(),
     )
 
 
