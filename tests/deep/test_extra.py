@@ -16,7 +16,7 @@ sys.meta_path.insert(0, Missing())
 """
 DEEP_AGENT = """
 import needreplay
-needreplay.Replay
+needreplay.ReplayBuffer
 try:
     needreplay.DeepAgent
 except needreplay.NeedReplayError as error:
