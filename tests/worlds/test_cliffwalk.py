@@ -12,7 +12,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import TransitionTable
 from needreplay.worlds.cliffwalk import BlindCliffwalkEnv, Fall, RightActions, cliffwalk_table
 from needreplay.worlds.maze import shortest_path_length
-from needreplay.worlds.picture import AGENT_COLOUR, FREE_COLOUR, GOAL_COLOUR, START_COLOUR
+from needreplay.worlds.picture import AGENT_COLOR, FREE_COLOR, GOAL_COLOR, START_COLOR
 
 FALLS: list[Fall] = ["ends", "teleports"]
 RULES: list[RightActions] = ["alternate", "first"]
@@ -117,13 +117,13 @@ def test_its_picture() -> None:
     assert picture.shape == (3 * 48, 6 * 48, 3)
     assert picture.dtype == np.uint8
     middle = picture[24::48, 24::48]
-    assert [tuple(map(int, colour)) for colour in middle[0]] == [
-        START_COLOUR,
-        AGENT_COLOUR,
-        *[FREE_COLOUR] * 3,
-        GOAL_COLOUR,
+    assert [tuple(map(int, color)) for color in middle[0]] == [
+        START_COLOR,
+        AGENT_COLOR,
+        *[FREE_COLOR] * 3,
+        GOAL_COLOR,
     ]
-    leads_on = (middle[1:, :5] == FREE_COLOUR).all(axis=-1)
+    leads_on = (middle[1:, :5] == FREE_COLOR).all(axis=-1)
     np.testing.assert_array_equal(
         leads_on, [[True, False, True, False, True], [False, True] * 2 + [False]]
     )

@@ -16,11 +16,11 @@ from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import parse_layout
 from needreplay.worlds.maze import DOWN, RIGHT, UP, maze_table
 from needreplay.worlds.picture import (
-    AGENT_COLOUR,
-    FREE_COLOUR,
-    GOAL_COLOUR,
-    START_COLOUR,
-    WALL_COLOUR,
+    AGENT_COLOR,
+    FREE_COLOR,
+    GOAL_COLOR,
+    START_COLOR,
+    WALL_COLOR,
     cell_pixels,
 )
 from needreplay.worlds.table_env import MazeEnv, TableEnv
@@ -187,15 +187,15 @@ def test_the_picture_of_the_dyna_maze() -> None:
     picture = env.render()
     assert picture.shape == (6 * 48, 9 * 48, 3)
     assert picture.dtype == np.uint8
-    colour_of = {".": FREE_COLOUR, "#": WALL_COLOUR, "S": START_COLOUR, "G": GOAL_COLOUR}
+    color_of = {".": FREE_COLOR, "#": WALL_COLOR, "S": START_COLOR, "G": GOAL_COLOR}
     rows = [".......#G", "..#....#.", "S.#....#.", "..#......", ".....#...", "........."]
-    expected = np.array([[colour_of[character] for character in row] for row in rows])
-    expected[3, 0] = AGENT_COLOUR
+    expected = np.array([[color_of[character] for character in row] for row in rows])
+    expected[3, 0] = AGENT_COLOR
     np.testing.assert_array_equal(picture[24::48, 24::48], expected)
     # The agent is a disc: its cell's corner is free, and the line between cells is darker.
-    assert tuple(picture[3 * 48 + 4, 4]) == FREE_COLOUR
-    assert (picture[48, 24] < FREE_COLOUR).all()
-    assert (picture[24, 48] < FREE_COLOUR).all()
+    assert tuple(picture[3 * 48 + 4, 4]) == FREE_COLOR
+    assert (picture[48, 24] < FREE_COLOR).all()
+    assert (picture[24, 48] < FREE_COLOR).all()
 
 
 def test_a_picture_does_not_change_with_later_steps() -> None:
@@ -215,7 +215,7 @@ def test_large_boards_have_small_cells() -> None:
     picture = env.render()
     assert picture.shape == (60 * 7, 90 * 7, 3)
     np.testing.assert_array_equal(
-        picture[25 * 7 : 26 * 7, 5 * 7 : 6 * 7], np.full((7, 7, 3), AGENT_COLOUR)
+        picture[25 * 7 : 26 * 7, 5 * 7 : 6 * 7], np.full((7, 7, 3), AGENT_COLOR)
     )
 
 

@@ -1,6 +1,6 @@
 """The queue of prioritized sweeping: pairs with a gain, popped by gain x need.
 
-For each state the best queued gain is kept, and for each block of about √states the best key; so
+The queue stores the best gain of each state, and the best key of each block of about √states; so
 a pop looks at some 2 √states numbers, and only a change of need costs a pass over all states.
 Equal keys: first queued, first popped.
 """

@@ -1,7 +1,7 @@
 """Atari 2600 games through ale-py and Gymnasium's own preprocessing; the extra ``atari``.
 
-A lost life never ends the game here: it is told in ``info["life_lost"]``, so that a learner may
-take it for an end while the game, its frames and its score go on.
+A lost life does not end the game here: it is reported in ``info["life_lost"]``, so that a learner
+can treat it as an end while the game, its frames and its score continue.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from needreplay.worlds.settings import WorldSettings
 SKIP = 4
 """Frames of the game in a step, the last two of them pooled."""
 STACK = 4
-"""Frames in an observation; before the game's first there are black ones."""
+"""Frames in an observation; before the first frame of a game they are black."""
 
 
 def make_atari(
     game: str, settings: WorldSettings, *, render_mode: str | None = None
 ) -> gymnasium.Env[Any, Any]:
-    """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 grey frames, as bytes."""
+    """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 gray frames, as bytes."""
     register_games()
     if f"ALE/{game}-v5" not in gymnasium.registry:
         raise _no_such(game)
     env = gymnasium.make(
         f"ALE/{game}-v5",
         frameskip=1,
-        # Preprocessing reads the screen itself; colours would be drawn for nothing.
+        # Preprocessing reads the screen itself; colors would cost time for nothing.
         obs_type="grayscale",
         repeat_action_probability=settings.sticky,
         full_action_space=settings.action_set == "full",
@@ -47,7 +47,7 @@ def make_atari(
 
 
 class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Says ``info["life_lost"]`` at the step that cost a life and did not end the game."""
+    """Sets ``info["life_lost"]`` at a step that costs a life and does not end the game."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -62,7 +62,7 @@ class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, info
 
     def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One step; the game goes on without a life."""
+        """One step; after a lost life the game continues."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         lives = int(info["lives"])
         info["life_lost"] = lives < self._lives and not terminated
@@ -71,7 +71,7 @@ class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def register_games() -> None:
-    """Make the games known to Gymnasium, or say what is missing."""
+    """Register the games with Gymnasium, or raise an error that names the missing package."""
     try:
         import ale_py
         import cv2  # noqa: F401 - what Gymnasium's preprocessing shrinks frames with
@@ -84,7 +84,7 @@ def register_games() -> None:
 
 
 def _no_such(game: str) -> NeedReplayError:
-    """The error for a game that is none, with those that are spelt alike."""
+    """The error for an unknown game, with similar names."""
     games = sorted(
         name.removeprefix("ALE/").removesuffix("-v5")
         for name in gymnasium.registry

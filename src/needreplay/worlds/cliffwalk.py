@@ -1,4 +1,4 @@
-"""The Blind Cliffwalk: a chain in which only one action of two leads on.
+"""The Blind Cliffwalk: a chain in which one action of two is right, and the other falls.
 
 Schaul et al. 2016, section 3.1; Yuan & Mattar, section 4.2 and appendix B.2.
 """
@@ -13,11 +13,11 @@ from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.types import IntArray, TransitionTable
 from needreplay.worlds.layout import FREE, GOAL, START
 from needreplay.worlds.picture import (
-    FREE_COLOUR,
-    GOAL_COLOUR,
+    FREE_COLOR,
+    GOAL_COLOR,
     RGB,
-    START_COLOUR,
-    WALL_COLOUR,
+    START_COLOR,
+    WALL_COLOR,
     Picture,
     paint_board,
 )
@@ -26,11 +26,11 @@ from needreplay.worlds.table_env import AGENT, DRAWN, TableEnv
 Fall: TypeAlias = Literal["ends", "teleports"]
 RightActions: TypeAlias = Literal["alternate", "first"]
 
-FALL_COLOUR: RGB = (150, 58, 52)
+FALL_COLOR: RGB = (150, 58, 52)
 
 
 def right_action_of(states: IntArray, right_actions: RightActions) -> IntArray:
-    """The action that leads on, for each state: ``state % 2`` (alternate) or always 0 (first)."""
+    """The right action of each state: ``state % 2`` (alternate) or always 0 (first)."""
     if right_actions not in get_args(RightActions):
         raise unknown("rule of right actions", right_actions, get_args(RightActions))
     return states % 2 if right_actions == "alternate" else np.zeros_like(states)
@@ -45,15 +45,16 @@ def cliffwalk_table(
     wrong one, a fall, has reward 0 and its next state is the start. From the goal every action
     stays.
 
-    A fall with ``fall="ends"`` ends the episode although the start, where it arrives, is not an
-    end: nothing of the start's value or occupancy belongs to the falling step. Only the goal is
-    both the arrival of an ending step and a state that every action stays in.
+    The paper can be read in two ways: a fall ends the episode, or returns to the start and the
+    episode continues. With ``fall="ends"`` the next state is still the start, but nothing of its
+    value or occupancy belongs to the falling step. Only the goal is final: episodes end there and
+    every action stays.
 
     Args:
         n: how many states are not the goal; 2 or more.
-        fall: ``"ends"`` the episode (the paper's text), or ``"teleports"`` to the start and goes on
-            (the authors' code).
-        right_actions: ``"alternate"``, action ``state % 2`` (the paper's text), or ``"first"``,
+        fall: ``"ends"`` the episode (Schaul et al.), or ``"teleports"`` to the start and the
+            episode continues (the authors' code).
+        right_actions: ``"alternate"``, action ``state % 2`` (Schaul et al.), or ``"first"``,
             action 0 everywhere (the authors' code).
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
@@ -113,12 +114,12 @@ class BlindCliffwalkEnv(TableEnv):
     def picture(self) -> Picture:
         """The ledge above the cliff: the start blue, the goal green, the agent an orange disc.
 
-        Below each state stand its two actions, 0 above 1: white leads on, red falls.
+        Below each state are its two actions, 0 above 1: white is right, red falls.
         """
         n = self.right.size
-        colours = np.full((3, n + 1, 3), WALL_COLOUR, dtype=np.uint8)
-        colours[0] = FREE_COLOUR
-        colours[0, 0], colours[0, n] = START_COLOUR, GOAL_COLOUR
-        colours[1:, :n] = FALL_COLOUR
-        colours[1 + self.right, np.arange(n)] = FREE_COLOUR
-        return paint_board(colours, (0, self.state))
+        colors = np.full((3, n + 1, 3), WALL_COLOR, dtype=np.uint8)
+        colors[0] = FREE_COLOR
+        colors[0, 0], colors[0, n] = START_COLOR, GOAL_COLOR
+        colors[1:, :n] = FALL_COLOR
+        colors[1 + self.right, np.arange(n)] = FREE_COLOR
+        return paint_board(colors, (0, self.state))

@@ -23,13 +23,13 @@ def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
 
 
 def as_discrete(env: gymnasium.Env[Any, Any]) -> ZeroBased:
-    """``env`` for a tabular agent: refused if it is not discrete, its numbers beginning at 0."""
+    """``env`` for a tabular agent, numbered from 0; refused if it is not discrete."""
     require_discrete(env)
     return ZeroBased(env)
 
 
 class ZeroBased(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """States and actions as Python integers from 0, whatever numbers the spaces begin with."""
+    """States and actions as Python integers from 0, wherever the spaces start."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)

@@ -1,7 +1,7 @@
 """Mazes drawn as text: ``#`` wall, ``S`` start, ``G`` goal, ``.`` or a space free.
 
 Every character is one cell. A text that is not a maze is refused with a message that shows the
-line. How margins and blank lines are read is said at ``parse_layout``.
+line. ``parse_layout`` explains how margins and blank lines are read.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Layout:
     def magnified(self, resolution: int) -> Layout:
         """The same maze with each cell cut into ``resolution`` x ``resolution`` cells.
 
-        Walls and goals fill their block. There can be only one start, so it is the centre of its
+        Walls and goals fill their block. There can be only one start, so it is the center of its
         block: row ``resolution // 2``, column ``resolution // 2`` of the block.
         """
         if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)):
@@ -105,13 +105,13 @@ def parse_layout(text: str, source: str = "layout") -> Layout:
     Every character is a cell, spaces too, with two exceptions so that a block in triple quotes can
     be pasted as it is:
 
-    - empty lines before and after the maze are left out;
+    - empty lines before and after the maze are ignored;
     - if the text ends in a line of fewer spaces than the maze is wide (where the closing quotes
-      stood), that line is the block's indentation: it is left out, and as many spaces are taken
+      stood), that line is the block's indentation: it is ignored, and as many spaces are removed
       from the front of every row.
 
-    If every row begins with a space and no such closing line tells, it cannot be known whether
-    those spaces are free cells or an indentation, and the text is refused; ``.`` is always a cell.
+    If every row begins with a space and there is no such closing line, the spaces could be free
+    cells or an indentation, and the text is refused; ``.`` is always a cell.
     Trailing spaces are cells: a row that lost or gained one is ragged, and refused.
 
     Args:
@@ -156,7 +156,7 @@ def read_layout(path: str | Path) -> Layout:
 
 
 def to_layout(layout: str | Path | Layout) -> Layout:
-    """A layout from whatever names one: a layout, its text, or the path of a file.
+    """A layout from a layout, its text, or the path of a file.
 
     A string is a maze's text if it has a line break or only characters of the format
     (``"S..G"``); otherwise it is a path. A ``Path`` is always a path.
@@ -176,7 +176,7 @@ def to_layout(layout: str | Path | Layout) -> Layout:
 
 @dataclass(frozen=True)
 class _Line:
-    """One row of the maze, and where it stands in the text as the author sees it."""
+    """One row of the maze, and its place in the text as the author sees it."""
 
     number: int
     text: str

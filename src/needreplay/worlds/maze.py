@@ -30,8 +30,8 @@ def maze_table(layout: Layout, reward_std: float = 0.1) -> TransitionTable:
     """The table of a maze: states are cells, row-major; actions are up, down, left, right.
 
     A move off the board or into a wall leaves the state. Arriving at a goal gives a reward drawn
-    from N(1, ``reward_std``) and ends the episode; every other reward is 0. Walls and goals, from
-    which no step is ever taken, loop onto themselves.
+    from N(1, ``reward_std``) and ends the episode; every other reward is 0. In walls and
+    goals, which are never left, every action stays.
 
     Args:
         layout: the maze, magnified already if it should be.
@@ -45,11 +45,11 @@ def maze_table(layout: Layout, reward_std: float = 0.1) -> TransitionTable:
     walls, goals = layout.mask(layout.walls), layout.mask(layout.goals)
     states = np.arange(layout.rows * layout.cols).reshape(layout.rows, layout.cols)
     padded = np.pad(states, 1, mode="edge")
-    neighbours = np.stack(
+    neighbors = np.stack(
         [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]], axis=-1
     )
-    blocked = walls.ravel()[neighbours] | (walls | goals)[..., np.newaxis]
-    next_state = np.where(blocked, states[..., np.newaxis], neighbours).reshape(-1, 4)
+    blocked = walls.ravel()[neighbors] | (walls | goals)[..., np.newaxis]
+    next_state = np.where(blocked, states[..., np.newaxis], neighbors).reshape(-1, 4)
     arrives = goals.ravel()[next_state] & ~goals.reshape(-1, 1)
     return TransitionTable(
         next_state=np.ascontiguousarray(next_state, dtype=np.int64),

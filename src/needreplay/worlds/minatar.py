@@ -1,7 +1,7 @@
 """MinAtar's games (Young & Tian 2019) as Gymnasium environments; the extra ``minatar``.
 
-Mended here: the package keeps its last action (which sticky actions repeat) across a reset, and
-hands out booleans with channels last; here they are bytes of 0 and 1 with channels first.
+The package keeps its last action (which sticky actions repeat) across a reset, and returns booleans
+with channels last. Here a reset clears it, and observations are bytes with channels first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from needreplay.core.types import AnyArray
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 
-_COLOURS = np.array(
+_COLORS = np.array(
     [
         (68, 119, 170),
         (238, 102, 119),
@@ -42,7 +42,7 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
         game: one of ``GAMES``.
         actions: all six (``full``), or only those that do something in this game (``minimal``).
         sticky: the probability that the last action is repeated instead.
-        ramping: whether the game grows harder, as its authors have it.
+        ramping: whether the game becomes harder with time, as in the original.
         render_mode: ``rgb_array`` or none.
     """
 
@@ -92,13 +92,13 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
         return np.ascontiguousarray(self._game.state().transpose(2, 0, 1), dtype=np.uint8)
 
     def render(self) -> AnyArray | None:
-        """The board as a picture: each channel has a colour, the last channel is on top."""
+        """The board as a picture: each channel has a color, the last channel is on top."""
         if self.render_mode is None:
             return None
         obs = self._obs()
         picture = np.zeros((*obs.shape[1:], 3), dtype=np.uint8)
-        for channel, colour in zip(obs, _COLOURS, strict=False):
-            picture[channel > 0] = colour
+        for channel, color in zip(obs, _COLORS, strict=False):
+            picture[channel > 0] = color
         return picture.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
 
 

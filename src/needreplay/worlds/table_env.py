@@ -14,10 +14,10 @@ from needreplay.core.types import TransitionTable
 from needreplay.worlds.layout import Layout, parse_layout, to_layout
 from needreplay.worlds.maze import DYNA_MAZE, maze_table
 from needreplay.worlds.picture import (
-    FREE_COLOUR,
-    GOAL_COLOUR,
-    START_COLOUR,
-    WALL_COLOUR,
+    FREE_COLOR,
+    GOAL_COLOR,
+    START_COLOR,
+    WALL_COLOR,
     Picture,
     paint_board,
 )
@@ -109,7 +109,7 @@ class TableEnv(gymnasium.Env[Any, Any]):
         return self.state, reward, self._ended, False, {}
 
     def render(self) -> Any:
-        """The board as ``render_mode`` says: a string, an RGB array, or nothing."""
+        """The board in the form of ``render_mode``: a string, an RGB array, or nothing."""
         if self.render_mode == "ansi":
             return self.text()
         if self.render_mode == "rgb_array":
@@ -121,11 +121,11 @@ class TableEnv(gymnasium.Env[Any, Any]):
         return None
 
     def text(self) -> str:
-        """The board in characters; worlds that can be drawn say how."""
+        """The board in characters; subclasses that can be drawn implement it."""
         raise NotImplementedError
 
     def picture(self) -> Picture:
-        """The board as an RGB array; worlds that can be drawn say how."""
+        """The board as an RGB array; subclasses that can be drawn implement it."""
         raise NotImplementedError
 
 
@@ -162,8 +162,8 @@ class MazeEnv(TableEnv):
     def picture(self) -> Picture:
         """Walls dark, the start blue, goals green, the agent an orange disc."""
         layout = self.layout
-        colours = np.full((layout.rows, layout.cols, 3), FREE_COLOUR, dtype=np.uint8)
-        colours[layout.mask(layout.walls)] = WALL_COLOUR
-        colours[layout.mask(layout.goals)] = GOAL_COLOUR
-        colours[layout.start] = START_COLOUR
-        return paint_board(colours, layout.cell(self.state))
+        colors = np.full((layout.rows, layout.cols, 3), FREE_COLOR, dtype=np.uint8)
+        colors[layout.mask(layout.walls)] = WALL_COLOR
+        colors[layout.mask(layout.goals)] = GOAL_COLOR
+        colors[layout.start] = START_COLOR
+        return paint_board(colors, layout.cell(self.state))

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.imports import allow_current_folder
 from needreplay.core.types import TransitionTable
 from needreplay.worlds.cliffwalk import cliffwalk_table
 from needreplay.worlds.discrete import as_discrete, require_discrete
@@ -35,7 +36,7 @@ def make_table(world: World, **options: Any) -> TransitionTable:
     Args:
         world: ``"dyna-maze"``; ``"cliffwalk"``; a maze (its text, the path of a ``.txt`` file, or a
             ``Layout``); a Gymnasium id (``"module:Id-v0"`` too) or environment that is
-            deterministic and says so in its table ``P``, as FrozenLake, CliffWalking and ours do;
+            deterministic and has a table ``P`` (FrozenLake, CliffWalking) or is one of ours;
             or a table, which is checked.
         options: of a maze ``resolution`` and ``reward_std``; of the cliffwalk the arguments of
             ``cliffwalk_table``; of an id, those of ``gymnasium.make``.
@@ -51,6 +52,7 @@ def make_table(world: World, **options: Any) -> TransitionTable:
     if world == "cliffwalk":
         return _made(world, {"n": 10, **options}, cliffwalk_table)
     if isinstance(world, str) and _is_id(world):
+        allow_current_folder()
         try:
             made = gymnasium.make(world, **options)
         except (gymnasium.error.Error, ImportError, TypeError) as error:

@@ -136,7 +136,7 @@ _DECIDING = (
     "method takes fewer updates. A triangle: some trials did not converge."
 )
 _CENSORING = (
-    "A trial that did not converge within its budget (summary.csv has it) is kept: it counts as "
+    "A trial that did not converge within its budget (in summary.csv) stays in the data: it counts as "
     "its full budget, and a verdict it could undo is undecided. Not converged: {count}."
 )
 

@@ -41,7 +41,7 @@ def check_world(table: TransitionTable, settings: CliffwalkSettings) -> None:
     if table.n_actions != 2 or (table.next_state[states, right] != states + 1).any():
         raise NeedReplayError(
             f'The settings have right_actions="{settings.right_actions}", but in the table another '
-            "action leads on, or it is no cliffwalk. Make it with "
+            "action is right, or it is no cliffwalk. Make it with "
             "cliffwalk_table(n, settings.fall, settings.right_actions)."
         )
     if (table.ends[states, 1 - right] != (settings.fall == "ends")).any():
