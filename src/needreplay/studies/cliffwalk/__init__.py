@@ -136,8 +136,8 @@ _DECIDING = (
     "method takes fewer updates. A triangle: some trials did not converge."
 )
 _CENSORING = (
-    "A trial that did not converge within its budget (in summary.csv) stays in the data: it counts as "
-    "its full budget, and a verdict it could undo is undecided. Not converged: {count}."
+    "A trial that did not converge within its budget (in summary.csv) stays in the data: it counts "
+    "as its full budget, and a verdict it could undo is undecided. Not converged: {count}."
 )
 
 STUDY = Study(
