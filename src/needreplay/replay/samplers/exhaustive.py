@@ -14,20 +14,18 @@ from needreplay.replay.samplers.need import (
     BY_SCORE,
     UNIFORM,
     CorrectFor,
-    FeatureStore,
+    HasSlotNeed,
     NeedSampler,
-    SlotNeed,
 )
 from needreplay.rules.priority import combine
 
 
-class ExhaustiveNeedSampler(NeedSampler):
+class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
     """Priority and need of any kind, exactly, slot by slot.
 
     Args:
-        n_states: how many states there are, if need is passed per state.
-        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
-            neither, need is passed per slot.
+        n_states: see ``HasSlotNeed`` for this and the following.
+        n_features: how many features there are, if need is a vector.
         backward: see ``FeatureStore``.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
@@ -48,9 +46,8 @@ class ExhaustiveNeedSampler(NeedSampler):
         correct_for: CorrectFor = "both",
         uniform_mix: float = 0.0,
     ) -> None:
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
-        super().__init__(alpha, need_alpha, correct_for, uniform_mix)
+        HasSlotNeed.__init__(self, n_states, n_features, backward=backward)
+        NeedSampler.__init__(self, alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
@@ -60,19 +57,6 @@ class ExhaustiveNeedSampler(NeedSampler):
 
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
         self._powers[slots] = powers
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """Set the states of ``slots``."""
-        self.slot_need.set_state(slots, states)
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """Set the features of ``slots``, one row each."""
-        self.features.set(slots, features)
-
-    @property
-    def features(self) -> FeatureStore:
-        """The features of slots, of a sampler made with ``n_features``."""
-        return self.slot_need.features
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
         """New transitions are in ``slots``: their need is 0 until it is set anew."""

@@ -299,6 +299,34 @@ class SlotNeed:
         return {} if self._states is None else {"states": self._states}
 
 
+class HasSlotNeed:
+    """A sampler that takes need in any of the three ways.
+
+    Args:
+        n_states: how many states there are, if need is passed per state.
+        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
+            neither, need is passed per slot.
+        backward: see ``FeatureStore``.
+    """
+
+    def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
+        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
+
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """Set the states of ``slots``."""
+        self.slot_need.set_state(slots, states)
+
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """Set the features of ``slots``, one row each."""
+        self.features.set(slots, features)
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a sampler made with ``n_features``."""
+        return self.slot_need.features
+
+
 @partial(jit, reassociate=True)
 def dot(rows: AnyArray, row: int, query: FloatArray) -> float:
     """Σ_k rows[row, k] query[k] in float64; taking no slice saves a reference count."""

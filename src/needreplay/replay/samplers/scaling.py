@@ -10,17 +10,17 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled, Sampler, knowing_smallest
-from needreplay.replay.samplers.need import FeatureStore, SlotNeed
+from needreplay.replay.samplers.need import HasSlotNeed
 
 
-class NeedScalingSampler:
+class NeedScalingSampler(HasSlotNeed):
     """The samples of ``by_priority``, slot for slot, with the need of each.
 
     Need is returned as it is, also where negative: the learner decides how to scale by it.
 
     Args:
         by_priority: samples the slots; give it ``uniform_mix`` if you want one.
-        n_states: see ``ExhaustiveNeedSampler`` for this and the following.
+        n_states: see ``HasSlotNeed`` for this and the following.
         n_features: how many features there are, if need is a vector.
         backward: see ``FeatureStore``.
     """
@@ -35,9 +35,8 @@ class NeedScalingSampler:
         n_features: int | None = None,
         backward: bool = False,
     ) -> None:
+        super().__init__(n_states, n_features, backward=backward)
         self.by_priority = by_priority
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
@@ -47,19 +46,6 @@ class NeedScalingSampler:
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
         """Set raw priorities; empty slots become occupied."""
         return self.by_priority.set_priorities(slots, priorities)
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """Set the states of ``slots``."""
-        self.slot_need.set_state(slots, states)
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """Set the features of ``slots``, one row each."""
-        self.features.set(slots, features)
-
-    @property
-    def features(self) -> FeatureStore:
-        """The features of slots, of a sampler made with ``n_features``."""
-        return self.slot_need.features
 
     @property
     def priorities(self) -> FloatArray:
