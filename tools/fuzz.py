@@ -27,7 +27,7 @@ def main(seconds: float) -> int:
             print(done.stdout, done.stderr, f"Repeat it with: {' '.join(command)}", sep="\n")
             return done.returncode
         rounds += 1
-        examples += sum(int(n) for n in re.findall(r"(\d+) passing examples", done.stdout))
+        examples += sum(int(n) for n in re.findall(r"(\d+) passing,", done.stdout))
         print(f"round {rounds}, seed {seed}: {examples:,} cases so far, none failed", flush=True)
     print(f"{rounds} rounds and {examples:,} cases in {seconds:g} seconds, none failed.")
     return 0
