@@ -261,7 +261,7 @@ def test_updates_in_other_dtypes_and_of_nothing() -> None:
 
 
 def test_new_transitions_get_the_largest_gain_seen_or_at_present() -> None:
-    for option, expected in (("seen", 8.0), ("present", 2.0)):
+    for option, expected in (("max_seen", 8.0), ("max_present", 2.0)):
         replay = memory(3, 3, initial_priority=option)
         replay.update_priorities(np.arange(3), np.array([8.0, 0.5, 2.0]))
         replay.add(**item(3))
@@ -345,8 +345,8 @@ def test_corrected_probabilities_make_the_weights_and_factors_are_handed_on() ->
     batch = memory(sampler=ByGainAndNeed()).sample(20, need=np.array(2.0), beta=1.0)
     np.testing.assert_allclose(batch.weights, (batch.ids + 1.0).min() / (batch.ids + 1.0))
     np.testing.assert_array_equal(batch.probabilities, 0.1)
-    assert batch.factors is not None
-    np.testing.assert_array_equal(batch.factors, 2.0 * (batch.ids + 1.0))
+    assert batch.need is not None
+    np.testing.assert_array_equal(batch.need, 2.0 * (batch.ids + 1.0))
     assert not batch.normalized
 
 
@@ -370,7 +370,7 @@ def test_features_and_states_are_told_by_id() -> None:
     replay.set_states([2], [7])
     assert told == [("features", [0, 1], [[3.0], [4.0]]), ("state", [2], [7])]
     assert replay.dropped == 1
-    with pytest.raises(NeedReplayError, match="one for each id"):
+    with pytest.raises(NeedReplayError, match="one per id"):
         replay.set_features([2, 3], np.zeros((3, 1)))
     with pytest.raises(NeedReplayError, match="never existed"):
         replay.set_states([99], [7])
@@ -431,7 +431,7 @@ def test_ten_million_gains_do_not_drift() -> None:
         replay.update_priorities(rng.permutation(1000), 10.0 ** rng.integers(-6, 7, 1000))
     # small gains at the end: whatever large ones had left behind would show
     replay.update_priorities(np.arange(1000), 1e-6 * rng.random(1000))
-    tree = replay.arrays()["draw/tree"]
+    tree = replay.arrays()["sampler/tree"]
     exact = float(np.sum(tree[:1000].astype(np.longdouble)))
     assert abs(tree[-1] - exact) <= 1e-12 * exact
     replay.check_valid()

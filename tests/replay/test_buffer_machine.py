@@ -104,33 +104,35 @@ class Machine(RuleBasedStateMachine):
         )
 
     def initial_priority(self) -> float:
-        if self.options["initial_priority"] == "seen":
+        if self.options["initial_priority"] == "max_seen":
             return self.largest
         return max((gain for _, _, gain in self.kept), default=1.0)
 
     @rule(value=st.integers(-(2**62), 2**62))
     def add(self, value: int) -> None:
         gain = self.initial_priority()
-        assert self.replay.add(value=value, more=np.full(2, value % 1000)) == range(
-            self.next_id, self.next_id + 1
-        )
+        more = np.full(2, value % 1000)
+        ids = self.replay.add(value=value, more=more, **self.info([value], single=True))
+        assert ids == range(self.next_id, self.next_id + 1)
         self.note([value], gain)
 
     @rule(values=st.lists(st.integers(-1000, 1000), min_size=1, max_size=90))
     def add_many(self, values: list[int]) -> None:
         gain = self.initial_priority()
         array = np.array(values)
-        self.replay.add(value=array, more=np.stack([array % 1000, array % 1000], axis=1))
+        more = np.stack([array % 1000, array % 1000], axis=1)
+        self.replay.add(value=array, more=more, **self.info(values))
         self.note(values, gain)
 
+    def info(self, values: list[int], single: bool = False) -> dict[str, Any]:
+        """What the sampler gets beside the columns."""
+        if self.sampler not in BY_NEED:
+            return {}
+        by_state = self.sampler in BY_STATES
+        rows = states_of(values) if by_state else features_of(values)
+        return {"state" if by_state else "features": rows[0] if single else rows}
+
     def note(self, values: list[int], gain: float) -> None:
-        if self.sampler in BY_NEED:
-            ids = np.arange(self.next_id, self.next_id + len(values))
-            if self.sampler in BY_STATES:
-                self.replay.set_states(ids, states_of(values))
-            else:
-                self.replay.set_features(ids, features_of(values))
-            self.dropped += max(0, len(values) - self.capacity)
         for value in values:
             self.kept.append([self.next_id, value, gain])
             self.next_id += 1
@@ -174,9 +176,9 @@ class Machine(RuleBasedStateMachine):
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
         if self.sampler == "magnitude":
-            assert batch.factors is not None
+            assert batch.need is not None
             factors = [need_of(by_id[ident][1], self.sampler) for ident in batch.ids]
-            np.testing.assert_allclose(batch.factors, factors, rtol=1e-6)
+            np.testing.assert_allclose(batch.need, factors, rtol=1e-6)
         elif self.sampler in BY_NEED:
             b = self.replay.sampler.need_alpha  # type: ignore[attr-defined]
             score = {i: gain**0.6 * need_of(v, self.sampler) ** b for i, v, gain in self.kept}
@@ -230,7 +232,7 @@ CASES = [
     (sampler, {"weight_norm": weight_norm, "initial_priority": initial_priority})
     for sampler in (*BY_GAIN, *BY_NEED)
     for weight_norm in ("batch", "buffer")
-    for initial_priority in ("seen", "present")
+    for initial_priority in ("max_seen", "max_present")
     if sampler in BY_GAIN or weight_norm == "batch"
 ]
 
@@ -242,9 +244,9 @@ def test_every_capacity(capacity: int) -> None:
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_every_capacity_by_the_short_way(capacity: int) -> None:
-    """What an extension in C does, and what the kernels do in its place."""
-    by_default = {"weight_norm": "batch", "initial_priority": "seen"}
+def test_every_capacity_with_and_without_the_fast_path(capacity: int) -> None:
+    """What C does, and what numba does without it."""
+    by_default = {"weight_norm": "batch", "initial_priority": "max_seen"}
     turn = [("plain" if capacity % 2 else "proportional", by_default)]
     run_machines(capacity, turn)
     with mock.patch.object(native, "_extension", None):

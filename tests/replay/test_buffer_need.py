@@ -186,7 +186,7 @@ def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sam
     assert replay.read([5, 12, 9, 9])["x"].tolist() == [5, 12, 9, 9]
     assert replay.read([])["x"].tolist() == []
     for gone in ([4, 6], [13], [-1]):
-        with pytest.raises(NeedReplayError, match="are kept"):
+        with pytest.raises(NeedReplayError, match="are stored"):
             replay.read(gone)
     assert replay.next_to_refresh(3).tolist() == []
     replay.set_features(range(6, 13), np.ones((7, 2)))

@@ -88,7 +88,7 @@ def check_batch(replay: ReplayBuffer, given: dict[int, tuple[AnyArray, AnyArray,
     for i, action in enumerate(batch["action"]):
         obs, next_obs, _ = given[int(action)]
         np.testing.assert_array_equal(batch["obs"][i], obs)
-        if replay._intake.episodes.n_step == 1:  # type: ignore[attr-defined]
+        if replay._writer.episodes.n_step == 1:  # type: ignore[attr-defined]
             np.testing.assert_array_equal(batch["next_obs"][i], next_obs)
 
 
@@ -158,7 +158,7 @@ def test_repeated_first_frames_are_stored_once(padded: int, frames: int) -> None
     obs = np.concatenate([np.repeat(row[0][:1], padded, axis=0), row[1][: STACK - padded]])
     next_obs = np.concatenate([obs[1:], row[8][-1:]])
     replay.add(**step(obs, next_obs))
-    assert replay._intake.arrays()["numbers"][0] == frames
+    assert replay._writer.arrays()["numbers"][0] == frames
     batch = replay.sample(1)
     np.testing.assert_array_equal(batch["obs"][0], obs)
     np.testing.assert_array_equal(batch["next_obs"][0], next_obs)
@@ -168,21 +168,21 @@ def test_a_loss_of_life_shares_its_frames() -> None:
     replay = memory(10, UniformSampler())
     row = stacks(4)
     replay.add(**step(row[0], row[1]))
-    before = replay._intake.arrays()["numbers"][0]
+    before = replay._writer.arrays()["numbers"][0]
     replay.add(**step(row[1], row[2], terminated=True))
     replay.add(**step(row[2], row[3]))
-    assert replay._intake.arrays()["numbers"][0] == before + 2
+    assert replay._writer.arrays()["numbers"][0] == before + 2
 
 
 def test_the_first_observation_of_the_next_episode_is_refused_as_the_last_of_this() -> None:
     replay = memory(10, UniformSampler())
     row = stacks(9)
     replay.add(**step(row[0], row[1]))
-    numbers = replay._intake.arrays()["numbers"].copy()
+    numbers = replay._writer.arrays()["numbers"].copy()
     with pytest.raises(NeedReplayError, match="final_obs"):
         replay.add(**step(row[1], row[8], truncated=True))
     assert len(replay) == 1
-    np.testing.assert_array_equal(replay._intake.arrays()["numbers"], numbers)
+    np.testing.assert_array_equal(replay._writer.arrays()["numbers"], numbers)
     replay.add(**step(row[1], row[2]))
     np.testing.assert_array_equal(np.unique(replay.sample(50)["obs"], axis=0).shape[0], 2)
 

@@ -7,7 +7,7 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.replay.mintree import MinTree
+from needreplay.replay.sumtree import MinTree
 
 
 @pytest.mark.parametrize("capacity", [*range(1, 71), 513])

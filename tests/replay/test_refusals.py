@@ -293,7 +293,7 @@ def test_no_need_at_all(make: Make) -> None:
 
 @each(BY_GAIN)
 @given("x", [1j], RAGGED, 1.0)
-def test_need_that_a_draw_by_gain_does_not_take(make: Make, value: Any) -> None:
+def test_need_that_a_draw_by_priority_does_not_take(make: Make, value: Any) -> None:
     replay = memory(make())
     refuses(replay, lambda: replay.sample(3, need=value), "takes no need")
 
@@ -432,7 +432,7 @@ def test_the_smallest_probability_of_a_draw_by_need(make: Make) -> None:
         memory(make(), weight_norm="buffer")
 
 
-def test_the_smallest_probability_of_magnitude_by_a_draw_that_has_none() -> None:
+def test_the_smallest_probability_of_scaling_by_a_sampler_that_has_none() -> None:
     inner = FeatureNeedSampler(2, need_alpha=0.0)
-    with pytest.raises(NeedReplayError, match=r'feature need.*weight_norm="batch"'):
+    with pytest.raises(NeedReplayError, match=r'weight_norm="batch"'):
         memory(NeedScalingSampler(inner, n_features=2), weight_norm="buffer")

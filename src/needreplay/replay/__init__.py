@@ -1,9 +1,8 @@
-"""The replay memory: what was stored, and how it is drawn."""
+"""The replay buffer: stored transitions, and how they are sampled."""
 
-from needreplay.replay.batch import Batch
-from needreplay.replay.beta import LinearBeta
+from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.buffer import ReplayBuffer
-from needreplay.replay.intake import Episodes
+from needreplay.replay.episodes import Episodes
 from needreplay.replay.samplers import ProportionalSampler, PSERSampler, RankSampler, UniformSampler
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""The replay memory: a store of transitions and a draw, numpy in and numpy out.
+"""The replay buffer: stored transitions and a sampler, numpy in and numpy out.
 
-``add`` stores, ``sample`` draws a batch, ``update`` tells what was learned of it. One lock makes
-each of them whole, so that an actor's and a learner's thread can share a memory.
+``add`` stores, ``sample`` returns a batch, ``update_priorities`` sets what was learned from it. One
+lock makes each call atomic, so an actor and a learner thread can share a buffer.
 """
 
 from __future__ import annotations
@@ -18,46 +18,38 @@ from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.batch import Batch, hand_out
-from needreplay.replay.beta import LinearBeta
-from needreplay.replay.intake import Autoreset, EpisodeIntake, Episodes, Intake, PlainIntake
-from needreplay.replay.mintree import MinTree
-from needreplay.replay.ring import Ring, slots_of, take_rows
+from needreplay.replay import native, validation
+from needreplay.replay.batch import Batch, LinearBeta
+from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter
 from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.saving import load_memory, save_memory, settings_of_sampler
-from needreplay.replay.schema import ColumnSpec
-from needreplay.replay.validation import (
-    as_features,
-    as_ids,
-    as_priorities,
-    as_states,
-    check_beta,
-    current_slots,
-)
+from needreplay.replay.save import load_buffer, sampler_settings, save_buffer
+from needreplay.replay.storage import Column, ColumnSpec, PlainWriter, Ring, Writer, flatten
+from needreplay.replay.sumtree import MinTree
+from needreplay.rules.priority import importance_weight
 
-_LARGEST_BATCH = 2**31 - 1
-_COUNTERS = ("_batches", "_dropped", "_largest_seen")
+_MAX_SIZE = 2**31 - 1
+_COUNTERS = ("_batches", "_dropped", "_max_seen")
 
-FIRST_GAIN = 1.0
-"""The gain of new transitions until a larger one is told."""
+FIRST_PRIORITY = 1.0
+"""The priority of new transitions until a larger one is set."""
 
 
 class ReplayBuffer:
-    """A memory of the last ``capacity`` transitions.
+    """A buffer of the last ``capacity`` transitions.
 
     Args:
-        capacity: how many transitions are kept.
+        capacity: how many transitions are stored.
         columns: a dtype, a pair (dtype, shape) or a Gymnasium space for each name.
-        draw: how batches are drawn; proportional to gain unless said otherwise.
+        sampler: how batches are sampled; by default in proportion to priorities.
         episodes: how steps become transitions (n-step returns, several environments, frame
-            stacks). Without it, ``add`` stores columns as they are given.
+            stacks). Without it, ``add`` stores columns as they are passed.
         beta: the exponent of importance weights, or its schedule.
-        weight_norm: importance weights are divided by the maximum in the ``batch``, or over all
-            transitions that can be drawn from the ``buffer``.
-        initial_priority: what new transitions get: the largest gain ``seen`` so far, or the largest
-            at ``present`` in the memory.
-        seed: every draw follows from it.
+        weight_norm: divide importance weights by the maximum in the ``"batch"``, or by the maximum
+            over all transitions that can be sampled from the ``"buffer"``.
+        initial_priority: new transitions get the ``"max_seen"`` so far, or the ``"max_present"`` in
+            the buffer now.
+        seed: determines everything that is sampled.
     """
 
     def __init__(
@@ -69,46 +61,50 @@ class ReplayBuffer:
         episodes: Episodes | None = None,
         beta: float | LinearBeta = 0.4,
         weight_norm: Literal["batch", "buffer"] = "batch",
-        initial_priority: Literal["seen", "present"] = "seen",
+        initial_priority: Literal["max_seen", "max_present"] = "max_seen",
         seed: int = 0,
     ) -> None:
-        if initial_priority not in ("seen", "present"):
-            raise unknown("initial_priority", initial_priority, ("seen", "present"))
+        if initial_priority not in ("max_seen", "max_present"):
+            raise unknown("initial_priority", initial_priority, ("max_seen", "max_present"))
         if weight_norm not in ("batch", "buffer"):
             raise unknown("weight_norm", weight_norm, ("batch", "buffer"))
-        self._intake: Intake = (
-            PlainIntake(columns) if episodes is None else EpisodeIntake(columns, episodes, capacity)
-        )
-        self._ring = Ring(capacity, self._intake.layout)
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
-        self._beta = beta if isinstance(beta, LinearBeta) else check_beta(beta)
+        self._info = _info_columns(self._sampler, columns)
+        self._writer: Writer = (
+            PlainWriter(columns)
+            if episodes is None
+            else EpisodeWriter(columns, episodes, capacity, self._info)
+        )
+        self._ring = Ring(capacity, self._writer.layout)
+        self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
         self._lock = RLock()
         self._batches = 0
         self._dropped = 0
-        self._largest_seen = FIRST_GAIN
-        self._present = MinTree(self._ring.capacity) if initial_priority == "present" else None
+        self._max_seen = FIRST_PRIORITY
+        self._uses_present = initial_priority == "max_present"
+        self._present: MinTree | None = None
         self._smallest: Callable[[int], float] | None = None
         if weight_norm == "buffer":
             knowing = knowing_smallest(self._sampler)
             knowing.follow_smallest()
             self._smallest = knowing.smallest_probability
-        self._place = getattr(self._sampler, "place", None)
-        self._may_go_stale = episodes is not None and episodes.frame_stack > 0
-        if self._may_go_stale:
+        self._has_frames = episodes is not None and episodes.frame_stack > 0
+        if self._has_frames:
             self._sampler_method("clear")
-        self._sampler.allocate(self._ring.capacity)
-        self._set_gain: Callable[[IntArray, FloatArray], object] = self._set_and_note
-        if self._present is None:
-            self._set_gain = self._sampler.set_priorities
-        self._new_gains = FIRST_GAIN, np.full(1, FIRST_GAIN)
-        # The extension knows what ProportionalSampler itself does, not what is derived from it.
-        self._plain = (
-            self._sampler
-            if type(self._sampler) is ProportionalSampler and self._present is None
-            else None
-        )
-        self._plain_rows = self._plain if episodes is None else None
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Empty the sampler, and choose the fast path for its arrays."""
+        capacity = self._ring.capacity
+        self._sampler.allocate(capacity)
+        self._present = MinTree(capacity) if self._uses_present else None
+        # The C code knows what ProportionalSampler does, not what a class derived from it does.
+        sampler: Any = self._sampler
+        is_plain = type(sampler) is ProportionalSampler and not sampler.uniform_mix
+        in_c = is_plain and self._present is None and self._smallest is None
+        self._fast_sampler: Any = sampler if in_c else None
+        self._fast = native.fast_path(self._ring, self._writer, self._fast_sampler)
 
     @classmethod
     def for_spaces(
@@ -125,19 +121,20 @@ class ReplayBuffer:
         extra_columns: Mapping[str, ColumnSpec] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
-        """A memory for an environment with these (single) spaces.
+        """A buffer for an environment with these (single) spaces.
 
         Args:
-            observation_space: Box, Discrete, MultiDiscrete or Dict; of one environment.
+            observation_space: Box, Discrete, MultiDiscrete, MultiBinary or Dict; of one
+                environment.
             action_space: the same.
-            capacity: how many transitions are kept.
-            n_envs: environments that step together, see ``Episodes`` for this and what follows.
-            n_step: steps a return runs over before it bootstraps.
+            capacity: how many transitions are stored.
+            n_envs: environments that step together; see ``Episodes`` for this and what follows.
+            n_step: number of rewards that a return sums before it bootstraps.
             discount: γ.
             frame_stack: frames in a stack of images, each stored once; 0: no stacks.
-            autoreset: whether the step after an episode's end is a reset step.
+            autoreset: whether the step after the end of an episode is a reset step.
             extra_columns: further columns that belong to a step.
-            **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority``, ``seed`` of
+            **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority`` and ``seed`` of
                 ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
@@ -155,12 +152,12 @@ class ReplayBuffer:
 
     @property
     def capacity(self) -> int:
-        """How many transitions are kept."""
+        """How many transitions can be stored."""
         return self._ring.capacity
 
     @property
     def sampler(self) -> Sampler:
-        """How batches are drawn."""
+        """How batches are sampled."""
         return self._sampler
 
     @property
@@ -170,7 +167,7 @@ class ReplayBuffer:
 
     @property
     def oldest_id(self) -> int:
-        """The id of the oldest transition that is still kept."""
+        """The id of the oldest transition in the buffer."""
         return self._ring.oldest_id
 
     @property
@@ -180,288 +177,315 @@ class ReplayBuffer:
 
     @property
     def batches(self) -> int:
-        """How many batches were drawn."""
+        """How many batches were sampled."""
         return self._batches
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything that is kept."""
+        """Bytes of everything that is stored."""
         derived: int = getattr(self._sampler, "derived_nbytes", 0)
         return derived + sum(array.nbytes for array in self.arrays().values())
 
+    # Adding --------------------------------------------------------------------------------------
+
     def add(self, **values: Any) -> range:
-        """Store one transition, or one step of all environments; answers with the ids stored.
+        """Store one transition, or one step of all environments; returns the ids stored.
 
         With episodes: ``obs``, ``action``, ``reward``, ``next_obs``, ``terminated``, ``truncated``
-        and any extra column. The step is stored once its n-step window is closed, so that none,
-        one or several transitions may be stored. Without: the columns, of one transition or with a
-        leading axis of many.
+        and the extra columns. A step is stored when its n-step window closes, so none, one or
+        several ids are returned. Without episodes: the columns, of one transition or with a leading
+        axis of many.
+
+        For a sampler by features, ``features`` are those of this step's ``obs``, and for one by
+        state ``state`` is its state. They are set when the step's transition is stored.
         """
         with self._lock:
-            ring, plain = self._ring, self._plain_rows
+            ring, writer, fast = self._ring, self._writer, self._fast_sampler
+            if writer.is_nested:
+                values = flatten(values)
+            if self._info:
+                self._hold_info(values)
             first = ring.next_id
-            if plain is not None and self._add_fast(plain, values):
-                return range(first, first + 1)
-            count = self._intake.write(ring, values)
-            if count:
+            alpha = 0.0 if fast is None else fast.alpha
+            count = self._fast.add(values, self._max_seen, alpha)
+            if count is None:
+                count = writer.write(ring, values)
                 ring.advance(count)
-                self._occupy(count)
-            if self._may_go_stale and (stale := self._intake.stale(ring)):
-                self._forget(stale)
+                if count:
+                    self._place(count)
+            elif fast is None and count:
+                self._place(count)
+            if self._has_frames and (incomplete := writer.count_incomplete(ring)):
+                self._remove_oldest(incomplete)
             return range(first, first + count)
 
-    def _add_fast(self, plain: ProportionalSampler, values: dict[str, Any]) -> bool:
-        """``add`` of one transition by the extension; False, and all is as before: declined.
+    def _hold_info(self, values: dict[str, Any]) -> None:
+        """Take features or states out of ``values``, check them, and keep them for ``_place``."""
+        given = {name: values.pop(name) for name in self._info if name in values}
+        size = self._writer.size_of(values)
+        info = {}
+        for name, value in given.items():
+            column = self._info[name]
+            rows = validation.as_step_rows(name, value, size, column.shape, column.dtype)
+            if name == "state":
+                validation.check_states(rows, self._sampler.n_states)  # type: ignore[attr-defined]
+            else:
+                self._sampler_method("features").check(rows)
+            info[name] = rows
+        self._writer.hold(info)
 
-        The id is taken first: whatever interrupts this, no slot without an id can be drawn.
-        """
-        ring, short = self._ring, plain.fast_path
-        if short is None or ring.native is None:
-            return False
-        oldest_id, next_id = ring.oldest_id, ring.next_id
-        ring.advance(1)
-        slot = next_id % ring.capacity
-        if short.add(ring.native, values, slot, self._largest_seen, plain.alpha):
-            return True
-        ring.oldest_id, ring.next_id = oldest_id, next_id
-        return False
-
-    def _occupy(self, count: int) -> None:
-        """Tell the draw of the ``count`` newest transitions, if they are kept at all."""
+    def _place(self, count: int) -> None:
+        """Tell the sampler about the ``count`` newest transitions, as far as they are stored."""
         ring = self._ring
-        slots, previous = self._intake.slots, self._intake.previous
-        if count != len(slots) or count > ring.capacity:
-            first = max(0, count - ring.capacity)
-            slots, previous = slots[first:count], previous[first:count]
-        gain = self._largest_seen if self._present is None else self._largest_present()
-        gain_before, gains = self._new_gains
-        if gain_before != gain or len(gains) != len(slots):
-            gains = np.full(len(slots), gain)
-            self._new_gains = gain, gains
-        if self._place is not None:
-            self._place(slots, slots_of(previous, ring.oldest_id, ring.capacity))
-        self._set_gain(slots, gains)
+        slots, previous = self._writer.placed(ring, count)
+        info = self._writer.info_of(count) if self._info else {}
+        if count > ring.capacity:
+            slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
+            info = {name: rows[-ring.capacity :] for name, rows in info.items()}
+        priority = self._max_seen if self._present is None else self._max_present()
+        place = getattr(self._sampler, "place", None)
+        if place is not None:
+            place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
+        self._set_priorities(slots, np.full(len(slots), priority))
+        for name, rows in info.items():
+            has_info = rows >= 0 if name == "state" else ~np.isnan(rows[:, 0])
+            if has_info.any():
+                method = self._sampler_method("set_state" if name == "state" else "set_features")
+                method(slots[has_info], rows[has_info])
 
-    def _largest_present(self) -> float:
+    def _set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
+        changed = self._sampler.set_priorities(slots, priorities)
+        if self._present is not None:
+            if changed is not None:
+                slots, priorities = changed, self._sampler.priorities[changed]  # type: ignore[attr-defined]
+            self._present.set(slots, -priorities)
+
+    def _max_present(self) -> float:
         assert self._present is not None
         smallest = self._present.smallest
-        return FIRST_GAIN if smallest == np.inf else -smallest
+        return FIRST_PRIORITY if smallest == np.inf else -smallest
 
-    def _forget(self, count: int) -> None:
-        """The ``count`` oldest transitions can be drawn no more."""
+    def _remove_oldest(self, count: int) -> None:
+        """The ``count`` oldest transitions can no longer be sampled."""
         ring = self._ring
         slots = np.arange(ring.oldest_id, ring.oldest_id + count) % ring.capacity
         self._sampler_method("clear")(slots)
         if self._present is not None:
             self._present.set(slots, np.full(count, np.inf))
-        ring.oldest_id += count
+        ring.ids[0] += count
+
+    # Sampling ------------------------------------------------------------------------------------
 
     def sample(
         self, size: int, *, need: AnyArray | None = None, beta: float | None = None
     ) -> Batch:
-        """Sampler ``size`` transitions with replacement.
+        """Sample ``size`` transitions with replacement.
 
         Args:
             size: how many.
-            need: the present need, for a draw that takes it.
+            need: the need query, for a sampler that takes one.
             beta: the exponent of importance weights for this batch alone.
         """
         with self._lock:
-            ring = self._ring
-            if type(size) is not int or not 1 <= size <= _LARGEST_BATCH:
-                check_number("size", size, int, (1, _LARGEST_BATCH))
-            if ring.next_id == ring.oldest_id:
-                raise NeedReplayError("The memory is empty; add transitions before you sample.")
-            if beta is None:
-                scheduled = self._beta
-                beta = scheduled(self._batches) if callable(scheduled) else scheduled
+            ring, fast = self._ring, self._fast_sampler
+            if type(size) is not int or not 1 <= size <= _MAX_SIZE:
+                check_number("size", size, int, (1, _MAX_SIZE))
+            if len(ring) == 0:
+                raise NeedReplayError("The buffer is empty; add transitions before you sample.")
+            if beta is not None:
+                beta = validation.check_beta(beta)
+            elif isinstance(self._beta, float):
+                beta = self._beta
             else:
-                beta = check_beta(beta)
-            plain, rows = self._plain, ring.native
-            short = None if plain is None or need is not None else plain.fast_path
-            if plain is not None and short is not None and rows is not None:
-                bits = self._rng.bit_generator.capsule
-                drawn = short.sample(rows, size, bits, plain.stratified, beta, ring.next_id)
-                if drawn is not None:
-                    ids, probabilities, weights, columns = drawn
+                beta = self._beta(self._batches)
+            if fast is not None and need is None:
+                random_bits = self._rng.bit_generator.capsule
+                sampled = self._fast.sample(size, random_bits, fast.stratified, beta)
+                if sampled is not None:
+                    ids, probabilities, weights, columns = sampled
                     self._batches += 1
-                    return Batch(ids, probabilities, weights, self._intake.columns(columns))
-            return self._sample_at_length(size, need, beta)
+                    return Batch(ids, probabilities, weights, self._writer.columns(columns))
+            return self._sample_general(size, need, beta)
 
-    def _sample_at_length(self, size: int, need: AnyArray | None, beta: float) -> Batch:
-        """``sample`` of any draw, when all is checked."""
-        drawn = self._sampler.sample(size, self._rng, need)
-        slots, probabilities, normalized, factors, corrected = drawn
-        ids, weights, columns = hand_out(
-            self._ring,
-            slots,
-            probabilities if corrected is None else corrected,
-            0.0 if self._smallest is None else self._smallest(size),
-            beta,
-        )
+    def _sample_general(self, size: int, need: AnyArray | None, beta: float) -> Batch:
+        """``sample`` with any sampler, after all checks."""
+        sampled = self._sampler.sample(size, self._rng, need)
+        slots, probabilities, normalized, need_of_each, corrected = sampled
+        if corrected is None:
+            corrected = probabilities
+        smallest = 0.0 if self._smallest is None else self._smallest(size)
+        gathered = self._fast.gather(slots, corrected, smallest, beta)
+        ids, weights, columns = gathered or self._gather(slots, corrected, smallest, beta)
         self._batches += 1
-        return Batch(
-            ids, probabilities, weights, self._intake.columns(columns), normalized, factors
-        )
+        columns = self._writer.columns(columns)
+        return Batch(ids, probabilities, weights, columns, normalized, need_of_each)
+
+    def _gather(
+        self, slots: IntArray, probabilities: Any, smallest: float, beta: float
+    ) -> tuple[IntArray, FloatArray, dict[str, AnyArray]]:
+        """Ids, importance weights and columns; ``smallest`` 0 stands for that of the batch."""
+        smallest = smallest or float(probabilities.min())
+        weights: Any = importance_weight(probabilities, smallest, beta)
+        return self._ring.ids_of(slots), weights, self._ring.gather(slots)
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
-        """The columns of transitions that are kept, one row for each id; draws nothing."""
+        """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
             ring = self._ring
-            wanted = as_ids(ids)
+            wanted = validation.as_ids(ids)
             if len(wanted) and not ring.oldest_id <= wanted.min() <= wanted.max() < ring.next_id:
                 raise NeedReplayError(
-                    f"ids reach from {wanted.min()} to {wanted.max()}, but transitions "
-                    f"{ring.oldest_id} to {ring.next_id - 1} are kept."
+                    f"ids are from {wanted.min()} to {wanted.max()}, but transitions "
+                    f"{ring.oldest_id} to {ring.next_id - 1} are stored."
                 )
-            plan = ring.plan(len(wanted))
-            out = np.empty(plan.length, dtype=np.uint8)
-            take_rows(ring.rows, wanted % ring.capacity, ring.spans, plan.starts, out)
-            return self._intake.columns(plan.columns(out))
+            return self._writer.columns(ring.gather(wanted % ring.capacity))
+
+    # Updating ------------------------------------------------------------------------------------
+
+    def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
+        """Set the raw priorities of transitions ``ids`` (absolute TD errors, for example).
+
+        An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
+        If one priority is NaN, infinite or negative, all are refused.
+        """
+        with self._lock:
+            ring, fast = self._ring, self._fast_sampler
+            updated = None if fast is None else self._fast.update(ids, priorities, fast.alpha)
+            if updated is None:
+                ids = validation.as_ids(ids)
+                checked = validation.as_priorities(priorities, ids)
+                dropped, chosen, slots = validation.current_slots(
+                    ids, ring.oldest_id, ring.next_id, ring.capacity
+                )
+                stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+                self._set_priorities(slots, stored)
+                updated = dropped, float(stored.max(initial=0.0))
+            dropped, largest = updated
+            self._dropped += dropped
+            self._max_seen = max(self._max_seen, largest)
+
+    def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
+        """Set the feature vectors of transitions ``ids``, for a sampler by features."""
+        self._set_info("set_features", ids, "features", validation.as_features(features))
+
+    def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
+        """Set the states (integers) in which transitions ``ids`` start, for a sampler by state."""
+        self._set_info("set_state", ids, "states", validation.as_states(states))
+
+    def _set_info(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
+        with self._lock:
+            ring = self._ring
+            set_info = self._sampler_method(method)
+            ids = validation.as_ids(ids)
+            if rows.ndim < 1 or len(rows) != len(ids):
+                raise NeedReplayError(
+                    f"{name} has shape {rows.shape} for {len(ids)} ids; pass one per id. "
+                    "Nothing was changed."
+                )
+            dropped, chosen, slots = validation.current_slots(
+                ids, ring.oldest_id, ring.next_id, ring.capacity
+            )
+            set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
+            self._dropped += dropped
 
     def next_to_refresh(self, count: int) -> IntArray:
-        """The ids of the next ``count`` transitions, in turn, whose features are to be told anew.
+        """The ids of the next ``count`` transitions, in turn, whose features should be set again.
 
-        Asked for r at each update, the whole memory is renewed every N / r updates.
+        With r of them at each update, all features are renewed every N / r updates.
         """
         check_number("count", count, int, COUNT)
         with self._lock:
-            ring = self._ring
-            slots = self._sampler_method("features").next_to_refresh(count)
-            ids: IntArray = ring.next_id - 1 - (ring.next_id - 1 - slots) % ring.capacity
-            return ids
-
-    def update_priorities(self, ids: ArrayLike, gain: ArrayLike) -> None:
-        """The transitions ``ids`` have these raw gains from now on (absolute TD-errors, say).
-
-        An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
-        A gain that is NaN, infinite or negative is refused together with all others.
-        """
-        with self._lock:
-            oldest_id, next_id = self._ring.oldest_id, self._ring.next_id
-            plain, taken = self._plain, None
-            if plain is not None and plain.fast_path is not None:
-                taken = plain.fast_path.take(ids, gain, oldest_id, next_id, plain.alpha)
-            if taken is None:
-                taken = self._take_gains(ids, gain)
-            gone, largest = taken
-            self._dropped += gone
-            if largest > self._largest_seen:
-                self._largest_seen = largest
-
-    def _take_gains(self, ids: ArrayLike, gain: ArrayLike) -> tuple[int, float]:
-        ring, ids = self._ring, as_ids(ids)
-        gains = as_priorities(gain, ids)
-        gone, keep, slots = current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
-        chosen: FloatArray = gains[keep].astype(np.float64) + 0.0  # 0 has no sign
-        self._set_gain(slots, chosen)
-        return gone, float(chosen.max(initial=0.0))
-
-    def _set_and_note(self, slots: IntArray, gain: FloatArray) -> None:
-        """Set priorities, and note what the sampler stores: PSER's may differ, and be more."""
-        assert self._present is not None
-        changed = self._sampler.set_priorities(slots, gain)
-        if changed is not None:
-            stored: FloatArray = self._sampler_method("priorities")
-            slots, gain = changed, stored[changed]
-        self._present.set(slots, -gain)
-
-    def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
-        """The transitions ``ids`` have these feature vectors from now on, for a draw by them."""
-        self._tell("set_features", ids, "features", as_features(features))
-
-    def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
-        """The transitions ``ids`` began in these states (integers), for a draw by them."""
-        self._tell("set_state", ids, "states", as_states(states))
-
-    def _tell(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
-        with self._lock:
-            ring = self._ring
-            tell = self._sampler_method(method)
-            ids = as_ids(ids)
-            if rows.ndim < 1 or len(rows) != len(ids):
-                raise NeedReplayError(
-                    f"{name} has shape {rows.shape} for {len(ids)} ids; give one for each id. "
-                    "Nothing was changed."
-                )
-            gone, keep, slots = current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
-            tell(slots, rows if len(keep) == len(rows) else rows[keep])
-            self._dropped += gone
+            return self._ring.ids_of(self._sampler_method("features").next_to_refresh(count))
 
     def _sampler_method(self, name: str) -> Any:
-        """The draw's own ``name``; a draw that has none is refused in prose."""
+        """The sampler's own ``name``; refuses a sampler without it."""
         method = getattr(self._sampler, name, None)
         if method is None:
             raise NeedReplayError(
-                f"The {self._sampler.name} draw cannot do this: it has no {name}."
+                f"The {self._sampler.name} sampler cannot do this: it has no {name}."
             )
         return method
+
+    # Saving --------------------------------------------------------------------------------------
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         with self._lock:
-            ring = self._ring
-            if not 0 <= len(ring) <= ring.capacity:
-                raise NeedReplayError("More transitions are kept than the capacity.")
+            if not 0 <= len(self._ring) <= self._ring.capacity:
+                raise NeedReplayError("More transitions are stored than the capacity.")
             self._sampler.check_valid()
             if self._present is not None:
                 self._present.check_valid()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole memory to one file, all at once: an older file stays until then."""
+        """Write the buffer to one file, atomically: an older file stays until then."""
         with self._lock:
             state = {
                 "counters": {name: getattr(self, name) for name in _COUNTERS},
-                "ids": [self._ring.oldest_id, self._ring.next_id],
+                "ids": self._ring.ids.tolist(),
                 "random": self._rng.bit_generator.state,
             }
-            save_memory(path, self._settings(), state, self.arrays(), self._filled())
+            save_buffer(path, self._settings(), state, self.arrays(), self._filled())
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Read back what ``save`` wrote, from a memory of the same settings.
+        """Read a file that ``save`` wrote, of a buffer with the same settings.
 
-        The next draws are the very draws that the saved memory would have made. A file that is
-        damaged, or of a memory with other settings, is refused before anything changes. If reading
-        fails after that (a disk that breaks just then), the memory is left empty, never half-read.
+        It then samples exactly what the saved buffer would have sampled. A file that is damaged, or
+        of a buffer with other settings, is refused before anything changes. If reading fails after
+        that (a disk error), the buffer is left empty, never partly loaded.
         """
         with self._lock:
-            state = load_memory(path, self._settings(), self.arrays(), self._empty)
+            state = load_buffer(path, self._settings(), self.arrays(), self._clear)
             for name, value in state["counters"].items():
                 setattr(self, name, value)
-            self._ring.oldest_id, self._ring.next_id = state["ids"]
+            self._ring.ids[:] = state["ids"]
             self._rng.bit_generator.state = state["random"]
 
-    def _empty(self) -> None:
-        """Forget every transition, as if none had ever been added; the random state stays."""
-        self._ring.oldest_id = self._ring.next_id = 0
-        self._intake.empty()
-        self._sampler.allocate(self._ring.capacity)
-        if self._present is not None:
-            self._present = MinTree(self._ring.capacity)
-        self._batches, self._dropped, self._largest_seen = 0, 0, FIRST_GAIN
+    def _clear(self) -> None:
+        """Remove every transition, as if none had been added; the random state stays."""
+        self._ring.ids[:] = 0
+        self._writer.clear()
+        self._allocate()
+        self._batches, self._dropped, self._max_seen = 0, 0, FIRST_PRIORITY
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
         filled = {"ring/rows": min(self._ring.next_id, self._ring.capacity)}
-        return filled | {f"intake/{name}": n for name, n in self._intake.filled().items()}
+        return filled | {f"writer/{name}": n for name, n in self._writer.filled().items()}
 
     def _settings(self) -> dict[str, Any]:
-        """What has to be the same for a file to be read back."""
+        """What must be the same for a file to be loaded."""
         return {
             "capacity": self._ring.capacity,
-            **settings_of_sampler(self._sampler),
+            **sampler_settings(self._sampler),
             "weight_norm": "batch" if self._smallest is None else "buffer",
-            "initial_priority": "seen" if self._present is None else "present",
-            **self._intake.settings(),
+            "initial_priority": "max_present" if self._uses_present else "max_seen",
+            **self._writer.settings(),
         }
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that is kept, live, under a name."""
+        """Every array that is stored, live, by name."""
         parts: dict[str, dict[str, AnyArray]] = {
             "ring": {"rows": self._ring.rows},
-            "intake": self._intake.arrays(),
-            "draw": self._sampler.arrays(),
+            "writer": self._writer.arrays(),
+            "sampler": self._sampler.arrays(),
         }
         if self._present is not None:
-            parts["present"] = {"gain": self._present.array}
+            parts["present"] = {"priorities": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _info_columns(sampler: Sampler, columns: Mapping[str, ColumnSpec]) -> dict[str, Column]:
+    """What ``add`` takes for ``sampler``, beside the columns of a transition."""
+    info = {}
+    if n_features := getattr(sampler, "n_features", None):
+        info["features"] = Column("features", np.dtype(np.float64), (n_features,))
+    if getattr(sampler, "n_states", None):
+        info["state"] = Column("state", np.dtype(np.int64), ())
+    if clash := info.keys() & columns.keys():
+        name = min(clash)
+        raise NeedReplayError(
+            f"columns has {name!r}, but add takes {name} for the {sampler.name} sampler; give the "
+            "column another name."
+        )
+    return info

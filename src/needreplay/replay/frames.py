@@ -1,21 +1,26 @@
-"""Image frames, each stored once: a stack is rebuilt from its newest frame when it is drawn.
+"""Image frames, each stored once: a stack is rebuilt from its newest frame when it is sampled.
 
-Each frame knows how far back its predecessor is. A stack that does not continue the one before
-(a new episode, whatever its padding) starts a chain of its own, so that what is rebuilt is always
-what was given, and no stack reaches across an episode's border.
+Each frame has the distance to its predecessor. A stack that does not continue the one before it (a
+new episode, whatever its padding) starts a new chain, so a rebuilt stack is exactly what was passed
+to ``add``, and no stack crosses the border of an episode.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, IntArray
-from needreplay.replay.ring import Bytes, aligned_rows
+from needreplay.replay.storage import Bytes, Column, aligned_rows
+
+if TYPE_CHECKING:
+    from needreplay.replay.episodes import Episodes
 
 _EPISODE_LENGTH = 200
-"""Room is made for one more frame (an episode's last) in so many."""
+"""The store has one extra frame (the last of an episode) for each so many transitions."""
 
 _NEXT = 0
 
@@ -23,18 +28,18 @@ _NEXT = 0
 @jit
 def _equal(left: Bytes, right: Bytes) -> bool:
     """Whether two frames are the same, byte by byte."""
-    differing = np.uint8(0)
+    difference = np.uint8(0)
     for k in range(len(left)):
-        differing |= left[k] ^ right[k]
-    return bool(differing == 0)
+        difference |= left[k] ^ right[k]
+    return bool(difference == 0)
 
 
 @jit
-def moved_on(obs: Bytes, next_obs: Bytes, passed_over: BoolArray) -> int:
-    """The first environment whose next stack is not its stack moved on by one frame, or -1."""
+def _first_not_shifted(obs: Bytes, next_obs: Bytes, skipped: BoolArray) -> int:
+    """The first environment whose next stack is not its stack shifted by one frame, or -1."""
     for e in range(len(obs)):
         for k in range(obs.shape[1] - 1):
-            if not passed_over[e] and not _equal(obs[e, k + 1], next_obs[e, k]):
+            if not skipped[e] and not _equal(obs[e, k + 1], next_obs[e, k]):
                 return e
     return -1
 
@@ -53,7 +58,7 @@ def _continues(frames: Bytes, back: AnyArray, newest: int, stack: Bytes) -> bool
 
 @jit
 def _write(frames: Bytes, back: AnyArray, numbers: IntArray, frame: Bytes, distance: int) -> int:
-    """Store one frame, ``distance`` after its predecessor (0: it has none); its number."""
+    """Store one frame, ``distance`` after its predecessor (0: it has none); returns its number."""
     number: int = numbers[_NEXT]
     place = number % len(frames)
     for k in range(len(frame)):
@@ -64,23 +69,23 @@ def _write(frames: Bytes, back: AnyArray, numbers: IntArray, frame: Bytes, dista
 
 
 @jit
-def store(
+def _store(
     frames: Bytes,
     back: AnyArray,
     numbers: IntArray,
     obs: Bytes,
     next_obs: Bytes,
-    passed_over: BoolArray,
+    skipped: BoolArray,
     obs_frame: IntArray,
     next_frame: IntArray,
 ) -> None:
-    """Store what is new in the stacks of one step; writes the numbers of their newest frames.
+    """Store the new frames of one step; writes the numbers of the newest frame of each stack.
 
-    ``numbers`` is the next frame's number and then each environment's newest. A chain leaves out
-    the repeated frames that a stack begins with: they are repeated again when it is rebuilt.
+    ``numbers`` is the number of the next frame, then the newest of each environment. A chain leaves
+    out the repeated frames that a stack starts with: rebuilding repeats its first frame.
     """
     for e in range(len(obs)):
-        if passed_over[e]:
+        if skipped[e]:
             continue
         newest = numbers[1 + e]
         if newest < 0 or not _continues(frames, back, newest, obs[e]):
@@ -107,7 +112,7 @@ def _take_stack(frames: Bytes, back: AnyArray, newest: int, out: Bytes, i: int) 
 
 
 @jit
-def take_stacks(
+def _take_stacks(
     frames: Bytes,
     back: AnyArray,
     obs_frame: IntArray,
@@ -117,7 +122,7 @@ def take_stacks(
 ) -> None:
     """Rebuild both stacks of each transition; writes the last two (stacks, frames, bytes).
 
-    One transition after the other: its stacks share most of their frames, which are then at hand.
+    One transition after the other: its stacks share most frames, which are then in the cache.
     """
     for i in range(len(obs_frame)):
         _take_stack(frames, back, obs_frame[i], obs, i)
@@ -125,19 +130,20 @@ def take_stacks(
 
 
 @jit
-def count_stale(next_frames: IntArray, first_id: int, end_id: int, limit: int) -> int:
+def _count_below(next_frames: IntArray, first_id: int, end_id: int, limit: int) -> int:
     """How many transitions from ``first_id`` on have a next frame numbered below ``limit``."""
-    stale = 0
-    while first_id + stale < end_id and next_frames[(first_id + stale) % len(next_frames)] < limit:
-        stale += 1
-    return stale
+    count = 0
+    while first_id + count < end_id and next_frames[(first_id + count) % len(next_frames)] < limit:
+        count += 1
+    return count
 
 
 class FrameStore:
-    """Frames of stacks of shape ``stack_shape`` (first axis: oldest to newest), in a ring.
+    """A ring of the frames of stacks of shape ``stack_shape`` (first axis: oldest to newest).
 
-    ``capacity`` transitions fit if episodes are 200 steps long on average, or longer; of shorter
-    ones fewer fit, and ``limit`` says from which frame on transitions are whole.
+    It has space for ``capacity`` transitions if episodes have 200 steps or more on average. With
+    shorter episodes fewer fit: a transition whose next frame is numbered below ``limit`` may have
+    lost frames.
     """
 
     def __init__(
@@ -152,30 +158,42 @@ class FrameStore:
         stack = stack_shape[0]
         self.stack_shape = stack_shape
         self.dtype = dtype
-        most_a_step = n_envs * (stack + 1)
-        self._reach = most_a_step * (n_step + stack + 2)
-        self._size = dtype.itemsize * int(np.prod(stack_shape[1:], dtype=np.int64))
-        spare = capacity // _EPISODE_LENGTH + self._reach + most_a_step
-        self.frames = aligned_rows(capacity + spare, self._size)
+        most_per_step = n_envs * (stack + 1)
+        self._reach = most_per_step * (n_step + stack + 2)
+        self._frame_bytes = dtype.itemsize * int(np.prod(stack_shape[1:], dtype=np.int64))
+        spare = capacity // _EPISODE_LENGTH + self._reach + most_per_step
+        self.frames = aligned_rows(capacity + spare, self._frame_bytes)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
         self.numbers = np.empty(1 + n_envs, dtype=np.int64)
-        self.empty()
+        self.clear()
 
-    def empty(self) -> None:
-        """No frame is kept, and no environment has one."""
+    @classmethod
+    def for_column(cls, obs: list[Column], episodes: Episodes, capacity: int) -> FrameStore:
+        """A store for the column ``obs``, whose first axis is the stack."""
+        if len(obs) != 1 or len(obs[0].shape) < 1 or obs[0].shape[0] != episodes.frame_stack:
+            raise NeedReplayError(
+                f"frame_stack is {episodes.frame_stack}, so obs must be one array whose first axis "
+                f"has that length, as Gymnasium's FrameStackObservation makes it; it is "
+                f"{', '.join(f'{c.name} {c.shape}' for c in obs)}."
+            )
+        shape, dtype = obs[0].shape, obs[0].dtype
+        return cls(capacity, shape, dtype, n_envs=episodes.n_envs, n_step=episodes.n_step)
+
+    def clear(self) -> None:
+        """Forget all frames."""
         self.numbers[:] = -1
         self.numbers[_NEXT] = 0
 
     @property
     def limit(self) -> int:
-        """A transition is whole if its next frame's number is at least this.
+        """A transition is complete if the number of its next frame is at least this.
 
         All frames it needs were stored within the last ``_reach`` before its next frame.
         """
         return int(self.numbers[_NEXT]) - len(self.frames) + self._reach
 
     def as_bytes(self, name: str, stacks: AnyArray) -> Bytes:
-        """(n_envs, stack, bytes of a frame) of what was given as ``name``."""
+        """(n_envs, stack, bytes of a frame) of what was passed as ``name``."""
         n_envs = len(self.numbers) - 1
         array = np.asarray(stacks)
         if array.shape != (n_envs, *self.stack_shape) and (
@@ -189,30 +207,41 @@ class FrameStore:
             raise NeedReplayError(
                 f"{name} is {array.dtype}, but frames are {self.dtype}; nothing was stored."
             )
-        whole = np.ascontiguousarray(array, dtype=self.dtype).view(np.uint8)
-        return whole.reshape(n_envs, self.stack_shape[0], self._size)
+        contiguous = np.ascontiguousarray(array, dtype=self.dtype).view(np.uint8)
+        return contiguous.reshape(n_envs, self.stack_shape[0], self._frame_bytes)
 
-    def check(self, obs: Bytes, next_obs: Bytes, passed_over: BoolArray) -> None:
-        """Raise unless every next stack is its stack moved on by one frame."""
-        wrong = moved_on(obs, next_obs, passed_over)
+    def store(
+        self,
+        obs: Bytes,
+        next_obs: Bytes,
+        skipped: BoolArray,
+        obs_frame: IntArray,
+        next_frame: IntArray,
+    ) -> None:
+        """Store what is new in the stacks of one step; writes the last two.
+
+        Refuses a next stack that is not its stack shifted by one frame.
+        """
+        wrong = _first_not_shifted(obs, next_obs, skipped)
         if wrong >= 0:
             raise NeedReplayError(
-                f"next_obs of environment {wrong} is not obs moved on by one frame, so its frames "
-                "cannot be stored once; nothing was stored. At an episode's end give the true last "
-                "observation (Gymnasium's info['final_obs']), not the first of the next episode."
+                f"next_obs of environment {wrong} is not obs shifted by one frame, so its frames "
+                "cannot be stored once; nothing was stored. At the end of an episode pass the true "
+                "last observation (Gymnasium's info['final_obs']), not the first of the next one."
             )
+        _store(self.frames, self.back, self.numbers, obs, next_obs, skipped, obs_frame, next_frame)
 
     def take(self, obs_frame: IntArray, next_frame: IntArray) -> tuple[AnyArray, AnyArray]:
         """The stacks whose newest frames have these numbers, copied."""
         size = len(obs_frame)
         stacks = np.empty((2, size, *self.stack_shape), dtype=self.dtype)
-        flat = stacks.view(np.uint8).reshape(2, size, self.stack_shape[0], self._size)
-        take_stacks(self.frames, self.back, obs_frame, next_frame, flat[0], flat[1])
+        flat = stacks.view(np.uint8).reshape(2, size, self.stack_shape[0], self._frame_bytes)
+        _take_stacks(self.frames, self.back, obs_frame, next_frame, flat[0], flat[1])
         return stacks[0], stacks[1]
 
-    def stale(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
-        """How many transitions from the oldest on are no longer whole."""
-        return count_stale(next_frames, oldest_id, next_id, self.limit)
+    def count_incomplete(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
+        """How many transitions from the oldest on may have lost a frame."""
+        return _count_below(next_frames, oldest_id, next_id, self.limit)
 
     def filled(self) -> dict[str, int]:
         """How many rows of an array are in use."""
@@ -220,5 +249,5 @@ class FrameStore:
         return {"frames": count, "back": count}
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to hold, live."""
+        """Every array that a checkpoint needs, live."""
         return {"frames": self.frames, "back": self.back, "numbers": self.numbers}

@@ -283,3 +283,23 @@ def _as_column(name: str, value: Any, dtype: np.dtype[Any]) -> AnyArray:
             "with another dtype."
         )
     return array
+
+
+def as_step_rows(
+    name: str, value: Any, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> AnyArray:
+    """Features or states of ``size`` steps, as rows of ``shape``, finite and of ``dtype``."""
+    advice = "nothing was stored."
+    array = _as_array(name, value, advice)
+    if size == 1 and array.shape == shape:
+        array = array[None]
+    if array.shape != (size, *shape):
+        raise NeedReplayError(
+            f"{name} has shape {array.shape}, but {(size, *shape)} was expected; {advice}"
+        )
+    if dtype.kind == "i":
+        return as_integers(name, array, f"pass integers; {advice}")
+    rows = as_floats(name, array, f"pass real numbers; {advice}")
+    if not np.isfinite(rows).all():
+        raise NeedReplayError(f"{name} has NaN or infinity; pass finite numbers; {advice}")
+    return rows

@@ -310,10 +310,6 @@ def test_check_valid_sees_a_wrong_window() -> None:
         mixing.check_valid()
 
 
-def test_only_without_a_share_is_there_a_fast_path() -> None:
-    assert ProportionalSampler(uniform_mix=0.1).fast_path is None
-
-
 def test_segments_cover_every_rank_once() -> None:
     for n in range(1, 60):
         cumulative = np.cumsum(np.arange(1.0, n + 1) ** -0.7)

@@ -104,7 +104,9 @@ def test_check_valid_sees_damage() -> None:
 
 def test_new_transitions_take_the_largest_priority_that_is_stored() -> None:
     """A priority of 10 that falls to 0 is stored as 7, and one step before it as 4."""
-    replay = ReplayBuffer(8, {"x": np.int64}, sampler=PSERSampler(1.0), initial_priority="present")
+    replay = ReplayBuffer(
+        8, {"x": np.int64}, sampler=PSERSampler(1.0), initial_priority="max_present"
+    )
     sampler: Any = replay.sampler
     ids = replay.add(x=np.arange(2))
     sampler.place(np.array([1]), np.array([0]))  # as in one episode

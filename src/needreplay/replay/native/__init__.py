@@ -1,11 +1,10 @@
-"""The short way of ``add``, ``sample`` and ``update``: a small extension in C, where it was built.
+"""The fast path of ``add``, ``sample`` and ``update_priorities``: a small C extension, where built.
 
-Between two updates of a network the processor's caches are full of the network, and what a step's
-replay costs is how much code and memory it has to fetch anew; an interpreter, numpy and numba's
-dispatch are a lot of it. The extension does the usual case of each call in one piece of C. It
-declines all else, which then takes the long way through Python and numba, and it is held to the
-same results, bit for bit, by ``tests/replay/test_native.py``. Where no C compiler was found when
-needreplay was installed there is only the long way.
+Between two updates of a network the CPU caches are full of the network, so what replay costs is how
+much code and memory it has to fetch again. The extension does the usual case of each call in one
+piece. A buffer binds it once, when it is made; its methods return None for whatever they do not
+take, and the buffer then takes the general path through Python and numba, which is complete without
+it. Both sample with the same random numbers. Powers may differ in their last bits.
 """
 
 from __future__ import annotations
@@ -15,13 +14,56 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from needreplay.core.types import AnyArray, FloatArray
+from needreplay.replay.validation import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from needreplay.replay.native import _native
+    from needreplay.replay.samplers.proportional import ProportionalSampler
+    from needreplay.replay.storage import Ring, Writer
 
 
-def source_beside() -> str | None:
+class NoFastPath:
+    """Takes nothing: for installations without the extension."""
+
+    def add(self, *_: Any) -> None:
+        """Decline."""
+
+    sample = update = gather = add
+
+
+def fast_path(
+    ring: Ring, writer: Writer, sampler: ProportionalSampler | None
+) -> _native.FastPath | NoFastPath:
+    """The fast path for a buffer with these parts.
+
+    Args:
+        ring: where transitions are stored.
+        writer: how ``add`` stores them.
+        sampler: the sampler, if it is one that the extension knows. Without it ``add`` only stores,
+            and ``sample`` and ``update`` decline.
+    """
+    if _extension is None:
+        return NoFastPath()
+    arrays = {} if sampler is None else sampler.arrays()
+    made: _native.FastPath = _extension.FastPath(
+        ring.columns,
+        ring.rows,
+        ring.ids,
+        arrays.get("priorities"),
+        arrays.get("tree"),
+        MAX_PRIORITY,
+        writer.native_steps(),
+        writer.native_adds,
+    )
+    return made
+
+
+def is_built() -> bool:
+    """Whether the extension is installed."""
+    return _extension is not None
+
+
+def source_digest() -> str | None:
     """The digest of the C files in this folder, as ``setup.py`` has it; None if there are none."""
     files = sorted(Path(__file__).parent.glob("*.[ch]"))
     if not files:
@@ -29,16 +71,16 @@ def source_beside() -> str | None:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _found() -> Any:
-    """The extension, unless it was not built, or from other C files than those beside it."""
+def _load() -> Any:
+    """The extension, unless it was not built, or was built from other C files than these."""
     try:
         from needreplay.replay.native import _native as extension
     except ImportError:
         return None
-    if source_beside() not in (None, getattr(extension, "source", "")):
+    if source_digest() not in (None, getattr(extension, "source", "")):
         warnings.warn(
-            "needreplay's extension in C was built from other source than is there now, so it is "
-            "not used; build it anew with make, or with pip install -e .",
+            "needreplay's C extension was built from other source files than the present ones, so "
+            "it is not used; build it again with make, or with pip install -e .",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -46,19 +88,4 @@ def _found() -> Any:
     return extension
 
 
-_extension = _found()
-
-
-def is_built() -> bool:
-    """Whether the extension is there."""
-    return _extension is not None
-
-
-def gains_of(gain: FloatArray, tree: FloatArray, largest_priority: float) -> _native.Gains | None:
-    """A short way for a proportional draw with these arrays; None where there is no extension."""
-    return None if _extension is None else _extension.Gains(gain, tree, largest_priority)
-
-
-def columns_of(arrays: dict[str, AnyArray]) -> _native.Columns | None:
-    """A short way to write and gather rows of these arrays; None where there is no extension."""
-    return None if _extension is None else _extension.Columns(arrays)
+_extension = _load()

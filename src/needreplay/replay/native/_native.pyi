@@ -1,4 +1,4 @@
-"""Two C types for the calls of every training step; see ``needreplay.replay.native``."""
+"""The C type behind ``needreplay.replay.native``."""
 
 from typing import Any
 
@@ -7,49 +7,37 @@ from needreplay.core.types import AnyArray, FloatArray, IntArray
 source: str
 """The digest of the C files that this was built from."""
 
-class Gains:
-    """The raw gains of a proportional draw and their sum tree, which stay the draw's own."""
+class FastPath:
+    """Bound to the arrays of a buffer. A method that returns None has changed nothing."""
 
-    def __init__(self, gain: FloatArray, tree: FloatArray, largest_priority: float) -> None: ...
-    def set(self, slots: IntArray, gain: FloatArray, exponent: float) -> bool:
-        """As ``proportional._set_gain``; False: declined."""
+    def __init__(
+        self,
+        columns: dict[str, AnyArray],
+        rows: AnyArray,
+        ids: IntArray,
+        priorities: FloatArray | None,
+        tree: FloatArray | None,
+        max_priority: float,
+        steps: tuple[Any, ...] | None,
+        adds: bool,
+        /,
+    ) -> None: ...
+    def add(self, values: dict[str, Any], priority: float, alpha: float) -> int | None:
+        """Store ``values`` and advance the ids; returns how many transitions were stored."""
 
-    def take(
-        self, ids: Any, gain: Any, oldest_id: int, next_id: int, exponent: float
-    ) -> tuple[int, float] | None:
-        """As ``admit.take_gains`` with ``set``: how many are gone, and the largest of the rest.
-
-        None: declined, and nothing was changed.
-        """
-
-    def add(self, columns: Columns, values: Any, slot: int, gain: float, exponent: float) -> bool:
-        """``columns.put(values, slot)``, then ``set`` of that slot; False: declined."""
+    def update(self, ids: Any, priorities: Any, alpha: float) -> tuple[int, float] | None:
+        """Set priorities; returns how many ids were overwritten, and the largest of the others."""
 
     def sample(
-        self, columns: Columns, size: int, bits: Any, stratified: bool, beta: float, next_id: int
+        self, size: int, random_bits: Any, stratified: bool, beta: float
     ) -> tuple[IntArray, FloatArray, FloatArray, dict[str, AnyArray]] | None:
-        """As ``proportional._sampler``, then ``columns.hand_out``.
+        """Ids, probabilities, weights and columns of ``size`` transitions.
 
-        ``bits`` is the capsule of a numpy bit generator; its numbers are those of ``random(size)``.
-        Answers ids, probabilities, weights and columns; None: declined, and no number was drawn.
+        ``random_bits`` is the capsule of a numpy bit generator; the random numbers are those of
+        ``rng.random(size)``.
         """
 
-class Columns:
-    """Named arrays with the same leading axis (rows), of which each row is in one piece."""
-
-    def __init__(self, arrays: dict[str, AnyArray]) -> None: ...
-    def put(self, values: Any, row: int) -> bool:
-        """One value for each column goes to ``row``; False: declined, and nothing was written."""
-
-    def put_all(self, values: Any) -> bool:
-        """Values for all rows at once; False: declined, and nothing was written."""
-
-    def hand_out(
-        self,
-        slots: IntArray,
-        probabilities: FloatArray,
-        smallest: float,
-        beta: float,
-        next_id: int,
+    def gather(
+        self, slots: IntArray, probabilities: FloatArray, smallest: float, beta: float
     ) -> tuple[IntArray, FloatArray, dict[str, AnyArray]] | None:
-        """As ``batch.hand_out``: ids, weights and columns; None: declined."""
+        """Ids, weights and columns of ``slots``; ``smallest`` 0 stands for that of the batch."""

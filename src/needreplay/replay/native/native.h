@@ -1,9 +1,8 @@
-/* What the parts of the extension share.
+/* The fast path in C: the calls of every training step, where nothing about them is unusual.
  *
- * The extension is the way of the calls that happen at each training step (add, sample, update)
- * when there is nothing unusual about them. It holds no rule of its own: every method does what a
- * kernel in Python does, bit for bit, and declines (answers None or False, having changed nothing)
- * whatever is not plainly fine, so that Python casts it, or refuses it in prose.
+ * It has no rule of its own. Every method does what Python and numba do without it, with the same
+ * random numbers, and returns None without having changed anything for whatever it does not take,
+ * so that Python converts it or refuses it with a reason.
  */
 #ifndef NEEDREPLAY_NATIVE_H
 #define NEEDREPLAY_NATIVE_H
@@ -27,32 +26,70 @@
 
 #define LINE 64 /* bytes of a cache line */
 
-/* Whether ``object`` is a plain vector of ``type``, one entry after the other, in native order. */
-static inline int
-is_vector(PyObject *object, int type)
-{
-    if (!PyArray_CheckExact(object)) {
-        return 0;
-    }
-    PyArrayObject *array = (PyArrayObject *)object;
-    return PyArray_NDIM(array) == 1 && PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array);
-}
+/* columns.c: named arrays with the same number of rows, each row contiguous. */
 
-/* A new vector of ``length`` numbers, not yet written; NULL with an exception set on failure. */
-static inline PyArrayObject *
-new_vector(npy_intp length, int type)
-{
-    return (PyArrayObject *)PyArray_SimpleNew(1, &length, type);
-}
+typedef union {
+    double f64; float f32;
+    npy_int64 i64; npy_int32 i32; npy_int16 i16; npy_int8 i8;
+    npy_uint64 u64; npy_uint32 u32; npy_uint16 u16; npy_uint8 u8;
+    npy_bool truth;
+    char bytes[64];
+} Number;
 
-extern PyTypeObject GainsType;
-extern PyTypeObject ColumnsType;
+typedef struct {
+    PyObject *name;
+    PyArrayObject *array;
+    PyArray_Descr *descr; /* owned by ``array`` */
+    char *data;
+    npy_intp step;   /* bytes from one row to the next */
+    npy_intp nbytes; /* of one row */
+    int ndim;        /* of one row */
+    const npy_intp *shape;
+    const char *given; /* what ``take_values`` found for this column */
+    int widens;        /* whether that is float32 for a column of float64 */
+    Number number;     /* where it was not an array */
+} Column;
 
-/* ``values`` go to ``row`` of ``columns``: 1, or 0 (declined, nothing written), or -1 (raised). */
-int put_row(PyObject *columns, PyObject *values, npy_intp row);
+typedef struct {
+    Column *columns;
+    Py_ssize_t count;
+    npy_intp rows;
+} Columns;
 
-/* Weights and columns of the slots in ``ids``, which become ids; 0, or -1 with an exception set. */
-int hand_out(PyObject *columns, PyArrayObject *ids, const double *probabilities, double smallest,
-             double beta, npy_int64 next_id, PyObject **weights, PyObject **batch);
+/* Bind to the arrays of a dict: 0, or -1 with an exception set. */
+int bind_columns(Columns *self, PyObject *arrays);
+void release_columns(Columns *self);
+
+/* Whether ``values`` has a plain value for every column: their number of rows, 0 for no, or -1 with
+ * an exception set. Either one row without a leading axis, or any number (``rows``, unless 0). */
+npy_intp take_values(Columns *self, PyObject *values, npy_intp rows);
+
+/* Write row ``i`` of what ``take_values`` found to row ``row``. */
+void write_row(const Columns *self, npy_intp i, npy_intp row);
+
+/* A dict of new arrays with the rows ``slots``; NULL with an exception set on failure. */
+PyObject *gather(const Columns *self, const npy_int64 *slots, npy_intp size);
+void prefetch_rows(const Columns *self, const npy_int64 *slots, npy_intp size);
+
+/* steps.c: n-step windows of several environments. */
+
+typedef struct {
+    Columns columns; /* of one step of all environments: views of ``step``, rewards and flags */
+    npy_intp n_envs, n_step, stride;
+    char *step, *pending;
+    double *rewards;
+    npy_bool *flags;
+    npy_int64 *state, *slots, *previous, *sources;
+    Py_ssize_t next_from, next_to, reward_at, discount_at;
+    double discount;
+    int skips_resets;
+} Steps;
+
+/* Bind to what ``EpisodeWriter.native_steps`` returns: 0, or -1 with an exception set. */
+int bind_steps(Steps *self, PyObject *given, npy_intp stride);
+
+/* One step of every environment, after ``take_values``; writes closed windows to the ring ``rows``
+ * from ``first_id`` on and returns how many. */
+npy_intp add_step(Steps *self, char *rows, npy_intp capacity, npy_int64 first_id);
 
 #endif

@@ -1,4 +1,4 @@
-/* The wide sum tree of needreplay/memory/sumtree.py: the same array, the same sums, bit for bit. */
+/* The wide sum tree of needreplay/replay/sumtree.py: the same array and the same sums. */
 #ifndef NEEDREPLAY_SUMTREE_H
 #define NEEDREPLAY_SUMTREE_H
 
@@ -70,7 +70,7 @@ sum_above(const SumTree *tree, npy_int64 *slots, npy_intp count)
 
 /* The leaf in which each target in [0, total) falls; ``targets`` are used up.
  *
- * A target that rounding carries past the end of a node falls to its last child with mass.
+ * A target that rounding carries past the end of a node falls to its last child.
  */
 static inline void
 find_leaves(const SumTree *tree, double *targets, npy_int64 *slots, npy_intp count)

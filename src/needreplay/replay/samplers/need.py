@@ -162,6 +162,13 @@ class FeatureStore:
                 f"features has shape {features.shape}; give {self.n_features} features for each of "
                 f"{len(slots)} slots. Nothing was changed."
             )
+        self._write(slots, features)
+
+    def check(self, features: AnyArray) -> None:
+        """Raise for what ``set`` would refuse."""
+        self._write(np.empty(0, dtype=np.int64), features)
+
+    def _write(self, slots: IntArray, features: AnyArray) -> None:
         rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
         how = self.backward, self.nonnegative, self.largest
         found = _set(self.vectors, self._set_at, slots, rows, clock, *how)

@@ -5,18 +5,13 @@ Schaul et al. (2016), section 3.3.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay import native
-from needreplay.replay.mintree import MinTree
 from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, powers_of
-from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
-from needreplay.replay.validation import MAX_PRIORITY
+from needreplay.replay.sumtree import MinTree, SumTree, find_leaves, set_leaves, spread
 
 
 @jit
@@ -70,22 +65,6 @@ class ProportionalSampler(PrioritySampler):
         self._tree = SumTree(capacity)
         self._smallest = MinTree(capacity) if self._follows_smallest else None
         self._fallbacks: IntArray = np.zeros(1, dtype=np.int64)
-        self._find_fast_path()
-
-    def _find_fast_path(self) -> None:
-        """Use the C extension where sampling depends on priorities and their tree alone."""
-        self.fast_path = (
-            native.gains_of(self._priorities, self._tree.array, MAX_PRIORITY)
-            if self._smallest is None and self.uniform_mix == 0.0
-            else None
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "fast_path"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._find_fast_path()
 
     @property
     def fallbacks(self) -> int:
@@ -95,8 +74,7 @@ class ProportionalSampler(PrioritySampler):
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
-        if self.fast_path is None or not self.fast_path.set(slots, priorities, self.alpha):
-            _set_priorities(self._priorities, self._tree.array, self.alpha, slots, priorities)
+        _set_priorities(self._priorities, self._tree.array, self.alpha, slots, priorities)
         self._note_smallest(slots)
         return None
 

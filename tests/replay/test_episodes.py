@@ -10,6 +10,7 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.replay import Episodes, ReplayBuffer, UniformSampler
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
 
 class Step(NamedTuple):
@@ -58,7 +59,7 @@ def stored(replay: ReplayBuffer) -> list[tuple[float, ...]]:
     rows = []
     for ident in range(replay.oldest_id, replay.next_id):
         slot = ident % replay.capacity
-        column = {name: replay._ring.column(name)[slot] for name in COLUMNS}
+        column = {name: replay._ring.columns[name][slot] for name in COLUMNS}
         rows.append(tuple(float(column[name]) for name in COLUMNS))
     return rows
 
@@ -159,3 +160,108 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
 def test_columns_that_episodes_make_themselves_are_refused(columns: dict[str, Any]) -> None:
     with pytest.raises(NeedReplayError, match="With episodes"):
         ReplayBuffer(10, columns, episodes=Episodes())
+
+
+# Features and states of steps --------------------------------------------------------------------
+
+
+def paired(sampler: Any, **options: Any) -> ReplayBuffer:
+    columns = {"obs": (np.float32, 2), "action": np.int64}
+    episodes = Episodes(**options)
+    return ReplayBuffer(40, columns, episodes=episodes, sampler=sampler)
+
+
+def run(replay: ReplayBuffer, n_envs: int, steps: int, name: str, every: int = 1) -> None:
+    """Random episodes; obs, features and state of a step follow from its action."""
+    rng = stream(3, "paired", name)
+    for t in range(steps):
+        action = t * n_envs + np.arange(n_envs)
+        obs = np.stack([action + 1.0, action % 7 + 1.0], axis=1).astype(np.float32)
+        info = {"state": action % 5} if name == "state" else {"features": obs.astype(np.float64)}
+        values: dict[str, Any] = {
+            "obs": obs,
+            "action": action,
+            "reward": np.zeros(n_envs),
+            "next_obs": obs,
+            "terminated": rng.random(n_envs) < 0.1,
+            "truncated": rng.random(n_envs) < 0.1,
+            **(info if t % every == 0 else {}),
+        }
+        if n_envs == 1:
+            values = {key: value[0] for key, value in values.items()}
+        replay.add(**values)
+        replay.check_valid()
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 50])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+@pytest.mark.parametrize("every", [1, 2])
+def test_features_belong_to_the_obs_of_their_transition(
+    n_envs: int, n_step: int, autoreset: str, every: int
+) -> None:
+    sampler = ExhaustiveNeedSampler(n_features=2, backward=True)
+    replay = paired(sampler, n_envs=n_envs, n_step=n_step, autoreset=autoreset)
+    run(replay, n_envs, 61, f"{n_envs} {n_step}", every)
+    ids = np.arange(replay.oldest_id, replay.next_id)
+    columns, stored = replay.read(ids), sampler.features.vectors[ids % replay.capacity]
+    has_features = columns["action"] // n_envs % every == 0
+    expected = np.where(has_features[:, None], columns["obs"], 0.0)
+    np.testing.assert_array_equal(stored, expected)
+    assert has_features.any()
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_states_belong_to_the_obs_of_their_transition(n_envs: int) -> None:
+    replay = paired(StateNeedSampler(5, need_alpha=1.0), n_envs=n_envs, n_step=3)
+    run(replay, n_envs, 60, "state")
+    for state in range(5):
+        batch = replay.sample(30, need=np.eye(5)[state])
+        np.testing.assert_array_equal(batch["action"] % 5, state)
+
+
+def test_open_windows_keep_their_features_in_a_file(tmp_path: Any) -> None:
+    replay, other = (paired(FeatureNeedSampler(2, backward=True), n_step=3) for _ in range(2))
+    step = {"action": 0, "reward": 0.0, "truncated": False, "next_obs": np.zeros(2, np.float32)}
+    replay.add(**step, obs=np.zeros(2, np.float32), terminated=False, features=[3.0, 4.0])
+    replay.save(tmp_path / "buffer")
+    other.load(tmp_path / "buffer")
+    assert other.add(**step, obs=np.ones(2, np.float32), terminated=True) == range(2)
+    sampler: Any = other.sampler
+    assert sampler.features.vectors[:2].tolist() == [[3.0, 4.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([1.0], "shape"),
+        ([[1.0, 2.0], [3.0, 4.0]], "shape"),
+        ([np.nan, 1.0], "NaN"),
+        (["a", "b"], "features is"),
+        ([1e300, 1.0], "features"),
+        ([-1.0, 1.0], "negative"),
+        (np.ma.ones(2), "mask"),
+    ],
+)
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_features_that_are_refused_store_nothing(wrong: Any, said: str, n_step: int) -> None:
+    replay = paired(FeatureNeedSampler(2, nonnegative=True, backward=True), n_step=n_step)
+    obs = np.zeros(2, np.float32)
+    step = {"obs": obs, "next_obs": obs, "action": 0, "reward": 0.0, "terminated": False}
+    with pytest.raises(NeedReplayError, match=said):
+        replay.add(**step, truncated=True, features=wrong)
+    assert len(replay) == 0
+    assert replay.add(**step, truncated=True, features=[1.0, 2.0]) == range(1)
+
+
+def test_names_that_the_sampler_does_not_take_are_refused() -> None:
+    step = {"obs": np.zeros(2), "next_obs": np.zeros(2), "action": 0, "reward": 0.0}
+    replay = paired(UniformSampler())
+    with pytest.raises(NeedReplayError, match="features unknown"):
+        replay.add(**step, terminated=False, truncated=False, features=[1.0, 2.0])
+    with pytest.raises(NeedReplayError, match="state is float64"):
+        paired(StateNeedSampler(3)).add(**step, terminated=False, truncated=False, state=1.5)
+    with pytest.raises(NeedReplayError, match="3 states"):
+        paired(StateNeedSampler(3)).add(**step, terminated=False, truncated=False, state=3)
+    with pytest.raises(NeedReplayError, match="another name"):
+        ReplayBuffer(5, {"state": np.int64}, sampler=StateNeedSampler(3))

@@ -19,7 +19,7 @@ from needreplay.replay import (
     RankSampler,
     ReplayBuffer,
     UniformSampler,
-    checkpoint,
+    save,
 )
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
@@ -38,11 +38,8 @@ DRAWS: dict[str, Any] = {
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
     "sweep by features": lambda: ExhaustiveNeedSampler(n_features=3),
     "vector tree": lambda: FeatureNeedSampler(3, nonnegative=True, need_alpha=1.0),
-    "mixed": lambda: FeatureNeedSampler(3, uniform_mix=0.2),
-    "mixed rank": lambda: RankSampler(uniform_mix=0.2),
     "norm tree": lambda: FeatureNeedSampler(3),
     "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=3),
-    "scaling by states": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
 }
 
 
@@ -54,7 +51,7 @@ def memory(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
         "n_step": 3,
         "frame_stack": 3,
         "beta": LinearBeta(0.4, 1.0, 50),
-        "initial_priority": "present",
+        "initial_priority": "max_present",
         "seed": 3,
         **options,
     }
@@ -74,14 +71,15 @@ class Actor:
         frames = self._rng.integers(0, 256, size=(2, 1, 2, 2), dtype=np.uint8)
         then = np.concatenate([self._stacks[:, 1:], frames], axis=1)
         ends = self._rng.random(2) < 0.1
-        ids = replay.add(
-            obs=self._stacks, action=self._rng.integers(0, 4, 2), reward=self._rng.random(2),
-            next_obs=then, terminated=ends, truncated=np.zeros(2, bool),
-        )  # fmt: skip
+        info: dict[str, Any] = {}
         if getattr(replay.sampler, "n_states", None):
-            replay.set_states(ids, self._rng.integers(0, 3, len(ids)))
+            info["state"] = self._rng.integers(0, 3, 2)
         if getattr(replay.sampler, "n_features", None):
-            replay.set_features(ids, self._rng.random((len(ids), 3)))
+            info["features"] = self._rng.random((2, 3))
+        replay.add(
+            obs=self._stacks, action=self._rng.integers(0, 4, 2), reward=self._rng.random(2),
+            next_obs=then, terminated=ends, truncated=np.zeros(2, bool), **info,
+        )  # fmt: skip
         self._stacks = np.where(ends[:, None, None, None], frames, then)
 
 
@@ -89,14 +87,13 @@ def need_now(replay: ReplayBuffer) -> Any:
     """Another need at each batch, for a draw that takes it."""
     sampler: Any = replay.sampler
     if getattr(sampler, "n_states", None) or getattr(sampler, "n_features", None):
-        need = stream(replay.batches, "need").standard_normal(3)
-        return np.abs(need) if getattr(sampler, "nonnegative", False) else need
+        return np.abs(stream(replay.batches, "need").standard_normal(3))
     return None
 
 
 def learn(replay: ReplayBuffer, record: list[Any]) -> None:
     batch = replay.sample(8, need=need_now(replay))
-    drawn = batch.ids, batch.probabilities, batch.weights, batch.factors
+    drawn = batch.ids, batch.probabilities, batch.weights, batch.need
     record.append((*drawn, batch["obs"], batch["reward"], *counts_of(replay)))
     replay.update_priorities(batch.ids, batch["reward"].astype(np.float64) + 0.1)
 
@@ -183,7 +180,7 @@ def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
     for place in places:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert_refused(path, "damaged")
-    for length in (len(checkpoint._MAGIC), 30, 100, len(whole) // 2, len(whole) - 1):
+    for length in (len(save._MAGIC), 30, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         assert_refused(path, "damaged")
     path.write_bytes(whole + b"x")
@@ -195,12 +192,12 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
     assert_refused(path, "cannot be opened")
     for content in (b"", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(content)
-        assert_refused(path, "not a memory")
+        assert_refused(path, "not a buffer")
 
 
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = memory()
-    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    monkeypatch.setattr(save, "FORMAT", 99)
     replay.save(tmp_path / "memory")
     monkeypatch.undo()
     assert_refused(tmp_path / "memory", "format 99")
@@ -214,7 +211,7 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"n_envs": 1},
         {"discount": 0.5},
         {"sampler": "uniform"},
-        {"initial_priority": "seen"},
+        {"initial_priority": "max_seen"},
         {"weight_norm": "buffer"},
         {"extra_columns": {"more": np.int8}},
     ],
@@ -282,7 +279,7 @@ def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
     whole = path.read_bytes()
     replay = memory(sampler)
     go_on(replay, Actor(1), 25)
-    read_into = checkpoint.Checkpoint.read_into
+    read_into = save.SavedBuffer.read_into
 
     class Failing:
         """A file whose last piece but one cannot be read, or not all of it."""
@@ -300,13 +297,13 @@ def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
         opened._file = Failing()
         read_into(opened, arrays)
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "read_into", fail)
+    monkeypatch.setattr(save.SavedBuffer, "read_into", fail)
     with pytest.raises(NeedReplayError, match="empty now"):
         replay.load(path)
     monkeypatch.undo()
     replay.check_valid()
     assert len(replay) == replay.next_id == replay.batches == replay.dropped == 0
-    with pytest.raises(NeedReplayError, match="memory is empty"):
+    with pytest.raises(NeedReplayError, match="buffer is empty"):
         replay.sample(1)
     fresh = memory(sampler)
     fresh._rng = stream(1, "both")
@@ -326,13 +323,13 @@ def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
     replay = ReplayBuffer(5_000, {"x": (np.float64, 100)}, sampler=UniformSampler())
     replay.add(x=np.ones((5_000, 100)))
     replay.save(path)
-    check_arrays = checkpoint.Checkpoint.check_arrays
+    check_arrays = save.SavedBuffer.check_arrays
 
     def cut(opened: Any, arrays: Any) -> None:
         check_arrays(opened, arrays)
         os.truncate(path, 2_000_000)
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "check_arrays", cut)
+    monkeypatch.setattr(save.SavedBuffer, "check_arrays", cut)
     with pytest.raises(NeedReplayError, match="shorter while"):
         replay.load(path)
     assert len(replay) == 0
@@ -341,16 +338,12 @@ def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
 
 def test_a_draw_within_a_draw_has_to_agree(tmp_path: Path) -> None:
     columns = {"x": np.int64}
-    path = tmp_path / "memory"
     make = NeedScalingSampler
-    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(path)
-    with pytest.raises(NeedReplayError, match=r"draw\.by_priority\.alpha 0\.5"):
-        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(path)
-    with pytest.raises(NeedReplayError, match=r"draw\.by_priority proportional"):
-        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(path)
-    mixed = ProportionalSampler(0.5, uniform_mix=0.1)
-    with pytest.raises(NeedReplayError, match=r"uniform_mix 0\.0"):
-        ReplayBuffer(3, columns, sampler=make(mixed)).load(path)
+    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match=r"sampler\.by_priority\.alpha 0\.5"):
+        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(tmp_path / "memory")
+    with pytest.raises(NeedReplayError, match=r"sampler\.by_priority proportional"):
+        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "memory")
 
 
 def test_no_second_copy_is_made(tmp_path: Path) -> None:

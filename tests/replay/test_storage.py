@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.replay.schema import Column, columns_of, flattened, laid_out, nested
+from needreplay.replay.storage import Column, columns_of, flatten, lay_out, nest
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_names_that_would_be_ambiguous_are_refused(name: str) -> None:
 
 def test_layout_keeps_dtypes_aligned_and_rows_and_groups_on_words() -> None:
     a, b, c = (Column(n, np.dtype(d), ()) for n, d in (("a", "i1"), ("b", "f8"), ("c", "u1")))
-    layout = laid_out([a, b], [c])
+    layout = lay_out([a, b], [c])
     assert layout.offsets == (8, 0, 16)
     assert layout.groups == (0, 16)
     assert layout.stride == 24
@@ -79,13 +79,13 @@ def test_layout_keeps_dtypes_aligned_and_rows_and_groups_on_words() -> None:
 def test_layout_refuses_no_columns_and_doubled_ones() -> None:
     column = Column("a", np.dtype("i1"), ())
     with pytest.raises(NeedReplayError, match="empty"):
-        laid_out([])
+        lay_out([])
     with pytest.raises(NeedReplayError, match="twice"):
-        laid_out([column, column])
+        lay_out([column, column])
 
 
 def test_flattened_and_nested_are_opposites() -> None:
     tree = {"obs": {"arm": {"angle": 1}, "mode": 2}, "action": 3}
     flat = {"obs/arm/angle": 1, "obs/mode": 2, "action": 3}
-    assert flattened(tree) == flat
-    assert nested(flat) == tree
+    assert flatten(tree) == flat
+    assert nest(flat) == tree

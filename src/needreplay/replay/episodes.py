@@ -1,0 +1,323 @@
+"""From steps of environments to transitions: n-step returns over several environments.
+
+A termination makes the discount 0; a truncation bootstraps from the true last observation. Each of
+``n_envs`` environments has its own episode, and a window never crosses the end of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.jit import jit
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay.frames import FrameStore
+from needreplay.replay.storage import (
+    NO_ID,
+    WORD,
+    Bytes,
+    Column,
+    ColumnSpec,
+    Ring,
+    Writer,
+    column_views,
+    columns_of,
+    lay_out,
+)
+from needreplay.replay.validation import fill_columns
+from needreplay.rules import returns as rules
+
+discounted = jit(rules.discounted)
+
+Autoreset = Literal["same_step", "next_step"]
+
+_OBS_FRAME, _NEXT_FRAME = "obs frame", "next obs frame"
+_HEAD, _HELD, _LAST, _ENDED = 0, 1, 2, 3
+"""Of each environment: its oldest open step, how many are open, its last id, whether it ended."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """How steps of environments become transitions."""
+
+    n_envs: int = 1
+    """Environments that step together: each ``add`` is one step of all of them."""
+    n_step: int = 1
+    """Number of rewards that a return sums before it bootstraps."""
+    discount: float = 0.99
+    """γ. A transition's column ``discount`` is γ^n, or 0 where the episode terminated."""
+    frame_stack: int = 0
+    """Frames in a stack of images (the first axis of ``obs``), each stored once; 0: no stacks."""
+    autoreset: Autoreset = "same_step"
+    """``next_step``: the ``add`` after the end of an episode is Gymnasium's reset step, and is
+    skipped. ``same_step``: no step is skipped; ``next_obs`` is the true last one of the episode."""
+
+    def __post_init__(self) -> None:
+        if self.n_envs < 1 or self.n_step < 1 or self.frame_stack < 0:
+            raise NeedReplayError(
+                f"n_envs is {self.n_envs}, n_step {self.n_step}, frame_stack {self.frame_stack}; "
+                "n_envs and n_step must be 1 or more, frame_stack 0 or more."
+            )
+        if not 0.0 <= self.discount <= 1.0:
+            raise NeedReplayError(f"discount is {self.discount}; it must be from 0 to 1.")
+        if self.autoreset not in ("same_step", "next_step"):
+            raise unknown("autoreset mode", self.autoreset, ("same_step", "next_step"))
+
+
+@jit
+def _copy_words(source: AnyArray, i: int, target: AnyArray, j: int, start: int, end: int) -> None:
+    """target[j, start:end] = source[i, start:end]."""
+    for k in range(start, end):
+        target[j, k] = source[i, k]
+
+
+@jit
+def _window_return(
+    rewards: FloatArray, env: int, head: int, held: int, discount: float
+) -> tuple[float, float]:
+    """Σ_{k < held} γ^k r_{head + k}, and γ^held, over a ring of n rewards of one environment."""
+    n_step = rewards.shape[1] - 1
+    total, power = 0.0, 1.0
+    for k in range(head + held - 1, head - 1, -1):
+        total = discounted(rewards[env, k if k < n_step else k - n_step], discount, total)
+        power *= discount
+    return total, power
+
+
+@jit
+def _accumulate(
+    rows: Bytes,
+    first_id: int,
+    step: Bytes,
+    pending: Bytes,
+    rewards: FloatArray,
+    flags: BoolArray,
+    state: IntArray,
+    slots: IntArray,
+    previous: IntArray,
+    sources: IntArray,
+    layout: tuple[int, int, int, int],
+    discount: float,
+) -> int:
+    """One step of every environment; writes closed windows to ``rows`` from ``first_id`` on.
+
+    ``step`` has a row for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether it
+    terminated, was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps
+    whose window is open. For each transition written, ``slots`` gets its slot, ``previous`` the id
+    before it in its episode, ``sources`` its row of ``pending``. ``layout`` is where the columns of
+    a window's last step start and end in a row, and where reward and discount are, in bytes.
+    Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c.
+    """
+    next_from, next_to, reward_at, discount_at = layout
+    words, floats = rows.view(np.uint64), rows.view(np.float32)
+    step_words, pending_words = step.view(np.uint64), pending.view(np.uint64)
+    n_step = rewards.shape[1] - 1
+    stored = 0
+    for e in range(len(step)):
+        terminated, ended = flags[e, 0], flags[e, 0] or flags[e, 1]
+        if flags[e, 2]:
+            state[e, _ENDED] = 0
+            continue
+        head, held = state[e, _HEAD], state[e, _HELD]
+        place = (head + held) % n_step
+        _copy_words(step_words, e, pending_words, e * n_step + place, 0, next_from // WORD)
+        rewards[e, place] = rewards[e, n_step]
+        held += 1
+        while held == n_step or (ended and held > 0):
+            slot, source = (first_id + stored) % len(rows), e * n_step + head
+            _copy_words(pending_words, source, words, slot, 0, next_from // WORD)
+            _copy_words(step_words, e, words, slot, next_from // WORD, next_to // WORD)
+            total, power = _window_return(rewards, e, head, held, discount)
+            floats[slot, reward_at // 4] = total
+            floats[slot, discount_at // 4] = 0.0 if terminated else power
+            slots[stored], previous[stored], sources[stored] = slot, state[e, _LAST], source
+            state[e, _LAST] = first_id + stored
+            stored += 1
+            head = (head + 1) % n_step
+            held -= 1
+        state[e, _HEAD], state[e, _HELD], state[e, _ENDED] = head, held, ended
+        if ended:
+            state[e, _LAST] = NO_ID
+    return stored
+
+
+class EpisodeWriter(Writer):
+    """Stores n-step transitions.
+
+    ``obs``, ``action`` and extra columns are those of a window's first step, ``reward`` is the
+    discounted sum of its rewards, ``next_obs`` and ``discount`` are those of its last step.
+
+    Args:
+        columns: obs, action and whatever else belongs to a step.
+        episodes: how steps become transitions.
+        capacity: of the ring.
+        info: what ``add`` takes for the sampler (features or a state); held until a window closes.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnSpec],
+        episodes: Episodes,
+        capacity: int,
+        info: Mapping[str, Column],
+    ) -> None:
+        own = {"reward", "next_obs", "discount", "terminated", "truncated"} & columns.keys()
+        if own or "obs" not in columns:
+            raise NeedReplayError(
+                "With episodes, columns are obs, action and whatever else belongs to a step; "
+                "reward, next_obs and discount are made from the steps"
+                + (f" (leave out {', '.join(sorted(own))})." if own else " (obs is missing).")
+            )
+        self.episodes = episodes
+        obs = columns_of("obs", columns["obs"])
+        rest = [c for n, spec in columns.items() if n != "obs" for c in columns_of(n, spec)]
+        self._frames: FrameStore | None = None
+        if episodes.frame_stack:
+            self._frames = FrameStore.for_column(obs, episodes, capacity)
+            self.native_adds = False
+            number = np.dtype(np.int64)
+            first_step = [Column(_OBS_FRAME, number, ()), *rest]
+            last_step = [Column(_NEXT_FRAME, number, ())]
+        else:
+            first_step = [*obs, *rest]
+            last_step = [column._replace(name=f"next_{column.name}") for column in obs]
+        returns = [Column(name, np.dtype(np.float32), ()) for name in ("reward", "discount")]
+        self.layout = lay_out(first_step, last_step, returns)
+        self.is_nested = self.layout.is_nested
+        _, next_from, next_to = self.layout.groups
+        reward_at, discount_at = self.layout.offsets[-2:]
+        self._places = next_from, next_to, reward_at, discount_at
+        self._allocate(info)
+
+    def _allocate(self, info: Mapping[str, Column]) -> None:
+        n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
+        self._step: Bytes = np.zeros((n_envs, self.layout.stride), dtype=np.uint8)
+        self._pending: Bytes = np.zeros((n_envs * n_step, self.layout.stride), dtype=np.uint8)
+        self._rewards: FloatArray = np.zeros((n_envs, n_step + 1))
+        self._flags: BoolArray = np.zeros((n_envs, 3), dtype=np.bool_)
+        self._state: IntArray = np.zeros((n_envs, 4), dtype=np.int64)
+        self._slots: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
+        self._previous: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
+        self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
+        self._pending_info = {
+            name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
+        }
+        self._targets = column_views(self._step, self.layout)
+        del self._targets["discount"]
+        if self._frames is not None:
+            self._obs_frame = self._targets.pop(_OBS_FRAME)
+            self._next_frame = self._targets.pop(_NEXT_FRAME)
+        self._targets["reward"] = self._rewards[:, -1]
+        self._targets["terminated"] = self._flags[:, 0]
+        self._targets["truncated"] = self._flags[:, 1]
+        self.clear()
+
+    def native_steps(self) -> tuple[Any, ...] | None:
+        """What the C extension needs to know about episodes; it does not store frames."""
+        if not self.native_adds:
+            return None
+        arrays = self._step, self._pending, self._rewards, self._flags, self._state
+        outputs = self._slots, self._previous, self._sources
+        skips_resets = self.episodes.autoreset == "next_step"
+        discount = float(self.episodes.discount)
+        return self._targets, *arrays, *outputs, *self._places, discount, skips_resets
+
+    def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
+        """One step of each environment."""
+        return self.episodes.n_envs
+
+    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
+        """One step of every environment; writes the transitions whose windows it closes."""
+        if self._frames is not None:
+            self._store_frames(self._frames, dict(values))
+        else:
+            fill_columns(self._targets, self.episodes.n_envs, values)
+            self._skip_reset_steps()
+        return _accumulate(
+            ring.rows,
+            ring.next_id,
+            self._step,
+            self._pending,
+            self._rewards,
+            self._flags,
+            self._state,
+            self._slots,
+            self._previous,
+            self._sources,
+            self._places,
+            self.episodes.discount,
+        )
+
+    def _skip_reset_steps(self) -> None:
+        if self.episodes.autoreset == "next_step":
+            self._flags[:, 2] = self._state[:, _ENDED] == 1
+
+    def _store_frames(self, frames: FrameStore, values: dict[str, Any]) -> None:
+        """Check everything, then store the frames and stage their numbers."""
+        if "obs" not in values or "next_obs" not in values:
+            raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
+        obs = frames.as_bytes("obs", values.pop("obs"))
+        next_obs = frames.as_bytes("next_obs", values.pop("next_obs"))
+        fill_columns(self._targets, self.episodes.n_envs, values)
+        self._skip_reset_steps()
+        frames.store(obs, next_obs, self._flags[:, 2], self._obs_frame, self._next_frame)
+
+    def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:  # noqa: ARG002
+        """Slots of the transitions just written, and the id before each in its episode or -1."""
+        return self._slots[:count], self._previous[:count]
+
+    def hold(self, info: dict[str, AnyArray]) -> None:
+        """Keep what belongs to the current step of each environment until its window closes."""
+        n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
+        place = (self._state[:, _HEAD] + self._state[:, _HELD]) % n_step
+        for name, pending in self._pending_info.items():
+            missing = np.nan if pending.dtype.kind == "f" else NO_ID
+            pending[np.arange(n_envs) * n_step + place] = info.get(name, missing)
+
+    def info_of(self, count: int) -> dict[str, AnyArray]:
+        """What was held for the ``count`` transitions just written, one row each."""
+        sources = self._sources[:count]
+        return {name: pending[sources] for name, pending in self._pending_info.items()}
+
+    def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
+        """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
+        if self._frames is not None:
+            obs, next_obs = gathered.pop(_OBS_FRAME), gathered.pop(_NEXT_FRAME)
+            gathered["obs"], gathered["next_obs"] = self._frames.take(obs, next_obs)
+        return super().columns(gathered)
+
+    def count_incomplete(self, ring: Ring) -> int:
+        """How many of the oldest transitions lost a frame to newer ones."""
+        if self._frames is None or self._frames.limit <= 0:
+            return 0
+        next_frames = ring.columns[_NEXT_FRAME]
+        return self._frames.count_incomplete(next_frames, ring.oldest_id, ring.next_id)
+
+    def clear(self) -> None:
+        """Close all windows and forget all frames."""
+        self._state[:] = 0
+        self._state[:, _LAST] = NO_ID
+        if self._frames is not None:
+            self._frames.clear()
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Open windows and frames."""
+        windows: dict[str, AnyArray] = {
+            "pending": self._pending,
+            "rewards": self._rewards,
+            "episodes": self._state,
+        }
+        info = {f"pending {name}": pending for name, pending in self._pending_info.items()}
+        return {**windows, **info, **(self._frames.arrays() if self._frames is not None else {})}
+
+    def filled(self) -> dict[str, int]:
+        """How many frames there are."""
+        return self._frames.filled() if self._frames is not None else {}
+
+    def settings(self) -> dict[str, Any]:
+        """What a file must agree on."""
+        return {**super().settings(), **asdict(self.episodes)}

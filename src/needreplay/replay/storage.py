@@ -1,0 +1,392 @@
+"""Storage: named columns, laid out side by side in preallocated rows, one row per transition.
+
+A transition is one or two cache lines rather than one per column. Id i lives in slot i mod capacity
+until id i + capacity overwrites it. Gymnasium spaces are recognized by their attributes
+(``spaces``, or ``shape`` and ``dtype``), so nothing has to be imported for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
+from needreplay.core.prefetch import LINE
+from needreplay.core.types import AnyArray, IntArray
+from needreplay.replay.validation import fill_columns, shape_of
+
+ColumnSpec: TypeAlias = Any
+"""A dtype, a pair (dtype, shape), a Gymnasium space, or a mapping of names to these."""
+
+Bytes = npt.NDArray[np.uint8]
+
+SEPARATOR = "/"
+WORD = 8
+NO_ID = -1
+_MAX_PLANS = 64
+_FEW_BYTES = 64
+
+
+# Columns -----------------------------------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """One column: ``name`` is the path to it ("obs", or "obs/position" within a Dict space)."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one entry."""
+        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def description(self) -> str:
+        """For messages and for the header of a file."""
+        dtype = self.dtype.str if self.dtype.names is None else str(self.dtype)
+        return f"{self.name} {dtype}{list(self.shape)}"
+
+
+def columns_of(name: str, spec: ColumnSpec) -> list[Column]:
+    """The columns that ``spec`` stands for: one, or several for a mapping or a Dict space."""
+    name = str.__str__(name)  # the plain text of a str subclass, such as an enum member
+    if not name or SEPARATOR in name:
+        raise NeedReplayError(f"A column cannot be named {name!r}: use a name without a slash.")
+    inner = spec if isinstance(spec, Mapping) else getattr(spec, "spaces", None)
+    if isinstance(inner, Mapping):
+        if not inner:
+            raise NeedReplayError(f"Column {name!r} is a Dict space without any space in it.")
+        nested = [column for key, part in inner.items() for column in columns_of(str(key), part)]
+        return [column._replace(name=f"{name}{SEPARATOR}{column.name}") for column in nested]
+    return [_one_column(name, spec)]
+
+
+def _one_column(name: str, spec: ColumnSpec) -> Column:
+    shape: Any
+    is_space = not isinstance(spec, type | np.dtype) and hasattr(spec, "dtype")
+    if is_space:
+        dtype, shape = spec.dtype, getattr(spec, "shape", None)
+    elif isinstance(spec, tuple) and len(spec) == 2:
+        dtype, shape = spec
+    else:
+        dtype, shape = spec, ()
+    try:
+        column = Column(name, np.dtype(dtype), tuple(int(n) for n in np.atleast_1d(shape)))
+        if column.dtype.subdtype is not None:
+            base, inner = column.dtype.subdtype
+            column = Column(name, base, (*column.shape, *inner))
+        known = dtype is not None and shape is not None and not column.dtype.hasobject
+    except (TypeError, ValueError):
+        known = False
+    if not known or min(column.shape, default=1) < 1 or column.dtype.itemsize == 0:
+        raise NeedReplayError(
+            f"Column {name!r} cannot be stored as {spec!r}: pass a dtype, a pair (dtype, shape), "
+            "or a Box, Discrete, MultiDiscrete, MultiBinary or Dict space."
+        )
+    return column
+
+
+def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` with the entries of nested mappings under their paths, as columns are named."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update({f"{name}{SEPARATOR}{key}": v for key, v in flatten(value).items()})
+        else:
+            flat[name] = value
+    return flat
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of ``flatten``."""
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, name = path.split(SEPARATOR)
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = value
+    return tree
+
+
+class RowLayout(NamedTuple):
+    """Where each column lies within a row of ``stride`` bytes."""
+
+    columns: tuple[Column, ...]
+    offsets: tuple[int, ...]
+    groups: tuple[int, ...]
+    """Where each group of columns starts."""
+    stride: int
+
+    @property
+    def spans(self) -> IntArray:
+        """Offset and number of bytes of each column, for kernels."""
+        spans = [(at, column.nbytes) for at, column in zip(self.offsets, self.columns, strict=True)]
+        return np.array(spans, dtype=np.int64).reshape(-1, 2)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether a column is part of a Dict space."""
+        return any(SEPARATOR in column.name for column in self.columns)
+
+
+def lay_out(*groups: list[Column]) -> RowLayout:
+    """Columns group by group, each aligned for its dtype, each group aligned to 8 bytes.
+
+    A row and a group of its columns can then be copied in words of eight bytes. Within a group,
+    columns of full words come first, so that they are aligned to words too.
+    """
+    columns = tuple(column for group in groups for column in group)
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        raise NeedReplayError(f"A column is named twice: {', '.join(names)}.")
+    if not columns:
+        raise NeedReplayError("columns is empty; a buffer needs at least one column.")
+    starts, offsets, at = [], dict[str, int](), 0
+    for group in groups:
+        at += -at % WORD
+        starts.append(at)
+        for column in sorted(group, key=lambda column: column.nbytes % WORD != 0):
+            at += -at % column.dtype.alignment
+            offsets[column.name] = at
+            at += column.nbytes
+    in_order = tuple(offsets[name] for name in names)
+    return RowLayout(columns, in_order, tuple(starts), at + -at % WORD)
+
+
+# Rows --------------------------------------------------------------------------------------------
+
+
+@jit
+def _gather_words(
+    source: AnyArray, slots: IntArray, stride: int, at: int, out: AnyArray, to: int, step: int
+) -> None:
+    """out[to + i step] = source[slots[i] stride + at], in words.
+
+    Unsigned indices: numba does not have to test whether they count from the end.
+    """
+    place, by = np.uint64(to), np.uint64(step)
+    for i in range(len(slots)):
+        out[place] = source[np.uint64(slots[i] * stride + at)]
+        place += by
+
+
+@jit
+def gather_rows(
+    rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, out: Bytes
+) -> None:
+    """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
+
+    A column of a few words of eight or four bytes, which most are, is copied word by word.
+    """
+    stride, flat = rows.shape[1], rows.reshape(-1)
+    rows8, out8 = flat.view(np.uint64), out.view(np.uint64)
+    rows4, out4 = flat.view(np.uint32), out.view(np.uint32)
+    for c in range(len(starts)):
+        at, count, to = spans[c, 0], spans[c, 1], starts[c]
+        if count <= _FEW_BYTES and count % 8 == 0 and at % 8 == 0:
+            step = count // 8
+            for k in range(step):
+                _gather_words(rows8, slots, stride // 8, at // 8 + k, out8, to // 8 + k, step)
+        elif count <= _FEW_BYTES and count % 4 == 0 and at % 4 == 0:
+            step = count // 4
+            for k in range(step):
+                _gather_words(rows4, slots, stride // 4, at // 4 + k, out4, to // 4 + k, step)
+        else:
+            for i in range(len(slots)):
+                source, place = np.uint64(slots[i] * stride + at), np.uint64(to + i * count)
+                for k in range(np.uint64(count)):
+                    out[place + k] = flat[source + k]
+
+
+class Plan(NamedTuple):
+    """Where the columns of a batch lie in one block of memory, each contiguous."""
+
+    length: int
+    starts: IntArray
+    cuts: list[tuple[str, tuple[int, ...], np.dtype[Any], int]]
+    """Name, shape, dtype and start of each column."""
+
+    def columns(self, memory: Bytes) -> dict[str, AnyArray]:
+        """The columns in ``memory``, by name."""
+        return {name: np.ndarray(shape, dtype, memory, at) for name, shape, dtype, at in self.cuts}
+
+
+def _plan(layout: RowLayout, size: int) -> Plan:
+    """Columns of ``size`` rows, one after the other, each on a cache line."""
+    starts, cuts, at = [], [], 0
+    for column in layout.columns:
+        at += -at % LINE
+        starts.append(at)
+        cuts.append((column.name, (size, *column.shape), column.dtype, at))
+        at += size * column.nbytes
+    at += -at % WORD
+    return Plan(at, np.array(starts, dtype=np.int64), cuts)
+
+
+class Ring:
+    """``capacity`` rows: those of ids ``oldest_id`` up to, but not including, ``next_id``."""
+
+    def __init__(self, capacity: int, layout: RowLayout) -> None:
+        if isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1:
+            raise NeedReplayError(f"capacity is {capacity!r}; pass an integer from 1 on.")
+        self.capacity = int(capacity)
+        self.layout = layout
+        self.rows = aligned_rows(self.capacity, layout.stride)
+        self.ids: IntArray = np.zeros(2, dtype=np.int64)
+        """The oldest and the next id, in an array that C code shares."""
+        self.columns = column_views(self.rows, layout)
+        """Every column by slot: views of the rows."""
+        self.spans = layout.spans
+        self._plans: dict[int, Plan] = {}
+
+    def __len__(self) -> int:
+        oldest_id, next_id = self.ids.tolist()  # both at once: another thread may be adding
+        return int(next_id - oldest_id)
+
+    @property
+    def oldest_id(self) -> int:
+        """The id of the oldest transition."""
+        return self.ids.item(0)
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next transition gets."""
+        return self.ids.item(1)
+
+    def advance(self, count: int) -> None:
+        """``count`` more ids have been written; what they overwrote is gone."""
+        next_id = self.next_id + count
+        self.ids[:] = max(self.oldest_id, next_id - self.capacity), next_id
+
+    def write(self, rows: Bytes) -> None:
+        """Copy ``rows`` to the slots of the next ids; of more than fit, only the last."""
+        skipped = max(0, len(rows) - self.capacity)
+        start = (self.next_id + skipped) % self.capacity
+        before_wrap = rows[skipped : skipped + self.capacity - start]
+        after_wrap = rows[skipped + len(before_wrap) :]
+        self.rows[start : start + len(before_wrap)] = before_wrap
+        self.rows[: len(after_wrap)] = after_wrap
+
+    def gather(self, slots: IntArray) -> dict[str, AnyArray]:
+        """The columns of the rows in ``slots``, copied."""
+        plan = self._plans.get(len(slots))
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[len(slots)] = _plan(self.layout, len(slots))
+        out = np.empty(plan.length, dtype=np.uint8)
+        gather_rows(self.rows, slots, self.spans, plan.starts, out)
+        return plan.columns(out)
+
+    def ids_of(self, slots: IntArray) -> IntArray:
+        """The ids of the transitions in ``slots``."""
+        last = self.next_id - 1
+        ids: IntArray = last - (last - slots) % self.capacity
+        return ids
+
+
+def aligned_rows(count: int, stride: int) -> Bytes:
+    """``count`` rows of zeros that start on a cache line."""
+    memory = np.zeros(count * stride + LINE, dtype=np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + count * stride].reshape(count, stride)
+
+
+def column_views(rows: Bytes, layout: RowLayout) -> dict[str, AnyArray]:
+    """Each column of ``rows`` as an array of its own dtype and shape, sharing the memory."""
+    data, views = rows.reshape(-1).data, {}
+    for column, offset in zip(layout.columns, layout.offsets, strict=True):
+        strides = rows.shape[1], *np.empty(column.shape, dtype=column.dtype).strides
+        shape = len(rows), *column.shape
+        views[column.name] = np.ndarray(shape, column.dtype, data, offset, strides)
+    return views
+
+
+class Writer:
+    """Turns what ``add`` gets into rows, and rows into the columns of a batch."""
+
+    layout: RowLayout
+    is_nested: bool
+    """Whether a column is part of a Dict space."""
+    native_adds = True
+    """Whether the C extension can write what this writer writes."""
+
+    def size_of(self, values: Mapping[str, Any]) -> int:
+        """How many steps ``values`` are."""
+        raise NotImplementedError
+
+    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
+        """Check ``values`` and write transitions to the next slots; returns how many."""
+        raise NotImplementedError
+
+    def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:
+        """Slots of the ``count`` newest transitions, and the id before each in its episode or -1.
+
+        Called after ``ring`` was advanced.
+        """
+        slots = np.arange(ring.next_id - count, ring.next_id) % ring.capacity
+        return slots, np.full(count, NO_ID, dtype=np.int64)
+
+    def native_steps(self) -> tuple[Any, ...] | None:
+        """What the C extension needs to know about episodes."""
+        return None
+
+    def hold(self, info: dict[str, AnyArray]) -> None:
+        """Keep the features or states that the current ``add`` has for the sampler."""
+        self._info = info
+
+    def info_of(self, count: int) -> dict[str, AnyArray]:  # noqa: ARG002 - all of it
+        """What was held for the ``count`` transitions just written, one row each."""
+        return self._info
+
+    def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
+        """The public columns of a batch, from those of the ring."""
+        return nest(gathered) if self.is_nested else gathered
+
+    def count_incomplete(self, ring: Ring) -> int:  # noqa: ARG002 - a row is complete
+        """How many of the oldest transitions lost a part that is not in their row."""
+        return 0
+
+    def clear(self) -> None:
+        """Forget everything beside the rows."""
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Arrays beside the rows that a checkpoint needs, live."""
+        return {}
+
+    def filled(self) -> dict[str, int]:
+        """How many rows of an array are in use, where not all are."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """What a file must agree on."""
+        return {"columns": [column.description for column in self.layout.columns]}
+
+
+class PlainWriter(Writer):
+    """Stores columns as they are passed, one transition or many at a time."""
+
+    def __init__(self, columns: Mapping[str, ColumnSpec]) -> None:
+        self.layout = lay_out([c for name, spec in columns.items() for c in columns_of(name, spec)])
+        self.is_nested = self.layout.is_nested
+        self._first = self.layout.columns[0]
+
+    def size_of(self, values: Mapping[str, Any]) -> int:
+        """As many as the first column has."""
+        shape = shape_of(values.get(self._first.name))
+        return shape[0] if len(shape) > len(self._first.shape) and shape[0] > 0 else 1
+
+    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
+        """Check and write one row, or as many as the columns have; returns how many."""
+        size = self.size_of(values)
+        rows: Bytes = np.zeros((size, self.layout.stride), dtype=np.uint8)
+        fill_columns(column_views(rows, self.layout), size, values)
+        ring.write(rows)
+        return size
