@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray
@@ -62,9 +61,7 @@ def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
     return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def long_table(
-    names: Sequence[str], parts: Iterable[tuple[Any, Mapping[str, npt.ArrayLike]]]
-) -> Table:
+def long_table(names: Sequence[str], parts: Iterable[tuple[Any, Mapping[str, Any]]]) -> Table:
     """A table of all parts, one below the other; each part's key fills the columns ``names``.
 
     >>> table = long_table(["agent"], [("ps", {"steps": [3, 4]}), ("ps-sr", {"steps": [2]})])

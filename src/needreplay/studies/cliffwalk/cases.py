@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.core.types import BoolArray, FloatArray
 from needreplay.report.statistics import Interval, mean_interval, median_interval
 from needreplay.studies.cliffwalk.agent import run_trial
 from needreplay.studies.cliffwalk.settings import Centre, CliffwalkSettings, Method
-from needreplay.studies.study import long_table
 from needreplay.studies.trials import Columns, TrialRunner
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
@@ -136,7 +135,7 @@ def data_table(results: Sequence[CaseResult]) -> Table:
                 "converged": r.converged,
             }
             for r in results
-        },
+        }.items(),
     )
 
 
@@ -154,7 +153,7 @@ def successor_table(results: Sequence[CaseResult]) -> Table:
             }
             for r in results
             if r.method in LEARNING
-        },
+        }.items(),
     )
 
 
@@ -170,7 +169,7 @@ def need_row_table(results: Sequence[CaseResult]) -> Table:
             }
             for r in results
             if r.method in NEED_ROWS and r.states == largest[r.label]
-        },
+        }.items(),
     )
 
 
@@ -194,7 +193,7 @@ def summary_table(results: Sequence[CaseResult], seed: int) -> Table:
         for centre, is_bound in bounds.items():
             rows[r.key] |= interval_columns(centre_interval(r, centre, seed), centre, f"{centre}_")
             rows[r.key][f"{centre}_is_bound"] = is_bound
-    return long_table(("preset", "method", "states"), rows)
+    return long_table(("preset", "method", "states"), rows.items())
 
 
 def interval_columns(interval: Interval, name: str, prefix: str = "") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.studies.cliffwalk.cases import (
     Case,
     CaseResult,
@@ -24,7 +24,6 @@ from needreplay.studies.cliffwalk.settings import (
     Method,
     cliffwalk_preset,
 )
-from needreplay.studies.study import long_table
 
 BATCH = 8
 WAYS: dict[Method, str] = {"per": "gain alone", "need": "drawn", "need-magnitude": "scaled"}
@@ -105,4 +104,4 @@ def magnitude_table(variants: Sequence[Variant], results: Sequence[CaseResult], 
             "not_converged": r.censored,
         }
     names = "preset", "need", "need_alpha", "minibatch", "beta", "weights_correct", "states"
-    return long_table(names, rows)
+    return long_table(names, rows.items())
