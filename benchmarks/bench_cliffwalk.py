@@ -78,7 +78,7 @@ def seconds_of_an_update(n: int) -> float:
 def main() -> None:
     """Print one line for each size."""
     run_trial(cliffwalk_table(2, "teleports", "first"), cliffwalk_preset("released"), "need")
-    print("figure 3, method need: an update with a sweep over the memory / with the grouped draw")
+    print("figure 3, method need: an update that scores the whole buffer / that samples by state")
     for n in SIZES:
         swept, grouped = seconds_of_a_sweep(n), seconds_of_an_update(n)
         print(

@@ -43,10 +43,10 @@ def minatar() -> Any:
 
 
 def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
-    """One double-DQN update of a batch; answers with absolute TD-errors."""
+    """One double-DQN update of a batch; returns absolute TD-errors."""
     online, target = network(), network()
     target.load_state_dict(online.state_dict())
-    optimiser = torch.optim.Adam(online.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(online.parameters(), lr=1e-4)
 
     def learn(batch: Any) -> Any:
         obs, next_obs = (torch.from_numpy(batch[name]).float() for name in ("obs", "next_obs"))
@@ -56,9 +56,9 @@ def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
             goal = torch.from_numpy(batch["reward"]) + 0.99 * target(next_obs).gather(1, best)[:, 0]
         error = goal - online(obs).gather(1, action)[:, 0]
         loss = (torch.from_numpy(batch.weights.astype(np.float32)) * error.square()).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         return error.detach().abs().numpy()
 
     return learn
@@ -102,8 +102,8 @@ def share(
         gain = learn(batch)
         learned = time.perf_counter()
         replay.update_priorities(batch.ids, gain)
-        told = time.perf_counter()
-        replaying.append(drawn - began + told - learned)
+        updated = time.perf_counter()
+        replaying.append(drawn - began + updated - learned)
         learning.append(learned - drawn)
     return float(np.median(replaying)) * 1e6, float(np.median(learning)) * 1e6
 

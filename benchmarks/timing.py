@@ -96,5 +96,5 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 def write_json(path: Path | None, numbers: Mapping[str, Any]) -> None:
     """Write the numbers, the versions and the command, where a file was asked for."""
     if path is not None:
-        told = {"command": sys.argv, "versions": versions(), **numbers}
-        path.write_text(json.dumps(told, indent=1) + "\n")
+        report = {"command": sys.argv, "versions": versions(), **numbers}
+        path.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""needreplay: experience replay prioritised by gain x need.
+"""needreplay: experience replay prioritized by gain x need.
 
 Importing this package is instant: numba, gymnasium, matplotlib and the rest load when a name that
 needs them is first used.

@@ -1,4 +1,4 @@
-"""The replay memory against its peers: one process, one core, alternating rounds.
+"""The replay buffer against its peers: one process, one core, alternating rounds.
 
 Times are medians over rounds; ratios are of medians, with a 95% bootstrap interval over rounds. The
 peers are the extra ``peers``; those that are not installed are named and left out.

@@ -1,4 +1,4 @@
-"""Array types and the table form of a world, shared by the rooms above."""
+"""Array types and the table form of a world, shared by the packages above."""
 
 from __future__ import annotations
 

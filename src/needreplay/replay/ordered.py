@@ -1,7 +1,7 @@
 """Slots kept in order of their gain, in sorted blocks: insert, remove and find the k-th.
 
 A block is a short run of slots; finding a place is a binary search among blocks and within one, and
-making room moves at most one block's numbers. The largest gain is first; of equal gains, the lower
+an insertion moves at most one block's numbers. The largest gain is first; of equal gains, the lower
 slot.
 """
 
@@ -87,7 +87,7 @@ def _place_in(order: Ordered, block: int, mark: float, slot: int) -> int:
 
 @jit
 def _open_block(order: Ordered, place: int) -> int:
-    """Put a spare block at ``place`` of the order; answers with it."""
+    """Put a spare block at ``place`` of the order and return it."""
     order.sizes[_FREE] -= 1
     block: int = order.spare[order.sizes[_FREE]]
     for k in range(order.sizes[_BLOCKS], place, -1):

@@ -213,7 +213,7 @@ def node_minimum(tree: FloatArray, first: int) -> float:
 
 @jit
 def set_minima(tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray) -> None:
-    """Leaf ``slots[i]`` is ``values[i]`` from now on; every minimum above it is taken anew."""
+    """Leaf ``slots[i]`` is ``values[i]`` from now on; every minimum above it is computed again."""
     size = len(slots)
     nodes = np.empty(size, dtype=np.int64)
     for i in range(size):

@@ -59,7 +59,7 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         self._powers[slots] = powers
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their need is 0 until it is set anew."""
+        """New transitions are in ``slots``: their need is 0 until it is set again."""
         self.slot_need.clear(slots)
 
     def _set_empty(self, slots: IntArray) -> None:

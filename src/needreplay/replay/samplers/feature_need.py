@@ -44,7 +44,7 @@ class FeatureNeedSampler(NeedSampler):
     With the vector tree (``nonnegative`` and need_alpha 1) probabilities are normalized. With the
     norm tree they are right up to a constant. After about as many rejections as a pass over the
     buffer costs, the rest of the batch is sampled by that pass: ``fallbacks.exhaustive`` counts
-    these slots, and ``acceptance_rate`` tells how many candidates are accepted.
+    these slots, and ``acceptance_rate`` is how many candidates are accepted.
 
     With ``uniform_mix`` and the norm tree, the total score S is only estimated, from the recent
     acceptance rate. Scores become score_j + c / N with c = S mix / (1 - mix), and slots are sampled

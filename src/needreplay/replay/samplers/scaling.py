@@ -54,7 +54,7 @@ class NeedScalingSampler(HasSlotNeed):
         return priorities
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
-        """New transitions are in ``slots``: their need is 0 until it is set anew."""
+        """New transitions are in ``slots``: their need is 0 until it is set again."""
         self.slot_need.clear(slots)
         if hasattr(self.by_priority, "place"):
             self.by_priority.place(slots, previous)
