@@ -10,6 +10,11 @@ PEERS := .venv-peers
 NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
 # Files are read as UTF-8 whatever the locale.
 export PYTHONUTF8 := 1
+# Compiled kernels and fonts are cached in HOME; where it cannot be written, in the environment.
+ifneq ($(shell mkdir -p "$$HOME/.cache" 2> /dev/null && test -w "$$HOME/.cache" && echo yes),yes)
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
+endif
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
 .PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable fuzz \
