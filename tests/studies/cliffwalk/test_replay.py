@@ -1,7 +1,7 @@
 """One replay of vanilla PER-SR, worked out by hand.
 
 These look inside the kernels, each of which would have to be compiled alone: they run uncompiled
-(``make coverage``). ``test_trial`` compares compiled trials with uncompiled ones.
+(``make uncompiled``). ``test_trial`` compares compiled trials with uncompiled ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from needreplay.worlds.cliffwalk import cliffwalk_table
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") != "1",
-    reason="looks inside kernels: make coverage runs it uncompiled",
+    reason="looks inside kernels: make uncompiled runs it uncompiled",
 )
 
 
