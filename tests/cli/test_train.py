@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from needreplay.cli import main
-from needreplay.cli.overrides import parsed_overrides
+from needreplay.cli.train import parsed_overrides
 from needreplay.core.errors import NeedReplayError
 
 pytest.importorskip("torch")

@@ -1,4 +1,4 @@
-"""Tasks for worker processes.
+"""Runs that test what worker processes do.
 
 Run as a script it starts two of them, which leave a file each in a folder and then are busy.
 """
@@ -11,69 +11,67 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps.engines.pool import Pool
+from needreplay.sweeps import RunSpec
+from needreplay.sweeps.local import LocalEngine
 
-
-def process_id(job: int) -> int:
-    time.sleep(0.02)
-    return os.getpid()
-
-
-def fail_at_three(job: int) -> int:
-    if job == 3:
-        raise NeedReplayError("job 3 has no goal")
-    return job
+Config = dict[str, Any]
+OnUnits = Callable[[int], None]
 
 
-def die(job: int) -> None:
+def environment(config: Config, folder: Path, on_units: OnUnits) -> None:
+    """Record what this process is like."""
+    deaf = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    (folder / "seen.txt").write_text(f"{os.getpid()} {os.environ['OMP_NUM_THREADS']} {deaf}")
+    (folder / "done.json").touch()
+
+
+def fail(config: Config, folder: Path, on_units: OnUnits) -> None:
+    raise ValueError("the maze has no goal")
+
+
+def die(config: Config, folder: Path, on_units: OnUnits) -> None:
     os._exit(1)
 
 
-def new_lock(job: int) -> object:
-    return threading.Lock()
-
-
-def answer_and_stay(path: str) -> str:
-    """A thread of it is busy for a while, and then says so: Python waits for it before it exits."""
+def finish_and_stay(config: Config, folder: Path, on_units: OnUnits) -> None:
+    """A thread of it is busy for a while, and Python waits for it before it exits."""
 
     def busy() -> None:
-        time.sleep(20)
-        Path(path).touch()
+        time.sleep(60)
+        Path(config["path"]).touch()
 
     threading.Thread(target=busy).start()
-    return "answered"
+    (folder / "done.json").touch()
 
 
-def hang_up_and_stay(path: str) -> None:
-    """Closes its end of the pipe without an answer, and is busy for a while."""
+def hang_up_and_stay(config: Config, folder: Path, on_units: OnUnits) -> None:
+    """Close the pipe without a result, and be busy for a while."""
     for pipe in [found for found in gc.get_objects() if isinstance(found, Connection)]:
         pipe.close()
-    time.sleep(20)
-    Path(path).touch()
+    time.sleep(60)
+    Path(config["path"]).touch()
 
 
-def is_deaf(job: int) -> bool:
-    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+def begin_and_sleep(config: Config, folder: Path, on_units: OnUnits) -> None:
+    Path(config["path"], str(os.getpid())).touch()
+    time.sleep(60)
 
 
 def sleep() -> None:
     time.sleep(60)
 
 
-def begin_and_sleep(folder: str) -> None:
-    Path(folder, str(os.getpid())).touch()
-    time.sleep(60)
-
-
 if __name__ == "__main__":
-    pool = Pool(2)
+    engine = LocalEngine(2)
     try:
-        for key in range(2):
-            pool.start(key, begin_and_sleep, sys.argv[1])
-        pool.wait()
+        for seed in range(2):
+            spec = RunSpec("fake_tasks:begin_and_sleep", {"path": sys.argv[1], "seed": seed})
+            engine.start(spec, Path(sys.argv[2], spec.name))
+        engine.wait(600)
     finally:
-        pool.close()
+        engine.close()

@@ -10,12 +10,14 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.sweeps import RunSpec, load_sweep, shipped_sweeps
-from needreplay.sweeps import spec as spec_module
+from needreplay.sweeps import file as file_module
 from needreplay.sweeps.file import parsed
 
+TABULAR = "[[runs]]\nkind = 'tabular'\n"
+PS = TABULAR + "agent = 'ps'\n"
 BLOCK = """
 [[runs]]
-kind = "maze"
+kind = "tabular"
 agents = ["ps", "ps-sr"]
 presets = ["printed", "released"]
 seeds = 3
@@ -33,7 +35,7 @@ def test_a_block_is_every_combination() -> None:
 
 
 def test_overrides_are_variants_and_chunks_cut_trials() -> None:
-    text = '[[runs]]\nkind = "maze"\nagent = "ps"\nseeds = [4]\ntrials = 25\ntrials_per_run = 10\n'
+    text = PS + "seeds = [4]\ntrials = 25\ntrials_per_run = 10\n"
     runs = parsed(text + "overrides = [{ threshold = 1 }, { threshold = 2 }]", "a.toml").runs
     assert [run.config["overrides"]["threshold"] for run in runs] == [1, 1, 1, 2, 2, 2]
     pieces = [(run.config["first_trial"], run.config["trials"]) for run in runs[:3]]
@@ -47,16 +49,16 @@ def test_equal_runs_are_one() -> None:
 
 def test_a_name_is_a_hash_of_the_config_and_stays() -> None:
     """Folders of earlier sweeps are found by it, so it must never change."""
-    spec = RunSpec("maze", {"agent": "ps", "seed": 0})
-    assert spec.name == "b04c728f5e52e470"
-    assert RunSpec("maze", {"agent": "ps", "seed": 1}).name != spec.name
+    spec = RunSpec("tabular", {"agent": "ps", "seed": 0})
+    assert spec.name == "30122a1b928e6f9d"
+    assert RunSpec("tabular", {"agent": "ps", "seed": 1}).name != spec.name
     assert RunSpec("cliffwalk", dict(spec.config)).name != spec.name
-    assert doctest.testmod(spec_module).failed == 0
+    assert doctest.testmod(file_module).failed == 0
     for config in ({"a": float("nan")}, {"a": object()}):
         with pytest.raises(NeedReplayError, match="JSON"):
-            _ = RunSpec("maze", config).name
+            _ = RunSpec("tabular", config).name
     with pytest.raises(NeedReplayError, match="kind"):
-        _ = RunSpec("maze", {"kind": "deep"}).name
+        _ = RunSpec("tabular", {"kind": "deep"}).name
 
 
 def test_the_sweeps_that_ship() -> None:
@@ -88,45 +90,62 @@ def test_the_deep_sweeps_that_ship() -> None:
     ("text", "said"),
     [
         ("x = 1", "There is no entry 'x'"),
-        ("name = 'a'", "names no runs"),
+        ("name = 'a'", "has no runs"),
         ("[[runs", "is not TOML"),
         ("[[runs]]\nkind = 'walk'", "There is no kind of run 'walk'"),
-        ("[[runs]]\nkind = 'maze'", "needs its agent"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'x'", "There is no agent of kind maze 'x'"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\npreset = 'x'", "There is no preset 'x'"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nagents = ['ps']", "both agent and agents"),
-        ("[[runs]]\nkind = 'maze'\nagents = []", "agents must be a list"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nworld = 'moon'", "There is no world"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials = 0", "trials is 0"),
+        ("[[runs]]\nkind = 'tabular'", "needs 'agent'"),
+        (TABULAR + "agent = 'x'", "There is no agent 'x'"),
+        (PS + "preset = 'x'", "There is no preset 'x'"),
+        (PS + "agents = ['ps']", "has both agent and agents"),
+        (TABULAR + "agents = []", "agents must be a list"),
         (
-            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 0\ntrials = 1",
+            PS + "world = 'moon'",
+            "world is 'moon', which is not dyna-maze",
+        ),
+        (PS + "trials = 0", "trials is 0"),
+        (
+            PS + "trials_per_run = 0\ntrials = 1",
             "trials_per_run is 0",
         ),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 5", "trials_per_run cuts trials"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nsteps = 1", "There is no entry of a maze run"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = { x = 1 }", "no setting 'x'"),
+        (
+            PS + "trials_per_run = 5",
+            "trials_per_run needs trials",
+        ),
+        (
+            PS + "steps = 1",
+            "There is no entry of a tabular run",
+        ),
+        (PS + "overrides = { x = 1 }", "no setting 'x'"),
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'ps'", "There is no agent of kind cliffwalk"),
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = [1]", "must be a whole number, 2"),
         ("[[runs]]\nkind = 'nothing:here'", "'nothing:here' cannot be imported"),
         ("[[runs]]\nkind = 'json:here'", "has no 'here'"),
-        ("runs = [1]", "each of its runs must be a table, [[runs]]"),
+        ("runs = [1]", "each entry of runs must be a table, [[runs]]"),
         ("[[runs]]\nkind = 1", "kind is 1; it must be text"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = [1]", "overrides must be a table"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\noverrides = []", "overrides must be a table"),
+        (PS + "overrides = [1]", "overrides must be a table"),
+        (PS + "overrides = []", "overrides must be a table"),
         (
-            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = true\ntrials = 1",
+            PS + "trials_per_run = true\ntrials = 1",
             "trials_per_run is True",
         ),
         (
-            "[[runs]]\nkind = 'maze'\nagent = 'ps'\ntrials_per_run = 1\ntrials = 1\n"
-            "first_trial = 'x'",
+            PS + "trials_per_run = 1\ntrials = 1\nfirst_trial = 'x'",
             "first_trial is 'x'; it must be a whole number, 0 or more",
         ),
-        ("[[runs]]\nkind = 'maze'\nagent = 'dyna-q'\npreset = 'x'", "There is no preset 'x'"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'q-learning'\npreset = []", "There is no preset []"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = 'a'", "reward_std is 'a'"),
-        ("[[runs]]\nkind = 'maze'\nagent = 'ps'\nreward_std = -1.0", "reward_std is -1.0"),
-        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = 3", "sizes must be a list"),
+        (TABULAR + "agent = 'dyna-q'\npreset = 'x'", "There is no preset 'x'"),
+        (
+            TABULAR + "agent = 'q-learning'\npreset = []",
+            "preset is []; it must be text",
+        ),
+        (
+            PS + "world_options = { reward_std = 'a' }",
+            "reward_std': 'a'}: must be real number",
+        ),
+        (
+            PS + "world_options = { reward_std = -1.0 }",
+            "reward_std",
+        ),
+        ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = 3", "sizes is 3; it must be a list"),
     ],
 )
 def test_what_is_refused_names_the_file(text: str, said: str) -> None:
@@ -146,7 +165,7 @@ def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fakes_folder: 
     monkeypatch.syspath_prepend(str(fakes_folder))
     monkeypatch.setenv("FAKE_RUNS", "2")
     assert len(load_sweep("fake_runs:specs").runs) == 2
-    with pytest.raises(NeedReplayError, match="must return RunSpecs"):
+    with pytest.raises(NeedReplayError, match="must return RunSpec objects"):
         load_sweep("json:JSONDecoder")
 
 

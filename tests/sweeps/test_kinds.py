@@ -11,7 +11,7 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_table
-from needreplay.sweeps import RunSpec, trials
+from needreplay.sweeps import RunSpec, tabular
 from needreplay.sweeps import speed as speed_module
 from needreplay.sweeps.execute import Pace, execute
 from needreplay.sweeps.file import parsed
@@ -19,7 +19,7 @@ from needreplay.sweeps.folder import SweepFolder
 from needreplay.sweeps.kinds import Kind, kind_named
 from needreplay.sweeps.speed import Estimate, _speed, estimate, like, probe
 
-MAZE = '[[runs]]\nkind = "maze"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
+MAZE = '[[runs]]\nkind = "tabular"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
 CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5]\n'
 
 
@@ -83,11 +83,11 @@ def test_a_chunk_goes_on_after_a_stop(
 ) -> None:
     spec = one(text)
     execute(spec, tmp_path / "whole")
-    monkeypatch.setattr(trials, "_SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(tabular, "_SECONDS_BETWEEN_WRITES", 0.0)
     stopped: list[int] = []
 
     class Stopping(Pace):
-        def moved(self, units: int) -> None:
+        def update(self, units: int) -> None:
             stopped.append(units)
             if len(stopped) == 3:
                 raise KeyboardInterrupt
@@ -113,7 +113,7 @@ def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("trial,episode,steps\n0,0,1\n")
-    with pytest.raises(NeedReplayError, match="whole trials"):
+    with pytest.raises(NeedReplayError, match="complete trials"):
         execute(one(MAZE), tmp_path)
 
 
@@ -133,17 +133,17 @@ def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
     )
     spec = one(text)
     execute(spec, tmp_path / "a")
-    from needreplay.sweeps.deep import KIND
+    from needreplay.sweeps.kinds import DEEP
     from needreplay.training.config import RunConfig
     from needreplay.training.run import run_training
 
     run_training(RunConfig(**spec.config), tmp_path / "b")
     for name in ("metrics.csv", "done.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    command = KIND.command(dict(spec.config), Path("x y"))
+    command = DEEP.command(dict(spec.config), Path("x y"))
     assert "--set reward_clip=true" in command
     assert command.endswith("--out 'x y'")
-    shorter = KIND.probe(dict(spec.config)) if KIND.probe else {}
+    shorter = DEEP.probe(dict(spec.config)) if DEEP.probe else {}
     assert (shorter["overrides"]["iteration_steps"], shorter["overrides"]["eval_steps"]) == (
         500,
         200,

@@ -1,45 +1,42 @@
-"""``needreplay eval``: play what was trained, and film it."""
+"""``needreplay eval``: play a trained agent, and film it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.core.errors import NeedReplayError
-
-if TYPE_CHECKING:
-    from needreplay.training.evaluation import Played, Player
+from needreplay.core.errors import NeedReplayError, counted
 
 FILM_STEPS = 1_000
 
 
 @dataclass(frozen=True)
 class Eval:
-    """Play the newest checkpoint of a run and report the returns of whole episodes.
+    """Play the newest checkpoint of a run and report the returns of complete episodes.
 
-    For example
+    Examples:
       needreplay eval runs/a --episodes 30
       needreplay eval runs/a --video film.gif
     """
 
     run_folder: Annotated[Positional[Path], arg(metavar="DIR")]
-    """Folder that needreplay train wrote."""
+    """Folder that needreplay train (or a run of a sweep) wrote."""
     episodes: Annotated[int, arg(metavar="N")] = 10
     """Episodes to play."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Episodes follow from it."""
+    """Same seed, same episodes."""
     epsilon: Annotated[float | None, arg(metavar="X")] = None
-    """Share of random actions; that of the run's settings unless given."""
+    """Probability of random actions; the run's own unless given."""
     video: Annotated[Path | None, arg(metavar="FILE.gif")] = None
-    """Also write the first episode (at most 1,000 steps of it) as a GIF; for agents with need,
-    the need of the last 60 steps stands beside the frame."""
+    """Also write the first episode (at most 1,000 steps of it) as a GIF; for agents with need, the
+    need of the last 60 steps is beside the frame."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
-        """Do it."""
+        """Run the command."""
         from needreplay.training.evaluation import load_player
 
         if self.episodes < 1:
@@ -49,28 +46,26 @@ class Eval:
         if self.video is not None and self.video.suffix.lower() != ".gif":
             raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
         player = load_player(self.run_folder, epsilon=self.epsilon)
-        # First what may be refused: a world that cannot be drawn, a file that cannot be written.
-        filmed = None if self.video is None else _film(player, self.seed, self.video)
+        filmed = None
+        if self.video is not None:
+            # First, because a world may not render and a file may not be writable.
+            from needreplay.report.film import write_film
+
+            filmed, film = player.film(self.seed, most_steps=FILM_STEPS)
+            write_film(self.video, film.frames, film.needs, film.frames_per_second)
         returns = [each.total for each in player.play(self.episodes, self.seed)]
         config = player.config
         print(
             f"{config.agent} on {config.world} after {player.steps:,} steps: return "
-            f"{_told(returns, self.seed)} ({_counted(len(returns))}, seed {self.seed})"
+            f"{_summary(returns, self.seed)} ({counted(len(returns), 'episode')}, "
+            f"seed {self.seed})"
         )
         if filmed is not None:
             print(f"{filmed.length} steps, return {filmed.total:.4g} -> {self.video}")
 
 
-def _film(player: Player, seed: int, path: Path) -> Played:
-    from needreplay.report.film import write_film
-
-    played, film = player.film(seed, most_steps=FILM_STEPS)
-    write_film(path, film.frames, film.needs, film.frames_per_second)
-    return played
-
-
-def _told(returns: list[float], seed: int) -> str:
-    """Mean, interval and range; of a single episode just its return."""
+def _summary(returns: list[float], seed: int) -> str:
+    """Mean, interval and range; the return of a single episode."""
     from needreplay.core.rng import stream
     from needreplay.report.statistics import mean_interval
 
@@ -78,7 +73,3 @@ def _told(returns: list[float], seed: int) -> str:
         return f"{returns[0]:.4g}"
     mean = mean_interval(returns, stream(seed, "interval"))
     return f"{mean.text(digits=4)}, lowest {min(returns):.4g}, highest {max(returns):.4g}"
-
-
-def _counted(episodes: int) -> str:
-    return "1 episode" if episodes == 1 else f"{episodes} episodes"

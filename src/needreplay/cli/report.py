@@ -12,20 +12,20 @@ from tyro.conf import Positional, arg
 
 @dataclass(frozen=True)
 class Report:
-    """Make one offline page of a sweep's folder, and its numbers as CSV.
+    """Write one offline HTML page of a sweep's results, and its numbers as CSV.
 
-    For example
+    Example:
       needreplay report sweeps/minatar-small
-    A folder from somebody else is read as data: nothing in it is run.
+    A folder from somebody else is read as data: nothing in it is executed.
     """
 
     folder: Annotated[Positional[Path], arg(metavar="DIR")]
     """Folder of a sweep, finished or not."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Of the bootstrap: the same seed gives the same numbers."""
+    """Of the bootstrap: same seed, same numbers."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
-        """Do it."""
+        """Run the command."""
         from needreplay.report.sweep_page import write_sweep_page
 
         page = write_sweep_page(self.folder, seed=self.seed)

@@ -10,60 +10,60 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from needreplay.cli.reproduce import usable_cores
 from needreplay.core.errors import NeedReplayError, counted
+from needreplay.core.processes import usable_cores
 
 if TYPE_CHECKING:
     from needreplay.sweeps import Sweep as SweepOfRuns
     from needreplay.sweeps import SweepResult
-    from needreplay.sweeps.engines.base import Engine
+    from needreplay.sweeps.loop import Engine
 
 FAILED = 1
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Run a sweep; stopped in any way, the same command goes on and runs nothing twice.
+    """Run many runs. After any stop, the same command resumes and repeats nothing.
 
-    For example
+    Examples:
       needreplay sweep paper-maze --out sweeps/maze
       needreplay sweep minatar-small --dry-run
       needreplay sweep mine.toml --workers 8 --out sweeps/mine
       needreplay sweep mine.toml --engine ray --address auto --out /shared/mine
-    The sweeps that ship: paper-maze, paper-cliffwalk, minatar-small, minatar-full, paper-atari,
-    ablation-need. Then: needreplay report DIR. Exit code 1 says that runs have failed.
+    Sweeps that come with needreplay: paper-maze, paper-cliffwalk, minatar-small, minatar-full,
+    paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs failed.
     """
 
     sweep: Annotated[Positional[str], arg(metavar="FILE|NAME")]
-    """A TOML file, the name of a sweep that ships, or module:function (docs/sweeps.md)."""
+    """A TOML file, one of the names above, or module:function (docs/sweeps.md)."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: sweeps/NAME)")] = (
         None
     )
-    """Folder of the sweep; each run gets its own in DIR/runs."""
+    """Folder of the sweep; each run has its own in DIR/runs."""
     engine: Literal["local", "ray"] = "local"
-    """Processes of this machine, or the tasks of a Ray cluster. Results do not depend on it."""
+    """Processes on this machine, or tasks on a Ray cluster. Results do not depend on it."""
     address: Annotated[
         str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: start one here)")
     ] = None
-    """The Ray cluster to join; auto finds the one that this machine belongs to."""
+    """The Ray cluster to join; auto: the one that this machine belongs to."""
     workers: Annotated[
         int | None,
-        arg(metavar="N", help_behavior_hint="(default: all cores; on a cluster, what it takes)"),
+        arg(metavar="N", help_behavior_hint="(default: all cores; on a cluster, all that fit)"),
     ] = None
     """Runs at once. Results do not depend on it."""
     cpus_per_run: Annotated[float, arg(metavar="X")] = 1
-    """CPUs that a run claims of a Ray cluster."""
+    """CPUs that a run reserves on a Ray cluster."""
     gpus_per_run: Annotated[float, arg(metavar="X")] = 0
-    """GPUs that a run claims of a Ray cluster; 0.25 lets four share one."""
+    """GPUs that a run reserves on a Ray cluster; 0.25: four runs share one."""
     bring_back: bool = False
-    """Let every Ray task send its finished folder back, even if --out is a shared folder."""
+    """Let every Ray task send its finished folder back, even if --out is shared."""
     only: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="RUN")] = ()
-    """Only the run of this name (may begin it); may be given again."""
+    """Only this run (its name, or the start of it); repeat it for more."""
     dry_run: bool = False
-    """Say which runs there are and, from a measured speed, how long they take; run nothing."""
+    """List the runs and estimate their time from a measured speed; run nothing."""
 
     def run(self, argv: Sequence[str]) -> int:
-        """Do it."""
+        """Run the command."""
         from needreplay.sweeps import load_sweep
 
         self._refuse()
@@ -104,15 +104,15 @@ class Sweep:
         only = {spec.name for spec in chosen.runs} if self.only else ()
         with LiveTable() as table:
             result = run_sweep(sweep, out, self._engine, argv=words, only=only, watch=table)
-        _say(result, sweep, out)
+        _report(result, sweep, out)
         return FAILED if result.failures else 0
 
     def _engine(self, folder: Path) -> Engine:
         if self.engine == "local":
-            from needreplay.sweeps.engines.local import LocalEngine
+            from needreplay.sweeps.local import LocalEngine
 
             return LocalEngine(self.workers or usable_cores())
-        from needreplay.sweeps.engines.cluster import RayEngine
+        from needreplay.sweeps.cluster import RayEngine
 
         return RayEngine(
             folder,
@@ -136,8 +136,8 @@ def _without_only(argv: Sequence[str]) -> list[str]:
     return kept
 
 
-def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
-    """Failures on standard error with their last lines; the sum on standard output."""
+def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
+    """Print failures with their last lines to standard error, the totals to standard output."""
     for failure in result.failures:
         tries = "" if failure.attempts == 1 else f" after {failure.attempts} attempts"
         print(f"failed{tries}: {failure.spec.name} {failure.spec.label}", file=sys.stderr)
@@ -147,16 +147,16 @@ def _say(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
         print(f"lost with its process and started again: {name}", file=sys.stderr)
     print(
         f"{sweep.name}: {counted(len(result.done), 'run')} done, "
-        f"{len(result.kept)} kept from before, {len(result.failures)} failed -> {out}\n"
+        f"{len(result.kept)} done before, {len(result.failures)} failed -> {out}\n"
         f"The page: needreplay report {out}"
     )
 
 
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needreplay.core.clock import duration
+    from needreplay.sweeps.file import RunSpec
     from needreplay.sweeps.folder import SweepFolder
     from needreplay.sweeps.kinds import kind_named
-    from needreplay.sweeps.spec import RunSpec
     from needreplay.sweeps.speed import estimate
     from needreplay.sweeps.table import units_of
 
@@ -175,12 +175,10 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     if found.seconds:
         source = "short runs made now" if found.probed else f"the runs in {out}"
         print(
-            f"About {duration(found.wall(workers))} on this machine with {workers} at once, as "
-            f"fast as it is now (from {source})."
+            f"About {duration(found.wall(workers))} on this machine with {workers} at once "
+            f"(speed from {source})."
         )
         if engine == "ray":
-            print(
-                "How fast the nodes of a Ray cluster are, and how many runs it takes, is not known."
-            )
+            print("The speed of a Ray cluster's nodes, and how many runs fit on it, are not known.")
     if found.unknown:
         print(f"The speed of {counted(len(found.unknown), 'run')} is not known.")

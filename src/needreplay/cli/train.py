@@ -1,15 +1,14 @@
-"""``needreplay train``: train a deep agent, or go on with one that was stopped."""
+"""``needreplay train``: train a deep agent, or resume a run that was stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
-from needreplay.cli.overrides import parsed_overrides
 from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
@@ -18,40 +17,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a deep agent on a world; stopped in any way, the same command goes on.
+    """Train a deep agent on a world. After any stop, the same command resumes.
 
-    For example
+    Examples:
       needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a
       needreplay train --world CartPole-v1 --agent per --steps 20000 --out runs/b
-      needreplay train --world minatar/asterix --agent per-sr --set scale=raw --out runs/c
+      needreplay train --world my_module:MyEnv-v0 --out runs/c
+      needreplay train --world minatar/asterix --set scale=raw --out runs/d
       needreplay train --world atari/Pong --preset released --settings
     """
 
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(needed to train)")] = None
     """Folder of the run: config.json, metrics.csv, the newest checkpoint, done.json."""
     world: Annotated[str, arg(metavar="NAME")] = "minatar/breakout"
-    """minatar/<game>, atari/<Game>, or any Gymnasium id with discrete actions."""
+    """minatar/<game>, atari/<Game>, or a Gymnasium id with discrete actions; my_module:MyEnv-v0
+    names the module that registers your own environment."""
     agent: Annotated[str, arg(metavar="NAME")] = "per-sr"
     """uniform, per, rank, pser, per-sr (need scales the update), per-sr-sampling (need is part of
     the probability), dqn, double-dqn."""
     preset: Annotated[str, arg(metavar="NAME")] = "corrected"
-    """printed is the paper's text, released what its code did, corrected the code with its faults
-    mended."""
+    """printed: the paper's text; released: its code; corrected: its code without its faults."""
     steps: Annotated[int, arg(metavar="N")] = 1_000_000
     """Steps of training; the last episode is played to its end."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """The run follows from it."""
+    """Same seed, same run."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """Change one setting of the preset; may be given again. --settings lists them all."""
+    """Change one setting of the preset; repeat it for more. --settings lists all of them."""
     device: Annotated[str, arg(metavar="NAME")] = "cpu"
     """cpu, cuda, cuda:1, ..."""
     tensorboard: FlagCreatePairsOff[bool] = False
-    """Also write the curves for TensorBoard, in DIR/tensorboard."""
+    """Also write curves for TensorBoard, in DIR/tensorboard."""
     settings: FlagCreatePairsOff[bool] = False
-    """Print every setting of this run with its value and what it means, and train nothing."""
+    """Print every setting of this run with its value and meaning, and exit."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
-        """Do it."""
+        """Run the command."""
         from needreplay.training.config import RunConfig
         from needreplay.training.watch import run_watched
 
@@ -68,7 +68,7 @@ class Train:
             print(settings_text(config))
             return
         if self.out is None:
-            raise NeedReplayError("Say where the run is to be kept: --out DIR.")
+            raise NeedReplayError("Name a folder for the run: --out DIR.")
         path = run_watched(config, self.out, tensorboard=self.tensorboard)
         print(f"{outcome(path)} -> {path}")
 
@@ -82,13 +82,12 @@ def outcome(metrics: Path) -> str:
     words = [f"{done['steps']:,} steps"]
     for name, word in (("train_return", "in training"), ("eval_return", "in evaluation")):
         if name in done:
-            told = done[name]
-            words.append(f"return {word} {told['final']:.4g} (best {told['best']:.4g})")
+            words.append(f"return {word} {done[name]['final']:.4g} (best {done[name]['best']:.4g})")
     return ", ".join(words)
 
 
 def settings_text(config: RunConfig) -> str:
-    """Every setting of a run: name, value, what it may be, what it means."""
+    """Every setting of a run: name, value, meaning, allowed words."""
     from needreplay.training.config import explained
 
     lines = [f"{config.agent} on {config.world}, preset {config.preset}:"]
@@ -102,3 +101,29 @@ def settings_text(config: RunConfig) -> str:
             if each.choices:
                 lines.append(f"{'':<42}({', '.join(each.choices)})")
     return "\n".join([*lines, "", "Change any with --set NAME=VALUE; * marks those changed here."])
+
+
+def parsed_overrides(words: Sequence[str]) -> dict[str, Any]:
+    """The value of each NAME=VALUE as a boolean, a number or a word, whichever fits first.
+
+    >>> parsed_overrides(["scale=raw", "features=32", "reward_clip=false"])
+    {'scale': 'raw', 'features': 32, 'reward_clip': False}
+    """
+    overrides: dict[str, Any] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if not name or not text:
+            raise NeedReplayError(f"--set {word!r} is not of the form NAME=VALUE.")
+        overrides[name] = _value(text)
+    return overrides
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -12,6 +12,13 @@ from multiprocessing import parent_process, resource_tracker
 _ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "TORCH")}
 
 
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @contextmanager
 def starting_workers() -> Iterator[None]:
     """Start worker processes inside: they use one thread each and do not hear Ctrl-C.
@@ -40,7 +47,7 @@ def starting_workers() -> Iterator[None]:
 
 
 def watch_parent() -> None:
-    """In a worker: leave when the process that started it is gone, however it went."""
+    """In a worker: exit when the process that started it has ended, however it ended."""
     parent = parent_process()
     assert parent is not None
 

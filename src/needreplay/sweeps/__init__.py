@@ -1,12 +1,11 @@
-"""Sweeps: many runs, each in a folder of its own, on all cores or on a Ray cluster.
+"""Sweeps: many runs, each in its own folder, on all cores or on a Ray cluster.
 
 >>> from needreplay.sweeps import load_sweep
 >>> len(load_sweep("minatar-small").runs)
 24
 """
 
-from needreplay.sweeps.file import Sweep, load_sweep, shipped_sweeps
+from needreplay.sweeps.file import RunSpec, Sweep, load_sweep, shipped_sweeps
 from needreplay.sweeps.loop import SweepResult, run_sweep
-from needreplay.sweeps.spec import RunSpec
 
 __all__ = ["RunSpec", "Sweep", "SweepResult", "load_sweep", "run_sweep", "shipped_sweeps"]

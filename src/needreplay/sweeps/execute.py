@@ -1,4 +1,4 @@
-"""Do one run of a sweep in its folder: what a worker process or a Ray task does."""
+"""Do one run of a sweep in its folder, in a worker process or a Ray task."""
 
 from __future__ import annotations
 
@@ -11,53 +11,69 @@ from pathlib import Path
 from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.lock import locked
-from needreplay.sweeps.folder import DONE, FAILED, PROGRESS, begin
+from needreplay.sweeps.file import RunSpec
+from needreplay.sweeps.folder import DONE, FAILED, PROGRESS, prepare_run, read_progress
 from needreplay.sweeps.kinds import kind_named
-from needreplay.sweeps.spec import RunSpec
 
 LAST_LINES = 6
 _SECONDS_BETWEEN_REPORTS = 1.0
-_WAIT_FOR_ANOTHER = 600.0
-"""Seconds: a node that the cluster has given up may still be at work on the run."""
+_SECONDS_FOR_ANOTHER = 600.0
+"""A node that the cluster has given up may still work on the run."""
 
 
 def execute(spec: RunSpec, folder: Path, version: str = __version__) -> None:
-    """Run ``spec`` in ``folder`` until it is complete; a complete one is left as it is.
+    """Run ``spec`` in ``folder`` until it is complete; leave a complete run as it is.
 
     Args:
         spec: what to run.
-        folder: the run's own.
-        version: needreplay's, where the sweep was started; another one here is refused, because
-            runs of one sweep must not differ by the machine that did them.
+        folder: the run's folder.
+        version: of needreplay where the sweep was started; another one here is refused, because
+            the runs of a sweep must not depend on the machine that does them.
     """
     if version != __version__:
         raise NeedReplayError(
             f"The sweep was started by needreplay {version}, but this machine has {__version__}; "
             "install the same version on every machine."
         )
-    begin(folder, spec, "")
+    prepare_run(folder, spec)
     busy = f"{{holder}} is still working on the run in {str(folder)!r}."
-    with locked(folder / ".lock", busy, wait=_WAIT_FOR_ANOTHER):
+    with locked(folder / ".lock", busy, wait=_SECONDS_FOR_ANOTHER):
         if (folder / DONE).exists():
             return
         (folder / FAILED).unlink(missing_ok=True)
         with Pace(folder / PROGRESS) as pace:
-            kind_named(spec.kind).run(dict(spec.config), folder, pace.moved)
+            kind_named(spec.kind).run(dict(spec.config), folder, pace.update)
         if not (folder / DONE).exists():
             raise NeedReplayError(
                 f"The run {spec.name} of kind {spec.kind!r} ended without writing {DONE}."
             )
 
 
+def errors_of(spec: RunSpec, folder: Path, version: str = __version__) -> tuple[str, ...]:
+    """``execute``; the last lines of its error, or nothing if the run is complete."""
+    try:
+        execute(spec, folder, version)
+    except Exception as error:
+        return last_lines(error)
+    return ()
+
+
+def last_lines(error: BaseException) -> tuple[str, ...]:
+    """The end of a traceback; of a refusal its message alone."""
+    if isinstance(error, NeedReplayError):
+        return (str(error),)
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return tuple(line.rstrip() for line in lines if line.strip())[-LAST_LINES:]
+
+
 class Pace:
-    """Says about once a second how far a run is, and how long it has worked."""
+    """Writes about once a second how many units a run has done, and its seconds of work."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._began = time.monotonic()
-        self._said = 0.0
+        self._written = 0.0
         self._units = 0
-        self._before = _seconds(path)
+        self._started = time.monotonic() - read_progress(path)[1]
 
     def __enter__(self) -> Pace:
         return self
@@ -65,36 +81,20 @@ class Pace:
     def __exit__(self, *error: object) -> None:
         self._write()
 
-    def moved(self, units: int) -> None:
-        """So many units are done."""
+    def update(self, units: int) -> None:
+        """Record that ``units`` are done."""
         self._units = units
         now = time.monotonic()
-        if now - self._said >= _SECONDS_BETWEEN_REPORTS:
-            self._said = now
+        if now - self._written >= _SECONDS_BETWEEN_REPORTS:
+            self._written = now
             self._write()
 
     def _write(self) -> None:
-        seconds = self._before + time.monotonic() - self._began
+        seconds = round(time.monotonic() - self._started, 3)
         part = self._path.with_suffix(f".{os.getpid()}.part")
         try:
-            part.write_text(json.dumps({"units": self._units, "seconds": round(seconds, 3)}))
+            part.write_text(json.dumps({"units": self._units, "seconds": seconds}))
             part.replace(self._path)
         except OSError:
-            # Nobody is told how far the run is; the run itself is what matters.
+            # The run matters more than its progress.
             part.unlink(missing_ok=True)
-
-
-def _seconds(path: Path) -> float:
-    """How long earlier attempts have worked."""
-    try:
-        return float(json.loads(path.read_text())["seconds"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return 0.0
-
-
-def last_lines(error: BaseException) -> list[str]:
-    """The end of a traceback; of a refusal, which is a sentence, the sentence alone."""
-    if isinstance(error, NeedReplayError):
-        return [str(error)]
-    lines = "".join(traceback.format_exception(error)).splitlines()
-    return [line.rstrip() for line in lines if line.strip()][-LAST_LINES:]

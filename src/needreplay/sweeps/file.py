@@ -1,11 +1,13 @@
-"""What a sweep is: runs named by a TOML file, a shipped name, or a function of your own."""
+"""What a sweep is: runs described by a TOML file, a shipped name, or the user's own function."""
 
 from __future__ import annotations
 
-import sys
+import hashlib
+import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -13,39 +15,82 @@ from typing import Any
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.sweeps.kinds import imported, kind_named
-from needreplay.sweeps.spec import RunSpec
+from needreplay.core.imports import load_object
+from needreplay.sweeps.kinds import check_callable, kind_named
 
 _PLURALS = {"worlds": "world", "agents": "agent", "presets": "preset", "seeds": "seed"}
 _TOP = ("name", "about", "runs")
 
 
 @dataclass(frozen=True)
+class RunSpec:
+    """One run: everything that its result depends on.
+
+    >>> RunSpec("tabular", {"agent": "ps", "seed": 0}).name == RunSpec(
+    ...     "tabular", {"seed": 0, "agent": "ps"}
+    ... ).name
+    True
+    """
+
+    kind: str
+    """deep, tabular, cliffwalk, or your own ``module:function``"""
+    config: Mapping[str, Any]
+    """plain values: what JSON can hold"""
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """The content of the run's ``config.json``."""
+        if "kind" in self.config:
+            raise NeedReplayError("A run's config must not have an entry 'kind'; use RunSpec.kind.")
+        return {"kind": self.kind, **self.config}
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the run's folder: a hash of its kind and config."""
+        try:
+            text = json.dumps(self.plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise NeedReplayError(
+                f"The config of a {self.kind} run cannot be written as JSON: {error}."
+            ) from error
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def label(self) -> str:
+        """A few words for people."""
+        config = self.config
+        words = [str(config[key]) for key in ("world", "agent", "preset") if key in config]
+        for entry in ("world_options", "overrides"):
+            words += [f"{name}={value}" for name, value in dict(config.get(entry) or {}).items()]
+        words += [f"{key} {config[key]}" for key in ("seed", "first_trial") if key in config]
+        return " ".join(words) or self.kind
+
+
+@dataclass(frozen=True)
 class Sweep:
-    """Runs that belong together; of equal ones the first alone."""
+    """Runs that belong together; equal runs share a folder, so they are one run."""
 
     name: str
     about: str
     runs: tuple[RunSpec, ...]
 
     def __post_init__(self) -> None:
-        """Keep of equal runs the first: they have one folder, so they are one run."""
-        once: dict[str, RunSpec] = {}
-        for spec in self.runs:
-            once.setdefault(spec.name, spec)
-        object.__setattr__(self, "runs", tuple(once.values()))
+        """Drop runs that occur again."""
+        once = {spec.name: spec for spec in reversed(self.runs)}
+        ordered = dict.fromkeys(spec.name for spec in self.runs)
+        object.__setattr__(self, "runs", tuple(once[name] for name in ordered))
 
 
 def shipped_sweeps() -> tuple[str, ...]:
     """The names of the sweeps that come with needreplay."""
     folder = files("needreplay") / "sweeps" / "files"
-    return tuple(sorted(p.name.removesuffix(".toml") for p in folder.iterdir()))
+    return tuple(sorted(path.name.removesuffix(".toml") for path in folder.iterdir()))
 
 
 def load_sweep(source: str | Path) -> Sweep:
-    """The sweep that a file, a shipped name or ``module:function`` describes.
+    """Load a sweep from a file, a shipped name or ``module:function``.
 
-    A file ends in .toml. The function takes no arguments and returns ``RunSpec``s. Everything that
+    A file ends in .toml. The function takes no arguments and returns ``RunSpec`` objects. Whatever
     can be refused is refused here, before anything runs.
     """
     text = str(source)
@@ -55,67 +100,54 @@ def load_sweep(source: str | Path) -> Sweep:
         except (OSError, UnicodeDecodeError) as error:
             raise NeedReplayError(f"The sweep {text!r} cannot be read: {error}.") from error
     if ":" in text:
-        _import_from_here()
-        return Sweep(text, "", _complete(_checked(imported(text)(), text), text))
+        specs = check_callable(load_object(text), text)()
+        specs = list(specs) if isinstance(specs, Iterable) else []
+        if not specs or not all(isinstance(spec, RunSpec) for spec in specs):
+            raise NeedReplayError(f"{text} must return RunSpec objects, at least one.")
+        return Sweep(text, "", _complete(specs, text))
     if text not in shipped_sweeps():
         raise unknown("sweep", text, [*shipped_sweeps(), "a file FILE.toml", "module:function"])
     shipped = files("needreplay") / "sweeps" / "files" / f"{text}.toml"
-    return parsed(shipped.read_text(encoding="utf-8"), text, text)
-
-
-def _import_from_here() -> None:
-    """Find modules of the present folder, as python -m does; workers are told the same path."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    return parsed(shipped.read_text(encoding="utf-8"), f"{text}.toml", text)
 
 
 def parsed(text: str, source: str, name: str = "sweep") -> Sweep:
-    """The sweep that a TOML text describes; ``source`` is how refusals name it."""
+    """The sweep of a TOML text; errors call it ``source``."""
     try:
-        said = tomllib.loads(text)
+        entries = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise NeedReplayError(f"{source} is not TOML: {error}.") from error
-    for key in said:
+    for key in entries:
         if key not in _TOP:
             raise NeedReplayError(f"{source}: {unknown('entry', key, _TOP)}")
-    blocks = said.get("runs")
+    blocks = entries.get("runs")
     if not isinstance(blocks, list) or not blocks:
-        raise NeedReplayError(f"{source} names no runs: it needs at least one [[runs]].")
+        raise NeedReplayError(f"{source} has no runs: it needs at least one [[runs]].")
     if not all(isinstance(block, dict) for block in blocks):
-        raise NeedReplayError(f"{source}: each of its runs must be a table, [[runs]].")
+        raise NeedReplayError(f"{source}: each entry of runs must be a table, [[runs]].")
     try:
         specs = [spec for block in blocks for spec in _expanded(block)]
     except NeedReplayError as error:
         raise NeedReplayError(f"{source}: {error}") from error
-    return Sweep(
-        str(said.get("name", name)), str(said.get("about", "")).strip(), _complete(specs, source)
-    )
-
-
-def _checked(found: Any, source: str) -> list[RunSpec]:
-    specs = list(found) if isinstance(found, Iterable) else []
-    if not specs or not all(isinstance(spec, RunSpec) for spec in specs):
-        raise NeedReplayError(f"{source} must return RunSpecs, and at least one.")
-    return specs
+    about = str(entries.get("about", "")).strip()
+    return Sweep(str(entries.get("name", name)), about, _complete(specs, source))
 
 
 def _complete(specs: Iterable[RunSpec], source: str) -> tuple[RunSpec, ...]:
-    """Every value filled in."""
+    """Fill in every value."""
     runs = []
     for spec in specs:
         try:
-            if ":" in spec.kind:
-                _import_from_here()
-            whole = RunSpec(spec.kind, kind_named(spec.kind).complete(dict(spec.config)))
-            _ = whole.name  # refuses what JSON cannot hold
-            runs.append(whole)
+            run = RunSpec(spec.kind, kind_named(spec.kind).complete(dict(spec.config)))
+            _ = run.name  # refuses what JSON cannot hold
+            runs.append(run)
         except (NeedReplayError, TypeError) as error:
             raise NeedReplayError(f"{source}: {error}") from error
     return tuple(runs)
 
 
 def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
-    """Every combination of what a [[runs]] block lists: seeds last, so that they vary first."""
+    """Every combination of a [[runs]] block's lists; seeds vary first."""
     rest = dict(block)
     kind = rest.pop("kind", "deep")
     if not isinstance(kind, str):
@@ -130,37 +162,35 @@ def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
         if plural not in rest:
             continue
         if single in rest:
-            raise NeedReplayError(f"a [[runs]] says both {single} and {plural}.")
+            raise NeedReplayError(f"a [[runs]] has both {single} and {plural}; use one of them.")
         listed = rest.pop(plural)
         if plural == "seeds" and is_whole(listed):
             listed = list(range(listed))
         if not isinstance(listed, list) or not listed:
-            raise NeedReplayError(f"{plural} must be a list with something in it.")
+            raise NeedReplayError(f"{plural} must be a list with at least one entry.")
         axes[single] = listed
-    names = [name for name in axes if name != "seed"]
-    for values in product(*(axes[name] for name in names)):
-        for overrides in variants:
-            for seed in axes.get("seed", [None]):
-                config = {**rest, **dict(zip(names, values, strict=True))}
-                if overrides:
-                    config["overrides"] = overrides
-                if seed is not None:
-                    config["seed"] = seed
-                for piece in _cut(config, per_run):
-                    yield RunSpec(kind, piece)
+    seeds = axes.pop("seed", [None])
+    for *values, overrides, seed in product(*axes.values(), variants, seeds):
+        config = {**rest, **dict(zip(axes, values, strict=True))}
+        if overrides:
+            config["overrides"] = overrides
+        if seed is not None:
+            config["seed"] = seed
+        for piece in _split(config, per_run):
+            yield RunSpec(kind, piece)
 
 
-def _cut(config: dict[str, Any], per_run: Any) -> Iterator[dict[str, Any]]:
-    """Trials in runs of ``per_run``; without it, all in one run."""
+def _split(config: dict[str, Any], per_run: Any) -> Iterator[dict[str, Any]]:
+    """Runs of ``per_run`` trials each; without it, one run."""
     if per_run is None:
         yield config
         return
     if "trials" not in config:
-        raise NeedReplayError("trials_per_run cuts trials: say trials as well.")
+        raise NeedReplayError("trials_per_run needs trials as well.")
     trials, first = config["trials"], config.get("first_trial", 0)
     check_number("trials_per_run", per_run, int, AT_LEAST_ONE)
     check_number("trials", trials, int, AT_LEAST_ONE)
     check_number("first_trial", first, int, COUNT)
-    for begin in range(first, first + trials, per_run):
-        size = min(per_run, first + trials - begin)
-        yield {**config, "first_trial": begin, "trials": size}
+    for start in range(first, first + trials, per_run):
+        size = min(per_run, first + trials - start)
+        yield {**config, "first_trial": start, "trials": size}

@@ -1,7 +1,7 @@
-"""The folder of a sweep: a folder for each run, and what is known of each by looking.
+"""The folder of a sweep, with a folder for each run.
 
-DIR/sweep.json says what the sweep is; DIR/runs/<name>/ has config.json, command.txt, metrics.csv,
-done.json when it is complete, failed.json when it raised, and progress.json while it runs.
+DIR/sweep.json describes the sweep; DIR/runs/<name>/ has config.json, command.txt, metrics.csv,
+done.json when complete, failed.json if it failed, and progress.json while it runs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import prepare_folder, read_json, write_json, write_text
-from needreplay.sweeps.file import Sweep
+from needreplay.sweeps.file import RunSpec, Sweep
 from needreplay.sweeps.kinds import kind_named
-from needreplay.sweeps.spec import RunSpec
 
 SWEEP = "sweep.json"
 CONFIG, DONE, FAILED, PROGRESS = "config.json", "done.json", "failed.json", "progress.json"
@@ -28,7 +27,7 @@ CONFIG, DONE, FAILED, PROGRESS = "config.json", "done.json", "failed.json", "pro
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Where a sweep's runs are."""
+    """The folder of a sweep."""
 
     path: Path
 
@@ -38,17 +37,17 @@ class SweepFolder:
 
     @property
     def lock(self) -> Path:
-        """Held while a sweep works here."""
+        """The lock of the sweep that works here."""
         return self.path / ".lock"
 
     def prepare(self, sweep: Sweep, argv: Sequence[str], chosen: Sequence[RunSpec]) -> None:
-        """Write down what the sweep is, and the config and command of the chosen runs."""
+        """Write the description of the sweep, and config and command of the chosen runs."""
         prepare_folder(self.path / "runs")
         for spec in chosen:
-            begin(self.of(spec.name), spec, self._command(spec, argv))
+            prepare_run(self.of(spec.name), spec, self._command(spec, argv))
         names = [spec.name for spec in sweep.runs]
         if len(chosen) < len(names) and self._listed() == names:
-            # Who does some runs again, with other options, does not change what the sweep is.
+            # A repeat of some runs, maybe with other options, leaves the description as it is.
             return
         write_json(
             self.path / SWEEP,
@@ -62,7 +61,6 @@ class SweepFolder:
         )
 
     def _listed(self) -> Any:
-        """The runs that the folder says it is a sweep of."""
         try:
             return read_json(self.path / SWEEP)["runs"]
         except (NeedReplayError, KeyError, TypeError):
@@ -70,44 +68,43 @@ class SweepFolder:
 
     def _command(self, spec: RunSpec, argv: Sequence[str]) -> str:
         own = kind_named(spec.kind).command(dict(spec.config), self.of(spec.name))
-        return own or (shlex.join([*argv, "--only", spec.name]) if argv else "")
+        return own or shlex.join([*argv, "--only", spec.name])
 
     def is_done(self, name: str) -> bool:
         """Whether a run is complete."""
         return (self.of(name) / DONE).exists()
 
     def progress(self, name: str) -> tuple[int, float]:
-        """How far a run says it is, and how long it has worked; zeros where it does not say."""
-        try:
-            said = json.loads((self.of(name) / PROGRESS).read_text(encoding="utf-8"))
-            units, seconds = int(said["units"]), float(said["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
-            return 0, 0.0
-        return (units, seconds) if math.isfinite(seconds) else (0, 0.0)
+        """The units of work that a run has done, and its seconds."""
+        return read_progress(self.of(name) / PROGRESS)
 
     def write_failure(self, name: str, lines: Sequence[str], attempts: int) -> None:
-        """Leave word of a failure for the report; a full disk must not stop the other runs."""
+        """Record a failure for the report; a full disk must not stop the other runs."""
         with contextlib.suppress(NeedReplayError):
             write_json(self.of(name) / FAILED, {"attempts": attempts, "lines": list(lines)})
 
 
-def begin(folder: Path, spec: RunSpec, command: str) -> None:
-    """Make a run's folder with its config; one that holds another config is refused."""
+def read_progress(path: Path) -> tuple[int, float]:
+    """Units done and seconds worked; zeros for a missing or damaged file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        units, seconds = int(found["units"]), float(found["seconds"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return 0, 0.0
+    return (units, seconds) if math.isfinite(seconds) else (0, 0.0)
+
+
+def prepare_run(folder: Path, spec: RunSpec, command: str = "") -> None:
+    """Make a run's folder with its config; refuse a folder with another config."""
     prepare_folder(folder)
     path = folder / CONFIG
-    if path.exists():
-        _refuse_another(path, spec)
-    else:
+    if not path.exists():
         write_json(path, spec.plain)
+    # Through JSON and back: there a tuple is a list.
+    elif read_json(path) != json.loads(json.dumps(spec.plain)):
+        raise NeedReplayError(
+            f"{str(path)!r} holds another config than its folder's name stands for, so somebody "
+            "changed it; remove that folder to start the run again."
+        )
     if command and not (folder / "command.txt").exists():
         write_text(folder / "command.txt", command + "\n")
-
-
-def _refuse_another(path: Path, spec: RunSpec) -> None:
-    there: Any = read_json(path)
-    # Through JSON and back, so that a tuple and a list are the same here too.
-    if there != json.loads(json.dumps(spec.plain)):
-        raise NeedReplayError(
-            f"{str(path)!r} holds another config than its name says; somebody changed it. "
-            "Remove that folder to run it anew."
-        )

@@ -1,102 +1,120 @@
-"""The kinds of run, by name. A kind's module is imported when one of its runs is asked for.
+"""The kinds of run by name, and the kind ``deep``: training a deep agent.
 
-A kind is a function ``run(config, folder, on_units)`` that does the work in ``folder`` and goes on
-with what it finds there; it ends by writing ``done.json``. ``on_units`` is told how much is done.
+A kind is a function ``run(config, folder, on_units)``: it works in ``folder``, resumes from what it
+finds there, calls ``on_units`` with the amount of work done, and at the end writes ``done.json``.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.imports import load_object
+from needreplay.training.config import RunConfig
 
 Config: TypeAlias = dict[str, Any]
 OnUnits: TypeAlias = Callable[[int], None]
 
-_MODULES = {
-    "deep": "needreplay.sweeps.deep",
-    "maze": "needreplay.sweeps.maze",
-    "cliffwalk": "needreplay.studies.cliffwalk.sweep_kind",
+SHIPPED = {
+    "deep": "needreplay.sweeps.kinds:DEEP",
+    "tabular": "needreplay.sweeps.tabular:TABULAR",
+    "cliffwalk": "needreplay.studies.cliffwalk.sweep_kind:KIND",
 }
-
-
-def _as_it_is(config: Config) -> Config:
-    return config
-
-
-def _said_units(config: Config) -> int:
-    return int(config.get("steps", 1))
-
-
-def _no_command(config: Config, folder: Path) -> str:  # noqa: ARG001
-    return ""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be done with runs of one kind."""
+    """What a sweep does with runs of one kind."""
 
     run: Callable[[Config, Path, OnUnits], None]
-    complete: Callable[[Config], Config] = _as_it_is
-    """every value filled in; what cannot be run is refused"""
-    units: Callable[[Config], int] = _said_units
-    """how much work it is: steps, or trials"""
+    complete: Callable[[Config], Config] = lambda config: config
+    """fill in every value, and refuse what cannot run"""
+    units: Callable[[Config], int] = lambda config: int(config.get("steps", 1))
+    """the amount of work: steps, or trials"""
     unit: str = "steps"
     probe: Callable[[Config], Config] | None = None
-    """a shorter run from which the speed of this one can be told"""
-    command: Callable[[Config, Path], str] = _no_command
-    """what does this one run by hand; empty: nothing but the sweep does"""
+    """the config of a shorter run that measures the speed of this one"""
+    command: Callable[[Config, Path], str] = lambda _config, _folder: ""
+    """the command of this run alone; empty: only the sweep runs it"""
 
 
 def kind_named(name: str) -> Kind:
-    """A kind that ships, or one's own as ``module:name``: a function, or a whole ``Kind``."""
-    if name in _MODULES:
-        kind: Kind = import_module(_MODULES[name]).KIND
+    """A shipped kind, or the user's own as ``module:name``: a function, or a ``Kind``."""
+    if name in SHIPPED:
+        kind: Kind = load_object(SHIPPED[name])
         return kind
     if ":" not in name:
-        raise unknown("kind of run", name, [*_MODULES, "module:function"])
-    found = _found(name)
-    return found if isinstance(found, Kind) else Kind(run=_callable(found, name))
+        raise unknown("kind of run", name, [*SHIPPED, "module:function"])
+    found = load_object(name)
+    return found if isinstance(found, Kind) else Kind(run=check_callable(found, name))
 
 
-def imported(name: str) -> Callable[..., Any]:
-    """The function that ``module:function`` names."""
-    return _callable(_found(name), name)
-
-
-def _found(name: str) -> Any:
-    module, _, function = name.partition(":")
-    try:
-        return getattr(import_module(module), function)
-    except ImportError as error:
-        raise NeedReplayError(
-            f"{name!r} cannot be imported ({error}); the module must be installed, on PYTHONPATH "
-            "or in the present folder, on every machine that runs it."
-        ) from error
-    except AttributeError as error:
-        raise NeedReplayError(f"The module {module!r} has no {function!r}.") from error
-
-
-def _callable(found: Any, name: str) -> Callable[..., Any]:
+def check_callable(found: Any, name: str) -> Callable[..., Any]:
+    """Refuse what is not a function."""
     if not callable(found):
         raise NeedReplayError(f"{name!r} is not a function.")
     function: Callable[..., Any] = found
     return function
 
 
+REQUIRED: Any = object()
+
+
 def filled(config: Config, defaults: Config, kind: str) -> Config:
-    """``defaults`` with the values of ``config``; a name that is not known is refused."""
+    """``defaults`` with the values of ``config``; refuse unknown names and missing values."""
     for name in config:
         if name not in defaults:
             raise unknown(f"entry of a {kind} run", name, defaults)
-    missing = [name for name, value in {**defaults, **config}.items() if value is REQUIRED]
+    merged = {**defaults, **config}
+    missing = [name for name, value in merged.items() if value is REQUIRED]
     if missing:
-        raise NeedReplayError(f"A {kind} run needs its {missing[0]}.")
-    return {**defaults, **config}
+        raise NeedReplayError(f"A {kind} run needs {missing[0]!r}.")
+    if not isinstance(merged["overrides"], dict):
+        raise NeedReplayError(f"overrides is {merged['overrides']!r}; it must be a table.")
+    return merged
 
 
-REQUIRED: Any = object()
+def _run_deep(config: Config, folder: Path, on_units: OnUnits) -> None:
+    from needreplay.training.run import run_training
+
+    run_training(RunConfig(**config), folder, on_steps=lambda steps, _row: on_units(steps))
+
+
+def _complete_deep(config: Config) -> Config:
+    defaults = {**asdict(RunConfig(world="")), "world": REQUIRED}
+    found = RunConfig(**filled(config, defaults, "deep"))
+    found.resolved()
+    return {**asdict(found), "overrides": dict(found.overrides)}
+
+
+def _probe_deep(config: Config) -> Config:
+    """A run that learns from its first steps on, with evaluation in its usual share."""
+    resolved = RunConfig(**config).resolved()
+    protocol, agent, iteration = resolved.protocol, resolved.agent, 500
+    overrides = {
+        **config["overrides"],
+        "min_history": min(agent.min_history, 200),
+        "capacity": min(agent.capacity, 10_000),
+        "iteration_steps": iteration,
+        "eval_steps": round(protocol.eval_steps / protocol.iteration_steps * iteration),
+        "checkpoint_steps": 10**9,
+    }
+    return {**config, "overrides": overrides, "steps": min(config["steps"], 50_000), "seed": 0}
+
+
+def _command_deep(config: Config, folder: Path) -> str:
+    """The ``needreplay train`` of this run."""
+    words = ["needreplay", "train"]
+    for name in ("world", "agent", "preset", "steps", "seed", "device"):
+        words += [f"--{name}", str(config[name])]
+    for name, value in config["overrides"].items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--set", f"{name}={text}"]
+    return shlex.join([*words, "--out", str(folder)])
+
+
+DEEP = Kind(_run_deep, _complete_deep, probe=_probe_deep, command=_command_deep)

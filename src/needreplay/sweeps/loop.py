@@ -1,4 +1,4 @@
-"""Run a sweep: every run that is not complete, each once, whatever happens to the others."""
+"""Run a sweep: every run that is not complete, on an engine, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -6,38 +6,62 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, Protocol
 
 from needreplay.core.lock import locked
 from needreplay.core.tables import prepare_folder
-from needreplay.sweeps.engines.base import Ended, Engine
-from needreplay.sweeps.file import Sweep
+from needreplay.sweeps.file import RunSpec, Sweep
 from needreplay.sweeps.folder import SweepFolder
-from needreplay.sweeps.spec import RunSpec
 
 ATTEMPTS = 3
-"""How often a run is started whose process or machine is lost."""
+"""How often a run starts whose process or machine is lost."""
 _POLL = 0.5
 
 
 @dataclass(frozen=True)
+class Ended:
+    """A run that ended: done, raised (it would again), or lost with its process or machine."""
+
+    name: str
+    how: Literal["done", "raised", "lost"]
+    lines: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """Where runs are executed. Whether a run is complete, its folder decides, not the engine."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs it takes at once."""
+        ...
+
+    def start(self, spec: RunSpec, folder: Path) -> None:
+        """Start a run."""
+        ...
+
+    def wait(self, seconds: float) -> list[Ended]:
+        """Return the runs that ended; wait up to ``seconds`` for the first."""
+        ...
+
+    def close(self) -> None:
+        """Stop all runs."""
+        ...
+
+
+@dataclass(frozen=True)
 class Failure:
-    """A run that did not end well."""
+    """A run that failed."""
 
     spec: RunSpec
     lines: tuple[str, ...]
     attempts: int
     lost: bool
-    """whether its process or machine was lost; otherwise it raised"""
-
-    @property
-    def cause(self) -> str:
-        """The line that says why: the first of a lost process's, the last of a traceback."""
-        return self.lines[0 if self.lost else -1]
+    """with its process or machine; otherwise it raised"""
 
 
 @dataclass
 class State:
-    """Where a sweep stands, for whoever watches."""
+    """The state of a sweep under way."""
 
     folder: SweepFolder
     total: int
@@ -48,12 +72,12 @@ class State:
     waiting: deque[RunSpec] = field(default_factory=deque)
     failures: list[Failure] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """names of runs that were started again, once for each time"""
+    """names of runs that started again, once for each time"""
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended."""
+    """How a sweep ended: names of runs, and failures."""
 
     kept: tuple[str, ...]
     done: tuple[str, ...]
@@ -68,21 +92,20 @@ def run_sweep(
     *,
     argv: Sequence[str] = ("needreplay", "sweep"),
     only: Collection[str] = (),
-    watch: Callable[[State], None] | None = None,
+    watch: Callable[[State], None] = lambda _state: None,
 ) -> SweepResult:
-    """Run what is not complete in ``out``; a second sweep there at the same time is refused.
+    """Run what is not complete in ``out``; refuse a second sweep there at the same time.
 
-    A run that raises is not started again: it would raise again. One that is lost with its
-    process or machine is, up to ``ATTEMPTS`` times in all. Neither stops the others.
+    A run that raises does not start again: it would raise again. A run that is lost with its
+    process or machine does, up to ``ATTEMPTS`` times in all. Neither stops the others.
 
     Args:
         sweep: what to run.
         out: the sweep's folder.
         engine: makes the engine, given the folder.
-        argv: the command line of the whole sweep, for the record; none: no command runs one of
-            these runs alone.
+        argv: the command line of the sweep, to be recorded.
         only: names of the runs to do; none: all.
-        watch: told the state a few times a second; what it raises ends the sweep.
+        watch: called with the state a few times a second; an exception in it ends the sweep.
     """
     folder = SweepFolder(prepare_folder(out))
     busy = (
@@ -95,7 +118,7 @@ def run_sweep(
         for spec in chosen:
             (state.kept if folder.is_done(spec.name) else state.waiting).append(spec)
         if state.waiting:
-            _run_all(state, engine(folder.path), watch or _unwatched)
+            _run_all(state, engine(folder.path), watch)
     return SweepResult(
         kept=tuple(spec.name for spec in state.kept),
         done=tuple(spec.name for spec in state.done),
@@ -120,15 +143,15 @@ def _run_all(state: State, engine: Engine, watch: Callable[[State], None]) -> No
     except KeyboardInterrupt as stop:
         complete = len(state.kept) + len(state.done)
         raise KeyboardInterrupt(
-            f"stopped; {complete} of {state.total} runs are complete and kept in "
-            f"{state.folder.path}. The same command goes on."
+            f"stopped; {complete} of {state.total} runs are complete in {state.folder.path}. "
+            "The same command resumes."
         ) from stop
     finally:
         engine.close()
 
 
 def _settle(state: State, ended: Ended, attempts: int) -> None:
-    """Put a run where it belongs; its folder has the last word on whether it is complete."""
+    """Record how a run ended; it is complete if its folder is."""
     spec = state.running.pop(ended.name)
     if state.folder.is_done(spec.name):
         state.done.append(spec)
@@ -136,10 +159,6 @@ def _settle(state: State, ended: Ended, attempts: int) -> None:
         state.lost.append(spec.name)
         state.waiting.appendleft(spec)
     else:
-        lines = ended.lines or ("It ended without a mark of completion.",)
+        lines = ended.lines or ("It ended without done.json.",)
         state.failures.append(Failure(spec, lines, attempts, ended.how == "lost"))
         state.folder.write_failure(spec.name, lines, attempts)
-
-
-def _unwatched(state: State) -> None:
-    """Nobody watches."""

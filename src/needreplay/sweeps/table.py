@@ -1,4 +1,4 @@
-"""The live table of a sweep, on a terminal's standard error; where nobody watches, nothing."""
+"""The live table of a sweep, on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from needreplay.core.clock import Speed, duration
+from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.kinds import kind_named
 from needreplay.sweeps.loop import State
-from needreplay.sweeps.spec import RunSpec
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +18,7 @@ SHOWN = 12
 
 
 def units_of(spec: RunSpec) -> int:
-    """How much work a run is."""
+    """The amount of work of a run."""
     return kind_named(spec.kind).units(dict(spec.config))
 
 
@@ -26,7 +26,7 @@ class LiveTable:
     """``with LiveTable() as table: run_sweep(..., watch=table)``.
 
     Args:
-        visible: whether to draw; ``None`` draws only where standard error is a terminal.
+        visible: whether to show it; ``None``: only where standard error is a terminal.
     """
 
     def __init__(self, *, visible: bool | None = None) -> None:
@@ -48,7 +48,7 @@ class LiveTable:
             self._live.stop()
 
     def __call__(self, state: State) -> None:
-        """Sampler the state."""
+        """Show the state."""
         if self._live is None:
             return
         progress = {name: state.folder.progress(name)[0] for name in state.running}
@@ -65,8 +65,13 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
 
     left = sum(units_of(spec) for spec in state.waiting)
     left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
+    # A submitted run may wait on the cluster; only progress shows that it runs.
+    moved = sum(units > 0 for units in progress.values())
+    running = f"{moved} running"
+    if moved < len(progress):
+        running = f"{len(progress)} submitted ({moved} with progress)"
     counts = (
-        f"{len(state.kept) + len(state.done)} of {state.total} done, {_under_way(progress)}, "
+        f"{len(state.kept) + len(state.done)} of {state.total} done, {running}, "
         f"{len(state.waiting)} waiting, {len(state.failures)} failed"
     )
     if state.lost:
@@ -80,17 +85,8 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
     for name, spec in moved_first[:SHOWN]:
         share = progress[name] / max(1, units_of(spec))
         rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
-    more = len(state.running) - SHOWN
     parts: list[RenderableType] = [Text(counts), rows]
-    if more > 0:
-        parts.append(Text(f"and {more} more"))
+    if len(state.running) > SHOWN:
+        parts.append(Text(f"and {len(state.running) - SHOWN} more"))
     parts += [Text(f"failed: {one.spec.name} {one.spec.label}") for one in state.failures[-SHOWN:]]
     return Group(*parts)
-
-
-def _under_way(progress: dict[str, int]) -> str:
-    """A run that is handed to a cluster may wait there; only its progress tells that it runs."""
-    moved = sum(units > 0 for units in progress.values())
-    if moved == len(progress):
-        return f"{moved} running"
-    return f"{len(progress)} handed out ({moved} with progress)"

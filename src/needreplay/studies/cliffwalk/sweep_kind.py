@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.studies.cliffwalk.settings import METHODS, CliffwalkSettings, cliffwalk_preset
-from needreplay.sweeps.kinds import REQUIRED, Config, filled
-from needreplay.sweeps.trials import Trials, numbers_of, trial_kind
+from needreplay.sweeps.kinds import REQUIRED, Config, Kind, OnUnits
+from needreplay.sweeps.tabular import Rows, checked, fewer_trials, run_cases, trial_numbers
 
 _DEFAULTS: Config = {
     "world": "cliffwalk",
@@ -33,15 +33,13 @@ def settings_of(config: Config) -> CliffwalkSettings:
 
 def complete(config: Config) -> Config:
     """All values, with the preset's own sizes where none are given."""
-    found = filled(config, _DEFAULTS, "cliffwalk")
+    found = checked(config, _DEFAULTS, "cliffwalk")
     if found["world"] != "cliffwalk":
         raise unknown("world of kind cliffwalk", found["world"], ["cliffwalk"])
     if found["agent"] not in METHODS:
         raise unknown("agent of kind cliffwalk", found["agent"], METHODS)
-    for name, bounds in (("seed", COUNT), ("first_trial", COUNT), ("trials", AT_LEAST_ONE)):
-        check_number(name, found[name], int, bounds)
     if not isinstance(found["sizes"], list | tuple):
-        raise NeedReplayError(f"sizes must be a list, not {found['sizes']!r}.")
+        raise NeedReplayError(f"sizes is {found['sizes']!r}; it must be a list.")
     settings = settings_of(found)
     if "sizes" in found["overrides"]:
         raise NeedReplayError(
@@ -54,15 +52,16 @@ def complete(config: Config) -> Config:
 
 
 def _cases(config: Config) -> list[tuple[int, int]]:
-    return [(states, trial) for states in config["sizes"] for trial in numbers_of(config)]
+    return [(states, trial) for states in config["sizes"] for trial in trial_numbers(config)]
 
 
-def trials_of(config: Config) -> Trials:
+def run(config: Config, folder: Path, on_units: OnUnits) -> None:
     """Updates until Q is right; a trial that did not converge counts as its budget."""
-    return Trials(_cases(config), partial(_row, settings_of(config), config), 1)
+    rows_of = partial(_row, settings_of(config), config)
+    run_cases(_cases(config), rows_of, 1, folder, on_units)
 
 
-def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> dict[str, Any]:
+def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> Rows:
     from needreplay.studies.cliffwalk.cases import Case, trial_row
 
     states, number = case
@@ -78,9 +77,6 @@ def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> 
     }
 
 
-def probe(config: Config) -> Config:
-    """Few trials at every size, and two at least: the first may compile."""
-    return {**config, "trials": max(2, min(config["trials"], 3))}
-
-
-KIND = trial_kind(trials_of, complete, units=lambda config: len(_cases(config)), probe=probe)
+KIND = Kind(
+    run, complete, lambda config: len(_cases(config)), "trials", partial(fewer_trials, most=3)
+)

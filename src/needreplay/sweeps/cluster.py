@@ -1,7 +1,7 @@
-"""Runs as the tasks of a Ray cluster: one task is one run.
+"""The engine ``ray``: the runs of a sweep as tasks of a Ray cluster, one task per run.
 
-Where a node sees the sweep's folder, the run works in it, and goes on there after its node is lost.
-Where it does not, the task brings the finished run's folder back as bytes.
+A node that sees the sweep's folder works in it, and after the loss of a node the run resumes there.
+A node that does not see it sends the folder of the finished run back.
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import write_text
-from needreplay.sweeps.engines.base import Ended
-from needreplay.sweeps.execute import execute, last_lines
-from needreplay.sweeps.spec import RunSpec
+from needreplay.sweeps.execute import errors_of, last_lines
+from needreplay.sweeps.file import RunSpec
+from needreplay.sweeps.loop import Ended
 
 _TOKEN = ".shared"
 
 
-@dataclass(frozen=True)
-class Returned:
-    """What a task answers with: the lines of an error, and the folder where it is not shared."""
+class Returned(NamedTuple):
+    """What a task returns: the lines of an error, and the folder if it is not shared."""
 
     lines: tuple[str, ...]
     archive: bytes | None
@@ -43,10 +41,10 @@ class RayEngine:
     Args:
         folder: the sweep's.
         address: of a running cluster ("auto": the one on this machine); ``None`` starts one here.
-        workers: runs at once; ``None`` leaves it to the cluster's resources.
-        cpus_per_run: CPUs that a run claims.
-        gpus_per_run: GPUs, or a share of one.
-        bring_back: do not even look for a shared folder.
+        workers: runs at once; ``None``: as many as the cluster's resources allow.
+        cpus_per_run: CPUs that a run reserves.
+        gpus_per_run: GPUs that a run reserves, or a share of one.
+        bring_back: send every folder back, without looking for a shared one.
     """
 
     def __init__(
@@ -77,14 +75,14 @@ class RayEngine:
             raise NeedReplayError(
                 f"There is no Ray cluster at {address or 'this machine'}: {error}"
             ) from error
-        # Lost runs are started again by the sweep, which bounds and names them for every engine.
+        # The sweep starts lost runs again, on every engine alike; so Ray must not.
         self._task = ray.remote(
             num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_retries=0, max_calls=1
         )(_task)
         self._refuse_too_large(cpus_per_run, gpus_per_run)
 
     def _refuse_too_large(self, cpus: float, gpus: float) -> None:
-        """Ray would wait for ever for resources that no node has."""
+        """Ray would wait forever for resources that no node has."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):
             self.close()
@@ -95,17 +93,17 @@ class RayEngine:
 
     @property
     def slots(self) -> int:
-        """How many runs are handed to the cluster at once; it begins those that it has room for."""
+        """How many runs are submitted at once; the cluster starts those that fit."""
         return self._slots
 
     def start(self, spec: RunSpec, folder: Path) -> None:
-        """Hand a run to the cluster."""
+        """Submit a run."""
         relative = str(folder.resolve().relative_to(self._folder))
         task = self._task.remote(spec, str(self._folder), relative, self._token, __version__)
         self._tasks[task] = (spec.name, folder)
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Runs whose task has ended."""
+        """Return the runs whose task ended."""
         if not self._tasks:
             time.sleep(seconds)
             return []
@@ -117,7 +115,7 @@ class RayEngine:
         try:
             returned: Returned = self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
-            return Ended(name, "raised", tuple(last_lines(error.as_instanceof_cause())))
+            return Ended(name, "raised", last_lines(error.as_instanceof_cause()))
         except self._ray.exceptions.RayError as error:
             first = (str(error).strip().splitlines() or [""])[0]
             return Ended(name, "lost", (f"{type(error).__name__}: {first}",))
@@ -129,7 +127,7 @@ class RayEngine:
         return Ended(name, "raised" if returned.lines else "done", returned.lines)
 
     def close(self) -> None:
-        """Stop what runs, and leave the cluster (one started here ends)."""
+        """Cancel all tasks and leave the cluster; one that was started here ends."""
         for task in self._tasks:
             self._ray.cancel(task, force=True)
         self._tasks.clear()
@@ -138,9 +136,9 @@ class RayEngine:
 
 
 def _imported() -> Any:
-    # Ray asks the network where its usage report could go; a sweep tells nobody anything.
+    # Ray would look for a server for its usage statistics; a sweep reports nothing to anyone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray 2 warns of a change to come for GPUs that this needs not know.
+    # Silences a warning of Ray 2 about GPUs that does not concern us.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -157,49 +155,34 @@ def _cpus(workers: int | None, each: float) -> int | None:
 
 
 def _task(spec: RunSpec, sweep: str, relative: str, token: str, version: str) -> Returned:
-    """On a node: work in the shared folder, or in one of this node's own and bring it back."""
-    if _reads(Path(sweep) / _TOKEN) == token:
-        return Returned(_done(spec, Path(sweep) / relative, version), None)
+    """On a node: work in the shared folder, or in a temporary one and send it back."""
+    with suppress(OSError):
+        if (Path(sweep) / _TOKEN).read_text(encoding="utf-8") == token:
+            return Returned(errors_of(spec, Path(sweep) / relative, version), None)
     own = Path(tempfile.mkdtemp(prefix="needreplay-"))
     try:
-        lines = _done(spec, own / spec.name, version)
+        lines = errors_of(spec, own / spec.name, version)
         return Returned(lines, _packed(own / spec.name))
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _done(spec: RunSpec, folder: Path, version: str) -> tuple[str, ...]:
-    try:
-        execute(spec, folder, version)
-    except Exception as error:
-        return tuple(last_lines(error)) or (repr(error),)
-    return ()
-
-
-def _reads(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
-
-
 def _packed(folder: Path) -> bytes:
-    kept = io.BytesIO()
-    with tarfile.open(fileobj=kept, mode="w:gz", compresslevel=1) as archive:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
         for path in sorted(folder.iterdir()):
             if path.name != ".lock":
                 archive.add(path, arcname=path.name)
-    return kept.getvalue()
+    return packed.getvalue()
 
 
 def _unpack(archive: bytes, folder: Path) -> None:
-    """Put the run's files into its folder, the mark of completion last."""
+    """Put the run's files into its folder, done.json last."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".back-") as place:
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
             packed.extractall(place, filter="data")
-        found: Sequence[Path] = sorted(Path(place).iterdir(), key=lambda p: p.name == "done.json")
         folder.mkdir(parents=True, exist_ok=True)
-        for path in found:
+        for path in sorted(Path(place).iterdir(), key=lambda path: path.name == "done.json"):
             target = folder / path.name
             if target.is_dir():
                 shutil.rmtree(target)

@@ -14,7 +14,7 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.sweeps import Sweep, run_sweep
-from needreplay.sweeps.engines.local import LocalEngine
+from needreplay.sweeps.local import LocalEngine
 
 pytestmark = [
     pytest.mark.ray,
@@ -31,7 +31,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     # Where landings hang on it, its absence is a failure.
     if not os.environ.get("NEEDREPLAY_CI"):
         pytest.importorskip("ray", reason="Ray is not installed (pip install 'needreplay[ray]')")
-    fakes = Path(__file__).parents[2] / "fakes"
+    fakes = Path(__file__).parents[1] / "fakes"
     added = {
         "PYTHONPATH": os.pathsep.join([str(fakes), os.environ.get("PYTHONPATH", "")]),
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -146,7 +146,7 @@ def test_without_a_shared_folder_results_are_brought_back(
 ) -> None:
     from fake_runs import counting
 
-    from needreplay.sweeps.engines.cluster import RayEngine
+    from needreplay.sweeps.cluster import RayEngine
 
     names = sorted(expected)[:2]
     from fake_runs import specs
@@ -169,7 +169,7 @@ def test_without_a_shared_folder_results_are_brought_back(
 
 
 def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
-    from needreplay.sweeps.engines.cluster import RayEngine
+    from needreplay.sweeps.cluster import RayEngine
 
     with pytest.raises(NeedReplayError, match="No node of the cluster has 1 CPUs and 3 GPUs"):
         RayEngine(tmp_path, workers=1, gpus_per_run=3)
