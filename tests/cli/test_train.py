@@ -87,7 +87,7 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("train", "Say where the run is to be kept: --out DIR."),
+        ("train", "Name a folder for the run: --out DIR."),
         ("train --out x --set scale", "--set 'scale' is not of the form NAME=VALUE."),
         ("train --out x --set scale=big", "There is no scale 'big'; choose from: raw, mean, max."),
         ("train --out x --set featurs=3", "There is no setting 'featurs'; choose from: action_set"),

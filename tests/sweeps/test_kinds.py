@@ -43,6 +43,20 @@ def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
     assert table["trial"].reshape(4, 50)[:, 0].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("agent", ["ps", "ps-sr", "dyna-q", "q-learning"])
+def test_any_agent_on_any_world(tmp_path: Path, agent: str) -> None:
+    text = f'[[runs]]\nkind = "tabular"\nagent = "{agent}"\ntrials = 2\nepisodes = 3\n'
+    (tmp_path / "small.txt").write_text("S.\n.G\n")
+    for world, options in (
+        ("cliffwalk", "{ n = 3 }"),
+        (str(tmp_path / "small.txt"), "{ reward_std = 0.0 }"),
+        ("FrozenLake-v1", "{ is_slippery = false }"),
+    ):
+        spec = one(text + f'world = "{world}"\nworld_options = {options}\n')
+        execute(spec, tmp_path / spec.name)
+        assert len(read_table(tmp_path / spec.name / "metrics.csv")) == 6
+
+
 def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
     from needreplay.studies.cliffwalk.agent import run_trial
     from needreplay.studies.cliffwalk.settings import cliffwalk_preset

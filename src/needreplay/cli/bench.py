@@ -15,27 +15,27 @@ from needreplay.core.errors import NeedReplayError
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure speed against named peers, in one run on one core.
+    """Measure speed against other libraries, in one run on one core.
 
     For example
       pip install 'needreplay[peers]'
-      needreplay bench replay              the replay memory against cpprb, tianshou and SB3
-      needreplay bench replay --json FILE  and keep every round's numbers
+      needreplay bench replay              the replay buffer against cpprb, tianshou and SB3
+      needreplay bench replay --json FILE  and save the numbers of every round
     """
 
     what: Annotated[Positional[Literal["replay"]], arg(metavar="{replay}")]
-    """What to measure: replay is the prioritised replay memory."""
+    """What to measure. replay: the prioritized replay buffer."""
     rounds: Annotated[int, arg(metavar="N")] = 9
-    """Alternating rounds; a table's numbers are medians over them."""
+    """Alternating rounds; the table shows medians over them."""
     capacity: Annotated[int, arg(metavar="N")] = 1_000_000
-    """Transitions in each memory."""
+    """Transitions in each buffer."""
     clock: Literal["wall", "cpu"] = "wall"
-    """cpu leaves out the time that other processes take on a busy machine."""
+    """cpu: leave out the time that other processes take on a busy machine."""
     json: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Also write every round's numbers here."""
+    """Also write the numbers of every round here."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
-        """Do it."""
+        """Run the command."""
         for name, value in (("rounds", self.rounds), ("capacity", self.capacity)):
             if value < 1:
                 raise NeedReplayError(f"--{name} must be at least 1, not {value}.")
@@ -48,7 +48,7 @@ class Bench:
         from needreplay.core.progress import Progress
         from needreplay.core.tables import write_json
 
-        # What peers warn of at import is theirs, and would stand in the middle of the table.
+        # Warnings of other libraries at import would end up in the middle of the table.
         warnings.simplefilter("ignore")
         with Progress().task("replay", total=len(TASKS)) as bar:
             report = run(

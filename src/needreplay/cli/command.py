@@ -1,4 +1,4 @@
-"""Find the subcommand, run it, and turn refusals into one sentence and exit code 2."""
+"""Find the subcommand, run it, and turn refusals into one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from needreplay.studies import STUDIES
 REFUSED = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""Both by the custom of shells: 128 + the number of SIGINT and of SIGPIPE."""
+"""As in shells: 128 + the number of SIGINT or SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line ``argv`` (default: this process's) and give its exit code."""
+    """Run the command line ``argv`` (default: this process's) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--version"]:
         print(f"needreplay {__version__}")
@@ -26,26 +26,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(words or ["--help"])
         finally:
-            # Where output waits in a buffer, a reader that is gone shows here and not at exit.
+            # A reader that has left is noticed here, not at exit.
             sys.stdout.flush()
     except NeedReplayError as error:
         print(f"needreplay: {error}", file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
-        # Whoever read our output (head, less) has enough; there is nobody left to tell.
+        # The reader of our output (head, less) has left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
         return _stopped(str(stop))
     except RuntimeError as error:
-        # Python 3.11 wraps a Ctrl-C that falls into the making of a class, as imports do.
+        # Python 3.11 wraps a Ctrl-C during the creation of a class, as in imports.
         if isinstance(error.__cause__, KeyboardInterrupt):
             return _stopped()
         raise
 
 
-def _stopped(said: str = "") -> int:
-    print(f"\nneedreplay: {said or 'stopped.'}", file=sys.stderr)
+def _stopped(message: str = "") -> int:
+    print(f"\nneedreplay: {message or 'stopped.'}", file=sys.stderr)
     return INTERRUPTED
 
 
@@ -79,7 +79,7 @@ def _run(words: list[str]) -> int:
 def _description() -> str:
     figures = "\n".join(f"  {listing.name:<12} {listing.shows}" for listing in STUDIES)
     return (
-        "Experience replay prioritised by gain x need (Yuan & Mattar, arXiv 2111.14331).\n\n"
+        "Experience replay prioritized by gain x need (Yuan & Mattar, arXiv 2111.14331).\n\n"
         f"Figures that can be reproduced:\n{figures or '  (none yet)'}\n\n"
-        "Say needreplay SUBCOMMAND --help for more, needreplay --version for the version."
+        "needreplay SUBCOMMAND --help explains a subcommand; needreplay --version: the version."
     )

@@ -18,7 +18,7 @@ FILM_STEPS = 1_000
 class Eval:
     """Play the newest checkpoint of a run and report the returns of complete episodes.
 
-    Examples:
+    For example
       needreplay eval runs/a --episodes 30
       needreplay eval runs/a --video film.gif
     """

@@ -14,8 +14,9 @@ from tyro.conf import Positional, arg
 class Report:
     """Write one offline HTML page of a sweep's results, and its numbers as CSV.
 
-    Example:
+    For example
       needreplay report sweeps/minatar-small
+
     A folder from somebody else is read as data: nothing in it is executed.
     """
 

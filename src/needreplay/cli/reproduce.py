@@ -17,7 +17,7 @@ _FIGURES = "\n".join(f"{listing.name}: {listing.shows}" for listing in STUDIES)
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Make the paper's figures on this machine, and one page that holds them against the paper.
+    """Make the paper's figures on this machine, and one page that compares them with the paper.
 
     For example
       needreplay reproduce              everything, quickly
@@ -42,8 +42,8 @@ class Reproduce:
             help_behavior_hint="(default: all a figure has; quick fig3: not printed)",
         ),
     ] = ()
-    """Settings to run: printed is the paper's text, released what its code did, corrected (fig3)
-    the code with its faults mended."""
+    """Settings to run. printed: the paper's text; released: its code; corrected (fig3): its code
+    without its faults."""
     trials: Annotated[
         int | None, arg(metavar="N", help_behavior_hint="(default: the figure's own number)")
     ] = None
@@ -52,20 +52,20 @@ class Reproduce:
         tuple[int, ...],
         arg(metavar="N [N ...]", help_behavior_hint="(default: the preset's own sizes)"),
     ] = ()
-    """Of fig3, how many states the Cliffwalk has: only the paper's six methods are then run."""
+    """fig3 only: numbers of states of the Cliffwalk; then only the paper's six methods run."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Every random number follows from it: the same seed gives the same data.csv, byte for byte."""
+    """With the same seed, data.csv is the same, byte for byte."""
     trial: Annotated[int, arg(metavar="K")] = 0
-    """Which trial to show where a picture or a log can show only one (fig1, maze-replay)."""
+    """The trial to show where a picture or a log shows only one (fig1, maze-replay)."""
     workers: Annotated[int, arg(metavar="N")] = field(default_factory=usable_cores)
-    """Processes that work at once. Results do not depend on it."""
+    """Processes at once. Results do not depend on it."""
     size: Literal["quick", "full"] = "quick"
-    """quick is minutes for all figures together; full is the paper's size or more."""
+    """quick: minutes for all figures together; full: the paper's size or more."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("reproduction")
     """Folder for the results: DIR/<figure>/ for each, and DIR/report.html for all of them."""
 
     def run(self, argv: Sequence[str]) -> None:
-        """Do it."""
+        """Run the command."""
         from needreplay.studies.reproduce import reproduce
         from needreplay.studies.study import Options
 

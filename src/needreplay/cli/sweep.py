@@ -25,11 +25,12 @@ FAILED = 1
 class Sweep:
     """Run many runs. After any stop, the same command resumes and repeats nothing.
 
-    Examples:
+    For example
       needreplay sweep paper-maze --out sweeps/maze
       needreplay sweep minatar-small --dry-run
       needreplay sweep mine.toml --workers 8 --out sweeps/mine
       needreplay sweep mine.toml --engine ray --address auto --out /shared/mine
+
     Sweeps that come with needreplay: paper-maze, paper-cliffwalk, minatar-small, minatar-full,
     paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs failed.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Train:
     """Train a deep agent on a world. After any stop, the same command resumes.
 
-    Examples:
+    For example
       needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a
       needreplay train --world CartPole-v1 --agent per --steps 20000 --out runs/b
       needreplay train --world my_module:MyEnv-v0 --out runs/c
