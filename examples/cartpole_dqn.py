@@ -1,9 +1,9 @@
-"""Double DQN on CartPole in one file: uniform, prioritised and gain x need are one argument.
+"""Double DQN on CartPole in one file: uniform, prioritized and gain x need are one argument.
 
-    python examples/cartpole_dqn.py --draw need --steps 20000
+    python examples/cartpole_dqn.py --sampler need --steps 20000
 
-``need`` learns successor features m of the Q network's last hidden layer phi, and asks the memory
-for transitions with probability ~ (gain^0.6 x need), need = m(now) . phi(then) / |phi(then)|^2.
+``need`` learns successor features m of the Q network's last hidden layer phi, and samples with
+probability ~ gain^0.6 x need, where need = m(now) . phi(then) / |phi(then)|^2.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from needreplay.replay.samplers import FeatureNeedSampler
 
 HIDDEN = 32
 DISCOUNT = 0.99
-DRAWS: dict[str, Any] = {
+SAMPLERS: dict[str, Any] = {
     "uniform": lambda: UniformSampler(),
     "per": lambda: ProportionalSampler(0.6),
-    "need": lambda: FeatureNeedSampler(HIDDEN, alpha=0.6),
+    "need": lambda: FeatureNeedSampler(HIDDEN, nonnegative=True, alpha=0.6, need_alpha=1.0),
 }
 
 
@@ -44,7 +44,7 @@ class Network(nn.Module):
 
 
 def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
-    """Train, and answer with the return of every episode."""
+    """Train; returns the return of every episode."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
         env.action_space,
         capacity=20_000,
         discount=DISCOUNT,
-        sampler=DRAWS[sampler](),
+        sampler=SAMPLERS[sampler](),
         seed=seed,
     )
     returns = [0.0]
@@ -70,16 +70,15 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
             greedy, m = int(online.q(phi).argmax()), online.m(phi)
         action = int(rng.integers(2)) if rng.random() < epsilon else greedy
         next_obs, reward, terminated, truncated, _ = env.step(action)
-        ids = replay.add(
+        replay.add(
             obs=obs,
             action=action,
             reward=reward,
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
+            **({"features": phi.numpy()} if sampler == "need" else {}),
         )
-        if sampler == "need":
-            replay.set_features(ids, phi.numpy()[None])
         returns[-1] += float(reward)
         obs = next_obs
         if terminated or truncated:
@@ -102,7 +101,7 @@ def learn(
     need: Any,
     beta: float,
 ) -> None:
-    """One update: draw, weigh, learn, and tell the memory what was learned."""
+    """One update: sample, weight the losses, learn, and update priorities and features."""
     batch = replay.sample(64, need=need, beta=beta)
     tensors = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
     action, discount = tensors["action"], tensors["discount"]
@@ -131,9 +130,9 @@ def learn(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draw", choices=DRAWS, default="need")
+    parser.add_argument("--sampler", choices=SAMPLERS, default="need")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     found = train(options.sampler, options.steps, options.seed)
-    print(f"{options.draw}: mean return of the last 20 episodes {np.mean(found[-20:]):.1f}")
+    print(f"{options.sampler}: mean return of the last 20 episodes {np.mean(found[-20:]):.1f}")

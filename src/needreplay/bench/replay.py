@@ -21,11 +21,11 @@ from needreplay.core.types import FloatArray
 from needreplay.replay import native
 
 MOST_STACKS = 100_000
-"""A million of them are 7 GB in each library that keeps a frame once, and 28 in one that does not;
-a batch's frames come from beyond the caches all the same."""
+"""A million of them are 7 GB in a library that stores a frame once, and 28 GB in one that does not.
+The frames of a batch are not in the caches either way."""
 OURS = "needreplay"
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
-"""The processor's own time leaves out what other processes take on a busy machine."""
+"""CPU time leaves out the time that other processes take on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ TASKS = (
     Task("uniform 256", "sample 256 uniformly, gather", 300),
     Task("add 1", "add one", 1000),
     Task("add 64", "add 64", 1000),
-    Task("step 1", "step of one environment (n-step, ends)", 1000),
-    Task("step 64", "step of 64 environments (n-step, ends)", 500),
+    Task("step 1", "step of one environment (3-step, ends)", 1000),
+    Task("step 64", "step of 64 environments (3-step, ends)", 500),
     Task("frames 32", "84 x 84 x 4 stacks: sample 32, update 32", 30),
     Task("frames uniform 32", "84 x 84 x 4 stacks: sample 32 uniformly", 30),
 )
@@ -103,7 +103,7 @@ def measure(task: Task, *, rounds: int, capacity: int, clock: str, libraries: li
 
 @dataclass
 class Report:
-    """All tasks, and what they were measured on."""
+    """The results of all tasks, and how they were measured."""
 
     versions: dict[str, str]
     missing: list[str]
@@ -112,7 +112,7 @@ class Report:
     clock: str
     load_before: float
     extension: bool
-    """Whether needreplay's extension in C was built here."""
+    """Whether needreplay's C extension was built here."""
     results: list[Result] = field(default_factory=list)
 
     def table(self) -> str:
@@ -135,7 +135,7 @@ class Report:
         return "\n".join(lines)
 
     def text(self) -> str:
-        """The table, and all that a reader has to know of it."""
+        """The table, and how it was measured."""
         lines = [
             ", ".join(f"{name} {version}" for name, version in self.versions.items()),
             f"one core, {self.rounds} alternating rounds, {self.clock} time, "
@@ -145,8 +145,8 @@ class Report:
             lines.append(f"not installed: {', '.join(self.missing)} (the extra peers has them)")
         if not self.extension:
             lines.append(
-                "needreplay's extension in C was not built here, for want of a C compiler; with it "
-                "add, sample and update are faster"
+                "needreplay's C extension was not built here (no C compiler); with it add, sample "
+                "and update are faster"
             )
         return "\n".join([*lines, "", self.table()])
 
@@ -161,7 +161,7 @@ def run(
 ) -> Report:
     """Measure every task (or those named) in every library that is installed.
 
-    ``done`` is called after each task. The process keeps to one core from here on.
+    ``done`` is called after each task. The process stays on one core from here on.
     """
     installed = {name: version for name in LIBRARIES if (version := version_of(name)) is not None}
     missing = [name for name in LIBRARIES if name not in installed]

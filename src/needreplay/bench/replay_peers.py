@@ -1,4 +1,4 @@
-"""The same small jobs, done by this library and by its peers, each the way its own manual says.
+"""The same small jobs, done by this library and by its peers, each as its own manual says.
 
 A ``Job`` is one library doing one task: a function to be timed. A library that is not installed, or
 that has nothing like the task, has no job.
@@ -20,6 +20,7 @@ Job = Callable[[], object]
 Maker = Callable[[str, int], Job | None]
 
 ALPHA, BETA = 0.6, 0.4
+N_STEP, DISCOUNT = 3, 0.99
 OBS, ACTIONS = 4, 4
 STACK, SIDE = 4, 84
 CHUNK = 10_000
@@ -39,7 +40,7 @@ def transitions(count: int) -> dict[str, Any]:
 
 
 def turns(values: list[Any]) -> Callable[[], Any]:
-    """One value after the other, for ever: no job is measured on a single input."""
+    """One value after the other, in turn: no job is measured on a single input."""
     place = -1
 
     def turn() -> Any:
@@ -50,8 +51,8 @@ def turns(values: list[Any]) -> Callable[[], Any]:
     return turn
 
 
-def gains(size: int) -> Callable[[], Any]:
-    """Gains for a batch, other ones each time."""
+def priorities(size: int) -> Callable[[], Any]:
+    """Priorities for a batch, other ones each time."""
     return turns([FILL.random(size) for _ in range(64)])
 
 
@@ -85,10 +86,10 @@ def needreplay_job(task: str, capacity: int) -> Job | None:
         return lambda: replay.add(**values)
     if task.startswith("uniform"):
         return lambda: replay.sample(size)
-    gain = gains(size)
+    values_of = priorities(size)
 
     def cycle() -> None:
-        replay.update_priorities(replay.sample(size).ids, gain())
+        replay.update_priorities(replay.sample(size).ids, values_of())
 
     return cycle
 
@@ -101,9 +102,9 @@ def _as_plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def _our_steps(capacity: int, n_envs: int) -> Job:
     columns = {"obs": (np.float32, OBS), "action": np.int64}
-    replay = ReplayBuffer(
-        capacity, columns, episodes=Episodes(n_envs=n_envs), sampler=ProportionalSampler(ALPHA)
-    )
+    episodes = Episodes(n_envs=n_envs, n_step=N_STEP, discount=DISCOUNT)
+    sampler = ProportionalSampler(ALPHA)
+    replay = ReplayBuffer(capacity, columns, episodes=episodes, sampler=sampler)
     values = transitions(n_envs)
     if n_envs == 1:
         values = {name: value[0] for name, value in values.items()}
@@ -126,8 +127,8 @@ def _our_frames(task: str, capacity: int) -> Job:
     size = int(task.split()[-1])
     if uniform:
         return lambda: replay.sample(size)
-    gain = gains(size)
-    return lambda: replay.update_priorities(replay.sample(size).ids, gain())
+    values_of = priorities(size)
+    return lambda: replay.update_priorities(replay.sample(size).ids, values_of())
 
 
 def _stacks(count: int) -> Any:
@@ -147,8 +148,6 @@ def cpprb_job(task: str, capacity: int) -> Job | None:
     """C++ segment trees behind Cython; frames compressed by its own two options."""
     cpprb = importlib.import_module("cpprb")
     size = int(task.split()[-1])
-    if task.startswith("step"):
-        return None
     if task.startswith("frames"):
         return _cpprb_frames(cpprb, task, capacity, size)
     env = {
@@ -158,6 +157,8 @@ def cpprb_job(task: str, capacity: int) -> Job | None:
         "next_obs": {"shape": OBS},
         "done": {},
     }
+    if task.startswith("step"):
+        return _cpprb_steps(cpprb, env, capacity) if size == 1 else None
     if task.startswith("uniform"):
         buffer = cpprb.ReplayBuffer(capacity, env)
     else:
@@ -173,12 +174,20 @@ def cpprb_job(task: str, capacity: int) -> Job | None:
         return lambda: buffer.add(**values)
     if task.startswith("uniform"):
         return lambda: buffer.sample(size)
-    gain = gains(size)
+    values_of = priorities(size)
 
     def cycle() -> None:
-        buffer.update_priorities(buffer.sample(size, beta=BETA)["indexes"], gain())
+        buffer.update_priorities(buffer.sample(size, beta=BETA)["indexes"], values_of())
 
     return cycle
+
+
+def _cpprb_steps(cpprb: Any, env: dict[str, Any], capacity: int) -> Job:
+    """Its n-step option takes one environment at a time."""
+    window = {"size": N_STEP, "gamma": DISCOUNT, "rew": "rew", "next": "next_obs"}
+    buffer = cpprb.PrioritizedReplayBuffer(capacity, env, alpha=ALPHA, Nstep=window)
+    values = {name: value[0] for name, value in _as_cpprb(transitions(1)).items()}
+    return lambda: buffer.add(**values)
 
 
 def _as_cpprb(values: dict[str, Any]) -> dict[str, Any]:
@@ -201,8 +210,8 @@ def _cpprb_frames(cpprb: Any, task: str, capacity: int, size: int) -> Job:
         buffer.add(**last, act=1, rew=0.0, done=0.0)
     if uniform:
         return lambda: buffer.sample(size)
-    gain = gains(size)
-    return lambda: buffer.update_priorities(buffer.sample(size, beta=BETA)["indexes"], gain())
+    values_of = priorities(size)
+    return lambda: buffer.update_priorities(buffer.sample(size, beta=BETA)["indexes"], values_of())
 
 
 # tianshou -----------------------------------------------------------------------------------------
@@ -229,10 +238,10 @@ def tianshou_job(task: str, capacity: int) -> Job | None:
     if task.startswith("uniform"):
         return lambda: buffer.sample(size)
     buffer.update_weight(np.arange(capacity), FILL.random(capacity))
-    gain = gains(size)
+    values_of = priorities(size)
 
     def cycle() -> None:
-        buffer.update_weight(buffer.sample(size)[1], gain())
+        buffer.update_weight(buffer.sample(size)[1], values_of())
 
     return cycle
 
@@ -269,8 +278,8 @@ def _tianshou_frames(data: Any, task: str, capacity: int, size: int) -> Job:
         buffer.add(_as_tianshou(data, {"obs": obs, "next_obs": next_obs, **values}))
     if uniform:
         return lambda: buffer.sample(size)
-    gain = gains(size)
-    return lambda: buffer.update_weight(buffer.sample(size)[1], gain())
+    values_of = priorities(size)
+    return lambda: buffer.update_weight(buffer.sample(size)[1], values_of())
 
 
 # Stable-Baselines3 --------------------------------------------------------------------------------
@@ -288,11 +297,16 @@ def stable_baselines3_job(task: str, capacity: int) -> Job | None:
         for obs, next_obs in _stacks(capacity):
             buffer.add(obs, next_obs, *rest)
         return lambda: buffer.sample(size)
-    if not task.startswith(("uniform", "add")):
+    if not task.startswith(("uniform", "add", "step")):
         return None
-    n_envs = size if task.startswith("add") else 1
+    n_envs = 1 if task.startswith("uniform") else size
     space = gym.spaces.Box(-1, 1, (OBS,), np.float32)
-    buffer = buffers.ReplayBuffer(capacity, space, action, device="cpu", n_envs=n_envs)
+    options: dict[str, Any] = {"device": "cpu", "n_envs": n_envs}
+    if task.startswith("step"):
+        options |= {"n_steps": N_STEP, "gamma": DISCOUNT}
+        buffer = buffers.NStepReplayBuffer(capacity, space, action, **options)
+    else:
+        buffer = buffers.ReplayBuffer(capacity, space, action, **options)
     values = transitions(n_envs)
     infos: list[dict[str, Any]] = [{} for _ in range(n_envs)]
     arguments = (
@@ -303,7 +317,7 @@ def stable_baselines3_job(task: str, capacity: int) -> Job | None:
         values["terminated"],
         infos,
     )
-    if task.startswith("add"):
+    if not task.startswith("uniform"):
         return lambda: buffer.add(*arguments)
     many = transitions(capacity)
     buffer.observations[:, 0], buffer.next_observations[:, 0] = many["obs"], many["next_obs"]
