@@ -49,7 +49,7 @@ CORES, MACHINES = 2, 100
 
 
 class Rounds(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Says that an episode is over after so many steps, and goes on with the game all the same."""
+    """Ends an episode after so many steps, while the game itself continues."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
         super().__init__(env)

@@ -221,7 +221,7 @@ def _plain(value: object) -> object:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file, and say in prose what is wrong with one that is damaged."""
+    """Read a JSON file, and explain what is wrong with a damaged one."""
     path = Path(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
