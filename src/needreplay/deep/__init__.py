@@ -1,4 +1,4 @@
-"""Deep agents: double DQN with prioritised replay and the deep successor representation."""
+"""Deep agents: double DQN with prioritized replay and the deep successor representation."""
 
 from needreplay.core.errors import NeedReplayError
 
@@ -10,9 +10,8 @@ except ImportError as missing:
         "pip install 'needreplay[deep]'"
     ) from missing
 
-from needreplay.deep.agent import DeepAgent
-from needreplay.deep.algorithm import Learned
+from needreplay.deep.agent import DeepAgent, UpdateStats
 from needreplay.deep.presets import AGENTS, deep_preset
 from needreplay.deep.settings import DeepSettings
 
-__all__ = ["AGENTS", "DeepAgent", "DeepSettings", "Learned", "deep_preset"]
+__all__ = ["AGENTS", "DeepAgent", "DeepSettings", "UpdateStats", "deep_preset"]

@@ -1,41 +1,78 @@
-"""The deep agent: networks, memory and the updates of ``algorithm.py`` put together.
+"""The deep agent, from top to bottom: act, store, query need, sample, learn, set priorities.
 
-``act``, ``observe`` and ``learn`` are called by whoever walks the world; the draw is a part.
+Yuan & Mattar's Algorithm 3 for a batch. Without need it is DQN or double DQN from any sampler.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray
-from needreplay.deep.algorithm import Algorithm, Learned
-from needreplay.deep.dqn import QLearner
-from needreplay.deep.networks import QNetwork
+from needreplay.core.types import AnyArray, IntArray
+from needreplay.deep.dqn import (
+    QLearner,
+    Transitions,
+    obs_tensor,
+    priority_of,
+    q_loss,
+    to_tensor,
+    to_transitions,
+)
+from needreplay.deep.need import NeedStats, need_stats, remove_negatives, rescale
+from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
-from needreplay.deep.samplers import make_sampler
 from needreplay.deep.settings import DeepSettings
-from needreplay.deep.successor import SuccessorNetwork
-from needreplay.deep.successor_learner import SuccessorLearner
-from needreplay.deep.telling import AskedFrom, Telling
-from needreplay.deep.tensors import observed, to_device
-from needreplay.replay import ReplayBuffer
+from needreplay.deep.successor import Current, SuccessorLearner
+from needreplay.replay import (
+    Batch,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    ReplayBuffer,
+    UniformSampler,
+)
+from needreplay.replay.samplers import FeatureNeedSampler, VectorTreeSampler
+from needreplay.replay.samplers.base import Sampler
 from needreplay.rules.priority import annealed
+
+_MAX_ROWS = 1024
+"""Transitions whose features are computed in one pass."""
+
+
+class UpdateStats(NamedTuple):
+    """One update, for the log."""
+
+    loss: float
+    """the Q loss, with importance weights and need"""
+    td_error: float
+    """the mean priority passed to the buffer: |δ|, or what the preset makes of it"""
+    entropy: float
+    """mean −log P of the batch / log N: 1 for uniform sampling; NaN if P is not known"""
+    need: NeedStats | None
+
+
+class Start(NamedTuple):
+    """The state and action that need looks from, one row each."""
+
+    obs: Tensor
+    action: Tensor | None
+    """None: the greedy action"""
 
 
 class DeepAgent:
-    """DQN or double DQN, with any draw, and with need if the draw uses it.
+    """DQN or double DQN with any sampler, and with need if the sampler is ``per-sr*``.
 
     Args:
         settings: see ``DeepSettings``.
-        observation_space: a Box, of images (channels first) or of a row of numbers.
-        n_actions: how many actions there are.
-        steps: how long the run will be: β reaches its end then.
-        seed: networks, actions and draws follow from it.
+        observation_space: a Box of images (channels first) or of a vector of numbers.
+        n_actions: the number of actions.
+        steps: the length of the run: β reaches ``beta_end`` there.
+        seed: decides the initial networks, the actions and the samples.
         device: where the networks are.
     """
 
@@ -55,18 +92,17 @@ class DeepAgent:
         self.steps_planned = steps
         self.steps = 0
         self.updates = 0
+        self.action_rng = stream(seed, "actions")
         shape = tuple(observation_space.shape)
-        # Networks are made on the CPU, so that a seed means the same on every device.
+        # Networks are initialized on the CPU, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "networks").integers(2**62)))
             q = QNetwork(settings.network, shape, n_actions)
             successor = SuccessorNetwork(settings, shape, n_actions, q.n_hidden)
         self.q = QLearner(settings.base, q.to(self.device))
-        self.successor = (
-            SuccessorLearner(settings, successor.to(self.device), self.q.online)
-            if settings.uses_need
-            else None
-        )
+        self.successor: SuccessorLearner | None = None
+        if settings.uses_need:
+            self.successor = SuccessorLearner(settings, successor.to(self.device), q)
         self.optimizer = make_optimizer(
             settings, q.parameters(), successor.parameters() if settings.uses_need else ()
         )
@@ -82,45 +118,41 @@ class DeepAgent:
             sampler=make_sampler(settings, successor.n_features),
             seed=seed,
         )
-        self._choices = stream(seed, "actions")
-        telling = (
-            Telling(settings, self.replay, self.successor, self.device)
-            if self.successor is not None and settings.sampler == "per-sr-sampling"
-            else None
-        )
-        self.algorithm = Algorithm(
-            settings, self.replay, self.q, self.optimizer, self.successor, telling, self.device
-        )
+        self.next_feature_id = 0
+        """the first transition whose features the buffer does not have (per-sr-sampling)"""
+        self._query: AnyArray | None = None
         self._previous: tuple[AnyArray, int] | None = None
+
+    # Acting and storing.
 
     @property
     def epsilon(self) -> float:
-        """The share of random actions in training now."""
-        begun = self.steps - self.settings.min_history
-        return annealed(1.0, self.settings.epsilon_end, begun / max(1, self.settings.epsilon_steps))
+        """The current probability of a random action in training."""
+        since_start = self.steps - self.settings.min_history
+        progress = since_start / max(1, self.settings.epsilon_steps)
+        return annealed(1.0, self.settings.epsilon_end, progress)
 
     @property
     def beta(self) -> float:
-        """β of the importance weights now."""
-        return annealed(
-            self.settings.beta_start, self.settings.beta_end, self.steps / self.steps_planned
-        )
+        """The current β of the importance weights."""
+        progress = self.steps / self.steps_planned
+        return annealed(self.settings.beta_start, self.settings.beta_end, progress)
 
     def act(self, obs: AnyArray) -> int:
         """An action in training: random with probability ``epsilon``, else greedy."""
-        return self._epsilon_greedy(obs, self.epsilon, self._choices)
+        return self._epsilon_greedy(obs, self.epsilon, self.action_rng)
 
-    def act_in_evaluation(self, obs: AnyArray, choices: np.random.Generator) -> int:
-        """An action in evaluation, which changes nothing in the agent."""
-        return self._epsilon_greedy(obs, self.settings.eval_epsilon, choices)
+    def act_in_evaluation(self, obs: AnyArray, rng: np.random.Generator) -> int:
+        """An action in evaluation; the agent does not change."""
+        return self._epsilon_greedy(obs, self.settings.eval_epsilon, rng)
 
-    def _epsilon_greedy(self, obs: AnyArray, epsilon: float, choices: np.random.Generator) -> int:
-        if choices.random() < epsilon:
-            return int(choices.integers(self.n_actions))
-        return int(self.q.greedy(self._one(obs)))
+    def _epsilon_greedy(self, obs: AnyArray, epsilon: float, rng: np.random.Generator) -> int:
+        if rng.random() < epsilon:
+            return int(rng.integers(self.n_actions))
+        return int(self.q.evaluate(self._row(obs)).greedy)
 
-    def _one(self, obs: AnyArray) -> Tensor:
-        return observed(np.ascontiguousarray(obs)[None], self.device)
+    def _row(self, obs: AnyArray) -> Tensor:
+        return obs_tensor(np.ascontiguousarray(obs)[None], self.device)
 
     def observe(
         self,
@@ -132,11 +164,17 @@ class DeepAgent:
         truncated: bool,
         next_action: int = 0,
     ) -> None:
-        """One step in the world; ``next_action`` matters only where ``stores_next_action``."""
+        """Store one step; ``next_action`` matters only if ``stores_next_action``."""
+        for each in (action, next_action):
+            if not 0 <= each < self.n_actions:
+                raise NeedReplayError(
+                    f"The action {each} is not one of the {self.n_actions} actions that the agent "
+                    f"was made for; use 0 to {self.n_actions - 1}."
+                )
         if self.settings.reward_clip:
             reward = min(1.0, max(-1.0, reward))
         extra = {"next_action": next_action} if self.stores_next_action else {}
-        ids = self.replay.add(
+        self.replay.add(
             obs=obs,
             action=action,
             reward=reward,
@@ -147,54 +185,175 @@ class DeepAgent:
         )
         self._previous = obs, action
         self.steps += 1
-        if self.algorithm.telling is not None:
-            self.algorithm.telling.note(obs, action, ids)
 
-    def learn(self, present: AnyArray) -> Learned | None:
-        """One update if one is due after this step; ``present`` is what the agent sees now."""
+    # Learning.
+
+    def learn(self, obs: AnyArray) -> UpdateStats | None:
+        """Update once if an update is due; ``obs`` is the current observation."""
         settings = self.settings
         if self.steps < settings.min_history or self.steps % settings.update_period:
             return None
         if not len(self.replay):
             return None
-        learned = self._update(present)
+        stats = self._update(obs)
         self.updates += 1
-        if self.steps % settings.target_period < settings.update_period:
-            self.q.copy_to_target()
-        period = settings.successor_target_period
-        if self.successor is not None and period and self.steps % period < settings.update_period:
-            self.successor.copy_to_target()
-        return learned
+        if self._is_due(settings.target_period):
+            self.q.update_target()
+        if self.successor is not None and self._is_due(settings.successor_target_period):
+            self.successor.update_target()
+        return stats
 
-    def _update(self, present: AnyArray) -> Learned:
-        asked_from = None if self.successor is None else self._asked_from(present)
-        return self.algorithm.update(asked_from, self.beta)
+    def _is_due(self, period: int) -> bool:
+        """Whether a multiple of ``period`` steps lies within this update; 0: never."""
+        return period > 0 and self.steps % period < self.settings.update_period
 
-    def _asked_from(self, present: AnyArray) -> AskedFrom:
-        """Where need is asked from: the present state and its greedy action, or the pair before."""
+    def _update(self, obs: AnyArray) -> UpdateStats:
+        settings, successor = self.settings, self.successor
+        start = None if successor is None else self._start(obs)
+        # Need as part of the probability is queried before sampling. Need that scales the update
+        # comes after it, in the batch's own pass through the Q network.
+        current = self._query_need(start) if start and settings.samples_by_need else None
+        sampled = self._sample()
+        batch = to_transitions(sampled, self.device)
+        if successor is None or start is None:
+            td = self.q.td_errors(batch, with_next=False)
+            loss, stats = q_loss(td.error, batch.weight, None), None
+            self._step(loss)
+        else:
+            td = self.q.td_errors(batch, extra=start.obs if current is None else None)
+            if td.extra is not None:
+                action = td.extra.greedy if start.action is None else start.action
+                current = successor.current(start.obs, action, td.extra.hidden)
+            assert current is not None
+            assert td.next_state is not None
+            shared = settings.encoder == "shared"
+            features = td.hidden if shared else successor.features(batch.obs)
+            raw = successor.need(current, features, batch.action)
+            stats = need_stats(raw.detach().cpu().numpy(), features.detach().cpu().numpy())
+            need = None
+            if not settings.samples_by_need:
+                need = rescale(remove_negatives(raw, settings.negative), settings.scale)
+            loss = q_loss(td.error, batch.weight, need)
+            if settings.successor_batch == "same" and not settings.need_moves_features:
+                # The two losses share no parameter, so one backward pass serves both.
+                next_action = self._next_action(batch, td.next_state.greedy)
+                next_shared = td.next_state.hidden if shared else None
+                self._step(loss + successor.loss(batch, features, next_action, next_shared))
+            else:
+                self._step(loss)
+                another = settings.successor_batch == "another"
+                own = to_transitions(self._sample(), self.device) if another else batch
+                next_action = self._next_action(own, self.q.evaluate(own.next_obs).greedy)
+                self._step(successor.loss(own, successor.features(own.obs), next_action))
+            if settings.samples_by_need:
+                self._set_features(sampled.ids, features.detach(), batch.action)
+                if settings.refresh:
+                    self._compute_features(self.replay.next_to_refresh(settings.refresh))
+        error = td.error.detach()
+        priorities = priority_of(error, settings.gain, settings.gain_floor).cpu().numpy()
+        self.replay.update_priorities(sampled.ids, priorities)
+        entropy = np.nan
+        if sampled.normalized:
+            entropy = -np.log(sampled.probabilities).mean() / np.log(max(2, len(self.replay)))
+        return UpdateStats(float(loss.detach()), float(priorities.mean()), float(entropy), stats)
+
+    def _sample(self) -> Batch:
+        return self.replay.sample(self.settings.batch_size, need=self._query, beta=self.beta)
+
+    def _step(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def _next_action(self, batch: Transitions, greedy: Tensor) -> Tensor:
+        """a' of the successor target."""
+        if self.settings.successor_action == "greedy":
+            return greedy
+        assert batch.next_action is not None
+        return batch.next_action
+
+    # Need.
+
+    def _start(self, obs: AnyArray) -> Start:
+        """The current state with its greedy action, or the pair before it."""
         if self.settings.need_row == "previous" and self._previous is not None:
             obs, action = self._previous
-            return AskedFrom(self._one(obs), torch.tensor([action], device=self.device))
-        return AskedFrom(self._one(present), None)
+            return Start(self._row(obs), torch.tensor([action], device=self.device))
+        return Start(self._row(obs), None)
 
-    def query(self, present: AnyArray) -> AnyArray | None:
-        """What the memory is told of the present before a draw; None if it takes no need.
+    def need_query(self, obs: AnyArray) -> AnyArray | None:
+        """What the buffer's ``need=`` takes now: m, or φ for backward need; None without need.
 
-        It is told the features of everything stored since the last draw, too.
+        The buffer also gets the features of everything stored since the last query.
         """
-        telling = self.algorithm.telling
-        if telling is None:
-            return None
-        telling.present(self._asked_from(present))
-        return telling.query
+        if self.settings.samples_by_need:
+            self._query_need(self._start(obs))
+        return self._query
 
-    def tell_untold(self) -> None:
-        """Tell the memory the features of everything stored since the last draw."""
-        if self.algorithm.telling is not None:
-            self.algorithm.telling.tell_untold()
+    @torch.no_grad()
+    def _query_need(self, start: Start) -> Current:
+        successor = self.successor
+        assert successor is not None
+        features = self.set_new_features(start.obs)
+        action = start.action
+        if action is None:
+            shared = self.settings.encoder == "shared"
+            hidden = features if shared else self.q.online.hidden(start.obs)
+            action = self.q.online.head(hidden).argmax(1)
+        current = Current(features, successor.online.successor(features, action))
+        row = current.successor if self.settings.direction == "forward" else current.features
+        self._query = row[0].cpu().numpy()
+        return current
+
+    def set_new_features(self, *extra: Tensor) -> Tensor:
+        """Give the buffer the features of all transitions stored since the last call.
+
+        Returns the features of the ``extra`` observations, computed in the same pass.
+        """
+        first = max(self.next_feature_id, self.replay.oldest_id)
+        self.next_feature_id = self.replay.next_id
+        ids = np.arange(first, self.next_feature_id)
+        while len(ids) > _MAX_ROWS:
+            self._compute_features(ids[:_MAX_ROWS])
+            ids = ids[_MAX_ROWS:]
+        return self._compute_features(ids, *extra)
+
+    @torch.no_grad()
+    def _compute_features(self, ids: IntArray, *extra: Tensor) -> Tensor:
+        """Compute and set the features of transitions; returns those of ``extra``.
+
+        The buffer stores the observation that a transition starts with, so that features and ids
+        match whatever ``n_step`` is.
+        """
+        assert self.successor is not None
+        columns = self.replay.read(ids)
+        obs = torch.cat((obs_tensor(columns["obs"], self.device), *extra))
+        features = self.successor.features(obs)
+        self._set_features(ids, features[: len(ids)], to_tensor(columns["action"], self.device))
+        return features[len(ids) :]
+
+    @torch.no_grad()
+    def _set_features(self, ids: IntArray, features: Tensor, action: Tensor) -> None:
+        """Give the buffer φ(s) of transitions; for backward need m(s, a)."""
+        assert self.successor is not None
+        if self.settings.direction == "backward":
+            features = self.successor.online.successor(features, action)
+        self.replay.set_features(ids, features.cpu().numpy())
+
+    @torch.no_grad()
+    def need_of(self, current_obs: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
+        """The raw need of many observations, seen from ``current_obs`` and its greedy action."""
+        assert self.successor is not None
+        row = self._row(current_obs)
+        hidden, greedy = self.q.evaluate(row)
+        current = self.successor.current(row, greedy, hidden)
+        features = self.successor.features(obs_tensor(np.ascontiguousarray(obs), self.device))
+        need = self.successor.need(current, features, to_tensor(actions, self.device))
+        values: AnyArray = need.detach().cpu().numpy()
+        return values
 
     def networks(self) -> dict[str, torch.nn.Module]:
-        """Every network by name, targets too."""
+        """Every network by name, with target networks."""
         named: dict[str, torch.nn.Module] = {"q": self.q.online, "q_target": self.q.target}
         if self.successor is not None:
             named["successor"] = self.successor.online
@@ -202,19 +361,22 @@ class DeepAgent:
                 named["successor_target"] = self.successor.target
         return named
 
-    @property
-    def choices(self) -> np.random.Generator:
-        """Where actions in training get their chance from."""
-        return self._choices
 
-    def need_of(self, present: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
-        """The raw need of many observations, asked from ``present`` and its greedy action."""
-        assert self.successor is not None
-        with torch.no_grad():
-            here = self._one(present)
-            seen = self.q.seen(here)
-            now = self.successor.present(here, seen.action, seen.hidden)
-            features = self.successor.features(observed(np.ascontiguousarray(obs), self.device))
-            need = self.successor.need(now, features, to_device(actions, self.device))
-        values: AnyArray = need.cpu().numpy()
-        return values
+def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
+    """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
+    if settings.sampler == "uniform":
+        return UniformSampler()
+    if settings.sampler == "rank":
+        return RankSampler(settings.alpha)
+    if settings.sampler == "pser":
+        return PSERSampler(settings.alpha)
+    if settings.sampler == "per-sr-sampling":
+        tree = FeatureNeedSampler if settings.feature_sign == "any" else VectorTreeSampler
+        return tree(
+            n_features,
+            backward=settings.direction == "backward",
+            alpha=settings.alpha,
+            need_alpha=settings.need_alpha,
+            corrects=settings.correct_for,
+        )
+    return ProportionalSampler(settings.alpha)

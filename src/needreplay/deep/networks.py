@@ -1,30 +1,32 @@
-"""Q networks: an encoder with one hidden dense layer, and a linear head.
+"""The networks: Q(s, ·), and the deep successor network of the paper's figure 6.
 
-``nature`` is that of Mnih et al. (2015), ``minatar`` that of Young & Tian (2019), ``vector`` two
-dense layers. Whole numbers come as they are stored and are divided by ``input_scale``; floats are
-taken as they are.
+``nature`` has the layers of Mnih et al. (2015) and of the paper's code, ``minatar`` those of Young
+& Tian (2019), ``vector`` two dense layers. Integer observations are divided by ``INPUT_SCALE``;
+floats are not scaled.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.deep.settings import Network
+from needreplay.deep.branch_kernels import BranchFunction, can_run, hidden_sizes
+from needreplay.deep.settings import DeepSettings, Network
 
 Shape = tuple[int, ...]
 
-_RANK: dict[Network, int] = {"nature": 3, "minatar": 3, "vector": 1}
-MOST_OF_A_PIXEL = 255.0
-INPUT_SCALE: dict[Network, float] = {"nature": MOST_OF_A_PIXEL, "minatar": 1.0, "vector": 1.0}
-"""What observations in whole numbers are divided by."""
+MAX_PIXEL = 255.0
+INPUT_SCALE: dict[Network, float] = {"nature": MAX_PIXEL, "minatar": 1.0, "vector": 1.0}
+_AXES: dict[Network, int] = {"nature": 3, "minatar": 3, "vector": 1}
 
 
 class QNetwork(nn.Module):
-    """Q(s, ·), and the features of its last hidden layer."""
+    """Q(s, ·): layers up to the last hidden one (``body``), and a linear head."""
 
     def __init__(self, network: Network, shape: Shape, n_actions: int) -> None:
         super().__init__()
@@ -39,29 +41,29 @@ class QNetwork(nn.Module):
         return features
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Q(s, a) for every action a, one row for each observation."""
+        """Q(s, a) for every action a, one row per observation."""
         values: Tensor = self.head(self.hidden(obs))
         return values
 
 
 def scaled(obs: Tensor, scale: float) -> Tensor:
-    """Observations as floats: whole numbers divided by ``scale``, floats as they are."""
+    """Observations as float32: integers divided by ``scale``, floats unchanged."""
     if obs.is_floating_point() or scale == 1.0:
         return obs.float()
     return obs.float() / scale
 
 
 def check_shape(network: Network, shape: Shape) -> None:
-    """Refuse observations that a network is not made for."""
-    if len(shape) != _RANK[network]:
+    """Refuse observations with the wrong number of axes."""
+    if len(shape) != _AXES[network]:
         raise NeedReplayError(
-            f"The network {network!r} takes observations of {_RANK[network]} axes, but these have "
-            f"the shape {shape}; choose the network that suits the world."
+            f"The network {network!r} takes observations with {_AXES[network]} axes, but these "
+            f"have the shape {shape}; choose the network that fits the world."
         )
 
 
 def q_body(network: Network, shape: Shape) -> tuple[nn.Module, int]:
-    """All layers below the head, and how many units the last of them has."""
+    """All layers below the head, and the number of units in the last of them."""
     if network == "vector":
         return nn.Sequential(
             nn.Linear(shape[0], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()
@@ -85,8 +87,155 @@ def q_body(network: Network, shape: Shape) -> tuple[nn.Module, int]:
     return nn.Sequential(convolutions, nn.Linear(n_flat, n_hidden), nn.ReLU()), n_hidden
 
 
+class SuccessorNetwork(nn.Module):
+    """φ = f(s) (encoder), m(s, a) = u_a(φ) (branches), g(φ) ≈ s (decoder).
+
+    With a shared encoder there is only u: the features are the Q network's last hidden layer.
+    """
+
+    def __init__(self, settings: DeepSettings, shape: Shape, n_actions: int, n_shared: int) -> None:
+        super().__init__()
+        network = settings.network
+        check_shape(network, shape)
+        own = settings.encoder == "own"
+        nonnegative = settings.feature_sign == "nonnegative"
+        self.n_features = settings.features if own else n_shared
+        self.input_scale = INPUT_SCALE[network]
+        self.per_action = settings.successor_of == "pair"
+        self.encoder = encoder(network, shape, self.n_features, nonnegative) if own else None
+        self.branches = Branches(
+            n_actions if self.per_action else 1,
+            self.n_features,
+            settings.features,
+            nonnegative=nonnegative,
+        )
+        self.decoder = (
+            decoder(network, shape, self.n_features, small=settings.decoder == "small")
+            if own and settings.decoder != "none"
+            else None
+        )
+
+    def features(self, obs: Tensor) -> Tensor:
+        """φ(s) from the network's own encoder."""
+        assert self.encoder is not None, "a shared encoder belongs to the Q network"
+        features: Tensor = self.encoder(scaled(obs, self.input_scale))
+        return features
+
+    def successor(self, features: Tensor, action: Tensor) -> Tensor:
+        """m(s, a) from φ(s); if m depends on the state only, the action has no effect."""
+        branch = action if self.per_action else torch.zeros_like(action)
+        m: Tensor = self.branches(features, branch)
+        return m
+
+
+class Branches(nn.Module):
+    """u: per action, three dense layers from d features over h and h / 2 units to d.
+
+    ReLU between layers; softplus at the end if successor features must not be negative. Each row of
+    ``packed`` is one branch: layer after layer, a weight (n_in x n_out) and its bias. On the
+    CPU, small branches run in ``branch_kernels``, unless ``use_kernels`` is False.
+    """
+
+    use_kernels = True
+
+    def __init__(
+        self, n_branches: int, n_features: int, n_hidden: int, *, nonnegative: bool
+    ) -> None:
+        super().__init__()
+        self.n_hidden = n_hidden
+        self.nonnegative = nonnegative
+        self.shapes = list(pairwise((n_features, *hidden_sizes(n_hidden), n_features)))
+        parts = []
+        for n_in, n_out in self.shapes:
+            bound = n_in**-0.5
+            parts.append(torch.empty(n_branches, n_in * n_out).uniform_(-bound, bound))
+            parts.append(torch.empty(n_branches, n_out).uniform_(-bound, bound))
+        self.packed = nn.Parameter(torch.cat(parts, 1))
+
+    def layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight (branch, n_in, n_out) and bias (branch, 1, n_out) of each layer."""
+        lengths = [length for n_in, n_out in self.shapes for length in (n_in * n_out, n_out)]
+        parts = iter(self.packed.split(lengths, 1))
+        return [(next(parts).view(-1, *shape), next(parts).unsqueeze(1)) for shape in self.shapes]
+
+    def forward(self, features: Tensor, branch: Tensor) -> Tensor:
+        """Row i of ``features`` through branch ``branch[i]``."""
+        if self.use_kernels and can_run(features, self.packed):
+            x: Tensor = BranchFunction.apply(features, branch, self.packed, self.n_hidden)  # type: ignore[no-untyped-call]
+        else:
+            x = features.expand(len(self.packed), *features.shape)
+            for layer, (weight, bias) in enumerate(self.layers()):
+                x = torch.baddbmm(bias, functional.relu(x) if layer else x, weight)
+            x = x.gather(0, branch.view(1, -1, 1).expand(1, *x.shape[1:])).squeeze(0)
+        return functional.softplus(x) if self.nonnegative else x
+
+
+def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) -> nn.Module:
+    """f: observations to features; linear at the end, or a ReLU if ``nonnegative``."""
+    layers: list[nn.Module]
+    if network == "vector":
+        layers = [nn.Linear(shape[0], 64), nn.ReLU(), nn.Linear(64, n_features)]
+    elif network == "minatar":
+        n_flat = 16 * (shape[1] - 2) * (shape[2] - 2)
+        layers = [
+            nn.Conv2d(shape[0], 16, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(n_flat, n_features),
+        ]
+    else:
+        rows, columns = _rows_after_strides(shape[1]), _rows_after_strides(shape[2])
+        layers = [
+            SameConv(shape[0], 32, 8, 4),
+            nn.ReLU(),
+            SameConv(32, 64, 6, 3),
+            nn.ReLU(),
+            SameConv(64, 64, 3, 1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * rows * columns, n_features),
+        ]
+    return nn.Sequential(*layers, *([nn.ReLU()] if nonnegative else []))
+
+
+def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> nn.Module:
+    """g: features to scaled observations; linear at the end. ``small``: a quarter of the width."""
+    part = 4 if small else 1
+    if network == "vector":
+        width = 64 // part
+        return nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, shape[0]))
+    if network == "minatar":
+        width = 128 // part
+        return nn.Sequential(
+            nn.Linear(n_features, width),
+            nn.ReLU(),
+            nn.Linear(width, math.prod(shape)),
+            nn.Unflatten(1, shape),
+        )
+    rows, columns = _rows_after_strides(shape[1]), _rows_after_strides(shape[2])
+    wide, narrow = 64 // part, 32 // part
+    return nn.Sequential(
+        nn.Linear(n_features, rows * columns * 4),
+        nn.ReLU(),
+        nn.Unflatten(1, (4, rows, columns)),
+        SameDeconv(4, wide, 3, 1),
+        nn.ReLU(),
+        SameDeconv(wide, wide, 6, 3),
+        nn.ReLU(),
+        SameDeconv(wide, narrow, 8, 4),
+        nn.ReLU(),
+        SameConv(narrow, shape[0], 4, 1),
+        Crop(shape[1], shape[2]),
+    )
+
+
+def _rows_after_strides(size: int) -> int:
+    """Rows after strides of 4 and 3 with 'same' padding: 84 becomes 7."""
+    return math.ceil(math.ceil(size / 4) / 3)
+
+
 class SameConv(nn.Module):
-    """A convolution whose output has ceil(input / stride) rows, padded as TensorFlow's 'same'."""
+    """A convolution with ceil(input / stride) output rows, padded like TensorFlow's 'same'."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int, stride: int) -> None:
         super().__init__()
@@ -94,10 +243,10 @@ class SameConv(nn.Module):
         self.kernel, self.stride = kernel, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pad below and to the right by the odd cell, where the padding is odd."""
+        """If the padding is odd, the extra cell is below and to the right."""
         before_h, after_h = self._padding(x.shape[-2])
         before_w, after_w = self._padding(x.shape[-1])
-        padded = nn.functional.pad(x, (before_w, after_w, before_h, after_h))
+        padded = functional.pad(x, (before_w, after_w, before_h, after_h))
         out: Tensor = self.convolution(padded)
         return out
 
@@ -120,7 +269,7 @@ class Crop(nn.Module):
 
 
 class SameDeconv(nn.Module):
-    """A transposed convolution to ``stride`` times the rows, cropped as TensorFlow's 'same'."""
+    """A transposed convolution to ``stride`` times the rows, cropped like TensorFlow's 'same'."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int, stride: int) -> None:
         super().__init__()
@@ -129,7 +278,7 @@ class SameDeconv(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """What is left of the full output when the border is cut off."""
+        """Crop the border of the full output."""
         height, width = x.shape[-2] * self.stride, x.shape[-1] * self.stride
         full: Tensor = self.convolution(x)
         cut = self.before

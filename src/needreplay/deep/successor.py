@@ -1,142 +1,135 @@
-"""The deep successor network: features f, successor features u, decoder g (the paper's figure 6).
-
-φ = f(s); m(s, a) = u_a(φ); g(φ) is s again. ``nature`` has the released layers, ``minatar`` and
-``vector`` the same plan in small.
-"""
+"""Learning the deep successor representation, and need from it (the other half of Algorithm 3)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import partial
+import copy
+from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
-from needreplay.deep.branches import Branches
-from needreplay.deep.losses import Gradients
-from needreplay.deep.networks import (
-    INPUT_SCALE,
-    Crop,
-    SameConv,
-    SameDeconv,
-    Shape,
-    check_shape,
-    scaled,
-)
-from needreplay.deep.settings import DeepSettings, Network
-
-Back = Callable[[Tensor], Gradients]
+from needreplay.deep.dqn import Transitions
+from needreplay.deep.need import project
+from needreplay.deep.networks import QNetwork, SuccessorNetwork, scaled
+from needreplay.deep.settings import DeepSettings
 
 
-class SuccessorNetwork(nn.Module):
-    """f, u and g. With a shared encoder there is only u: features come from the Q network."""
+def decoder_loss(decoded: Tensor, obs: Tensor, kind: Literal["squared", "huber"]) -> Tensor:
+    """l_g = |s − g(φ)|² (equation 10); ``huber``: the mean Huber loss on 0..255, as released."""
+    if kind == "huber":
+        return functional.huber_loss(decoded * 255.0, obs * 255.0)
+    return (decoded - obs).square().sum() / len(obs)
 
-    def __init__(self, settings: DeepSettings, shape: Shape, n_actions: int, n_shared: int) -> None:
-        super().__init__()
-        check_shape(settings.network, shape)
-        own = settings.encoder == "own"
-        nonnegative = settings.feature_sign == "nonnegative"
-        self.n_features = settings.features if own else n_shared
-        self.input_scale = INPUT_SCALE[settings.network]
-        self.per_action = settings.successor_of == "pair"
-        self.encoder = (
-            encoder(settings.network, shape, self.n_features, nonnegative) if own else None
-        )
-        self.branches = Branches(
-            n_actions if self.per_action else 1,
-            self.n_features,
-            settings.features,
-            nonnegative=nonnegative,
-        )
-        self.decoder = (
-            decoder(settings.network, shape, self.n_features, small=settings.decoder == "small")
-            if own and settings.decoder != "none"
-            else None
-        )
+
+def successor_target(
+    features: Tensor,
+    next_features: Tensor,
+    next_successor: Tensor,
+    discount: Tensor,
+    gamma: float,
+    terminal: Literal["masked", "last", "unmasked"],
+) -> Tensor:
+    """φ(s) + γ m(s', a').
+
+    At a terminal: φ(s) if ``masked``; φ(s) + γ φ(s') if ``last``, because s' is visited once; no
+    exception if ``unmasked``.
+    """
+    if terminal == "unmasked":
+        return features + gamma * next_successor
+    bootstrap = discount.unsqueeze(1) * next_successor
+    if terminal == "last":
+        terminated = (discount == 0.0).unsqueeze(1)
+        bootstrap = torch.where(terminated, gamma * next_features, bootstrap)
+    return features + bootstrap
+
+
+def successor_loss(predicted: Tensor, target: Tensor, reduction: Literal["sum", "mean"]) -> Tensor:
+    """l_u = |φ + γ m' − m|² (equation 11): summed over features, or their mean as released."""
+    squares = (target - predicted).square()
+    return squares.mean() if reduction == "mean" else squares.sum() / len(predicted)
+
+
+class Current(NamedTuple):
+    """Where need looks from: one row of features φ(s) and of successor features m(s, a)."""
+
+    features: Tensor
+    successor: Tensor
+
+
+class SuccessorLearner:
+    """A successor network, its target network, and the Q network whose layers it may share."""
+
+    def __init__(self, settings: DeepSettings, network: SuccessorNetwork, q: QNetwork) -> None:
+        self.settings = settings
+        self.online = network
+        self.q = q
+        self.has_target = settings.successor_target_period > 0
+        self.target = copy.deepcopy(network).requires_grad_(False) if self.has_target else network
+        self.updates = 0
+        """losses computed so far, for ``decoder_period``"""
 
     def features(self, obs: Tensor) -> Tensor:
-        """φ(s) of the network's own encoder."""
-        assert self.encoder is not None, "a shared encoder belongs to the Q network"
-        features: Tensor = self.encoder(scaled(obs, self.input_scale))
-        return features
+        """φ(s); a shared encoder's features carry no gradient."""
+        if self.online.encoder is not None:
+            return self.online.features(obs)
+        with torch.no_grad():
+            return self.q.hidden(obs)
 
-    def successor(self, features: Tensor, action: Tensor) -> Tensor:
-        """m(s, a) of features φ(s); the action does not matter where m is of the state alone."""
-        m: Tensor = self.branches(features, self._branch(action))
-        return m
+    def current(self, obs: Tensor, action: Tensor, hidden: Tensor) -> Current:
+        """φ and m of the pair that need looks from; ``hidden`` is the Q network's layer at s."""
+        with torch.set_grad_enabled(self.settings.need_moves_features):
+            features = hidden if self.online.encoder is None else self.online.features(obs)
+            return Current(features, self.online.successor(features, action))
 
-    def successor_and_back(self, features: Tensor, action: Tensor) -> tuple[Tensor, Back]:
-        """m(s, a) by kernels, and the way from a loss's gradient by m to that of u's parameters."""
-        passed = self.branches.passed(features, self._branch(action))
-        return self.branches.signed(passed.linear), partial(self.branches.gradients, passed)
+    def need(self, current: Current, features: Tensor, action: Tensor) -> Tensor:
+        """How soon and often the current pair leads to each transition's state; or the reverse."""
+        with torch.set_grad_enabled(self.settings.need_moves_features):
+            if self.settings.direction == "forward":
+                return project(current.successor, features)
+            return project(self.online.successor(features, action), current.features)
 
-    def _branch(self, action: Tensor) -> Tensor:
-        return action if self.per_action else torch.zeros_like(action)
+    def loss(
+        self,
+        batch: Transitions,
+        features: Tensor,
+        next_action: Tensor,
+        next_shared: Tensor | None = None,
+    ) -> Tensor:
+        """l_u + l_g of the batch.
 
+        Without ``successor_moves_features``, l_u trains u only and l_g alone trains f.
 
-def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) -> nn.Module:
-    """f: observations to features, linear at the end, or with a ReLU where nothing is negative."""
-    layers: list[nn.Module]
-    if network == "vector":
-        layers = [nn.Linear(shape[0], 64), nn.ReLU(), nn.Linear(64, n_features)]
-    elif network == "minatar":
-        n_flat = 16 * (shape[1] - 2) * (shape[2] - 2)
-        layers = [
-            nn.Conv2d(shape[0], 16, 3),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(n_flat, n_features),
-        ]
-    else:
-        rows, columns = _quarter_third(shape[1]), _quarter_third(shape[2])
-        layers = [
-            SameConv(shape[0], 32, 8, 4),
-            nn.ReLU(),
-            SameConv(32, 64, 6, 3),
-            nn.ReLU(),
-            SameConv(64, 64, 3, 1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(64 * rows * columns, n_features),
-        ]
-    return nn.Sequential(*layers, *([nn.ReLU()] if nonnegative else []))
-
-
-def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> nn.Module:
-    """g: features back to observations divided by ``input_scale``; linear at the end.
-
-    ``small`` has a quarter of the channels.
-    """
-    part = 4 if small else 1
-    if network == "vector":
-        width = 64 // part
-        return nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, shape[0]))
-    if network == "minatar":
-        width = 128 // part
-        return nn.Sequential(
-            nn.Linear(n_features, width),
-            nn.ReLU(),
-            nn.Linear(width, math.prod(shape)),
-            nn.Unflatten(1, shape),
+        Args:
+            batch: the transitions.
+            features: φ(s) of the batch, with their gradient.
+            next_action: a' of the target φ(s) + γ m(s', a').
+            next_shared: φ(s') from a shared encoder, if already known.
+        """
+        settings = self.settings
+        phi = features if settings.successor_moves_features else features.detach()
+        with torch.set_grad_enabled(settings.successor_moves_features and not self.has_target):
+            if self.target.encoder is not None:
+                next_features = self.target.features(batch.next_obs)
+            else:
+                next_features = self.features(batch.next_obs) if next_shared is None else next_shared
+            next_successor = self.target.successor(next_features, next_action)
+        target = successor_target(
+            phi,
+            next_features,
+            next_successor,
+            batch.discount,
+            settings.discount,
+            settings.successor_terminal,
         )
-    rows, columns = _quarter_third(shape[1]), _quarter_third(shape[2])
-    wide, narrow = 64 // part, 32 // part
-    return nn.Sequential(
-        nn.Linear(n_features, rows * columns * 4),
-        nn.ReLU(),
-        nn.Unflatten(1, (4, rows, columns)),
-        SameDeconv(4, wide, 3, 1),
-        nn.ReLU(),
-        SameDeconv(wide, wide, 6, 3),
-        nn.ReLU(),
-        SameDeconv(wide, narrow, 8, 4),
-        nn.ReLU(),
-        SameConv(narrow, shape[0], 4, 1),
-        Crop(shape[1], shape[2]),
-    )
+        reduction: Literal["sum", "mean"] = "mean" if settings.pixel_loss == "huber" else "sum"
+        loss = successor_loss(self.online.successor(phi, batch.action), target, reduction)
+        if self.online.decoder is not None and self.updates % settings.decoder_period == 0:
+            pixels = scaled(batch.obs, self.online.input_scale)
+            loss = loss + decoder_loss(self.online.decoder(features), pixels, settings.pixel_loss)
+        self.updates += 1
+        return loss
 
-
-def _quarter_third(size: int) -> int:
-    """Rows after strides of 4 and 3 with 'same' padding: 84 becomes 7."""
-    return math.ceil(math.ceil(size / 4) / 3)
+    def update_target(self) -> None:
+        """Copy the online network to the target network."""
+        self.target.load_state_dict(self.online.state_dict())
