@@ -73,7 +73,8 @@ def _fill(agent: DeepAgent, count: int) -> None:
     for number in range(count):
         obs, next_obs = boards[number % 999], boards[number % 999 + 1]
         agent.observe(obs, int(number % 6), 0.0, next_obs, number % 50 == 49, False)
-    agent.tell_untold()
+    if agent.settings.samples_by_need:
+        agent.set_new_features()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from needreplay.core.types import FloatArray
-from needreplay.deep.tensors import Transitions
+from needreplay.deep.dqn import Transitions
 from needreplay.rules.successor import closed_form
 
 DISCOUNT = 0.9

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.deep import DeepAgent
-from needreplay.deep.losses import Losses, q_loss
-from needreplay.deep.successor_learner import SuccessorLearner
-from needreplay.deep.tensors import transitions
+from needreplay.deep.dqn import q_loss, to_transitions
+from needreplay.deep.successor import SuccessorLearner
 
 from .walks import N_ACTIONS, small_agent, taught, walk
 
@@ -59,8 +58,8 @@ def test_the_q_loss_moves_the_successor_network_in_released_alone(
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
     assert agent.successor is not None
-    nothing = Losses(torch.zeros((), requires_grad=True))
-    monkeypatch.setattr(SuccessorLearner, "losses", lambda *_a, **_k: nothing)
+    nothing = torch.zeros((), requires_grad=True)
+    monkeypatch.setattr(SuccessorLearner, "loss", lambda *_a, **_k: nothing)
     before = values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     assert agent.learn(np.zeros(5, np.float32)) is not None
@@ -74,7 +73,7 @@ def test_the_successor_losses_never_move_the_q_network(
 ) -> None:
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
-    monkeypatch.setattr("needreplay.deep.algorithm.q_loss", lambda delta, *_: delta.sum() * 0.0)
+    monkeypatch.setattr("needreplay.deep.agent.q_loss", lambda delta, *_: delta.sum() * 0.0)
     before_q, before_m = values(agent, "q").clone(), values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     agent.learn(np.zeros(5, np.float32))
@@ -87,9 +86,9 @@ def test_weights_of_0_give_no_gradient(sampler: str) -> None:
     agent = small_agent(sampler=sampler)
     taught(agent, 12)
     agent.optimizer.zero_grad()
-    need = agent.query(np.zeros(5, np.float32))
-    batch = transitions(agent.replay.sample(4, need=need), agent.device)
-    loss = q_loss(agent.q.errors(batch).delta, torch.zeros(4), None)
+    need = agent.need_query(np.zeros(5, np.float32))
+    batch = to_transitions(agent.replay.sample(4, need=need), agent.device)
+    loss = q_loss(agent.q.td_errors(batch).error, torch.zeros(4), None)
     loss.backward()  # type: ignore[no-untyped-call]
     grads = [p.grad for p in agent.q.online.parameters()]
     assert all(grad is not None and not grad.any() for grad in grads)
@@ -102,7 +101,7 @@ def test_every_agent_learns_finite_values(base: str, sampler: str, n_step: int) 
     agent = small_agent(sampler=sampler, base=base, n_step=n_step)
     learned = taught(agent, 40)
     assert len(learned) > 20
-    assert all(np.isfinite([update.loss, update.error]).all() for update in learned)
+    assert all(np.isfinite([update.loss, update.td_error]).all() for update in learned)
     assert (learned[-1].need is None) == (sampler in ("uniform", "per", "rank", "pser"))
 
 
@@ -171,7 +170,7 @@ def test_m_of_the_state_alone_does_not_depend_on_the_action() -> None:
 
 SAMPLING_OPTIONS: list[dict[str, Any]] = [
     {"need_alpha": 0.5},
-    {"corrects": "both"},
+    {"correct_for": "both"},
     {"direction": "backward"},
     {"feature_sign": "any", "negative": "clip"},
     {"encoder": "shared"},
@@ -190,23 +189,6 @@ def test_every_option_of_sampling_changes_what_is_learned(option: dict[str, Any]
     taught(plain, 30)
     taught(changed, 30)
     assert not torch.equal(values(plain, "q"), values(changed, "q"))
-
-
-def test_sampling_tells_the_memory_the_features_of_every_transition() -> None:
-    agent = small_agent(sampler="per-sr-sampling", n_step=3)
-    for step in walk("vector", 30):
-        agent.observe(*step[:5], truncated=False)
-    agent.tell_untold()
-    store = agent.replay.sampler.features  # type: ignore[attr-defined]
-    assert store.n_missing == agent.replay.capacity - len(agent.replay)
-    batch = agent.replay.sample(32, need=np.ones(8))
-    with torch.no_grad():
-        assert agent.successor is not None
-        features = agent.successor.features(torch.from_numpy(batch["obs"])).double().numpy()
-    squares = (features**2).sum(1, keepdims=True)
-    expected = np.divide(features, squares, out=np.zeros_like(features), where=squares > 0)
-    slots = batch.ids % agent.replay.capacity
-    assert np.allclose(store.vectors[slots], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_refreshing_bounds_the_age_of_features() -> None:

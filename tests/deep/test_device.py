@@ -57,7 +57,7 @@ def test_an_update_stays_on_its_device(
     updates = 0
     for step in walk(network, 12):
         agent.act(step.obs)
-        agent.q.greedy(agent._one(step.obs))
+        agent.q.evaluate(agent._row(step.obs))
         agent.observe(*step[:5], truncated=False)
         updates += agent.learn(step.next_obs) is not None
     assert updates == 5

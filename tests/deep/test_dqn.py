@@ -1,16 +1,26 @@
-"""TD-errors of DQN and double DQN, by hand, from tables in place of networks."""
+"""Batches as tensors, and TD errors and losses of DQN and double DQN by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, tensor
 
-from needreplay.deep.dqn import QLearner
+from needreplay.deep.dqn import (
+    QLearner,
+    Transitions,
+    huber,
+    obs_tensor,
+    priority_of,
+    q_loss,
+    td_error,
+    to_transitions,
+)
+from needreplay.deep.networks import QNetwork, scaled
 from needreplay.deep.settings import Base
-from needreplay.deep.tensors import Transitions, transitions
 
 from .walks import small_agent, taught
 
@@ -59,48 +69,120 @@ def batch() -> Transitions:
 )
 def test_td_errors_by_hand(base: Base, next_value: float) -> None:
     """DQN takes the target's largest value; double DQN its value of the online network's choice."""
-    errors = learner(base).errors(batch())
-    assert errors.delta.tolist() == pytest.approx([0.5 + 0.9 * next_value - 2.0, 0.5 - 2.0])
-    assert errors.next_action is not None
-    assert errors.next_action.tolist() == [0, 0]
-    assert errors.next_hidden is not None
+    errors = learner(base).td_errors(batch())
+    assert errors.error.tolist() == pytest.approx([0.5 + 0.9 * next_value - 2.0, 0.5 - 2.0])
     assert errors.hidden.tolist() == [[1.0, 0.0], [1.0, 0.0]]
-    assert errors.next_hidden.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert errors.next_state is not None
+    assert errors.next_state.hidden.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert errors.next_state.greedy.tolist() == [0, 0]
 
 
 def test_the_gradient_is_that_of_the_value_alone() -> None:
     made = learner("double-dqn")
-    made.errors(batch()).delta.sum().backward()  # type: ignore[no-untyped-call]
+    made.td_errors(batch()).error.sum().backward()  # type: ignore[no-untyped-call]
     grad = made.online.head.weight.grad
     assert grad is not None
     assert grad.tolist() == [[0.0, 0.0], [-2.0, 0.0]], "of Q(0, 1), and not of Q(1, ·)"
 
 
-def test_plain_dqn_saves_the_pass_that_only_the_next_action_needs() -> None:
-    errors = learner("dqn").errors(batch(), with_next_action=False)
-    assert errors.next_action is None
-    assert errors.next_hidden is None
-    assert errors.delta[0].item() == pytest.approx(0.5 + 0.9 * 70.0 - 2.0)
+def test_plain_dqn_skips_the_online_pass_at_the_next_state() -> None:
+    errors = learner("dqn").td_errors(batch(), with_next=False)
+    assert errors.next_state is None
+    assert errors.error[0].item() == pytest.approx(0.5 + 0.9 * 70.0 - 2.0)
 
 
-def test_a_copied_target_has_the_online_values() -> None:
+def test_an_updated_target_has_the_online_values() -> None:
     made = learner("dqn")
-    assert made.greedy(torch.eye(2)).tolist() == [1, 0]
-    made.copy_to_target()
-    assert made.errors(batch()).delta[0].item() == pytest.approx(0.5 + 0.9 * 5.0 - 2.0)
+    assert made.evaluate(torch.eye(2)).greedy.tolist() == [1, 0]
+    made.update_target()
+    assert made.td_errors(batch()).error[0].item() == pytest.approx(0.5 + 0.9 * 5.0 - 2.0)
 
 
 @pytest.mark.parametrize("base", ["dqn", "double-dqn"])
-def test_observations_beside_the_batch_are_seen_as_if_alone(base: Any) -> None:
+def test_extra_observations_change_nothing_and_are_evaluated_as_if_alone(base: Any) -> None:
     agent = small_agent(sampler="per", base=base)
     taught(agent)
-    batch = transitions(agent.replay.sample(4), agent.device)
-    beside = torch.rand(2, 5)
-    alone, together = agent.q.errors(batch), agent.q.errors(batch, beside=beside)
-    assert together.beside is not None
-    seen = agent.q.seen(beside)
-    assert torch.allclose(together.beside.hidden, seen.hidden, atol=1e-6)
-    assert torch.equal(together.beside.action, agent.q.online(beside).argmax(1))
-    assert alone.beside is None
-    for name in ("delta", "next_action", "hidden", "next_hidden"):
-        assert torch.allclose(getattr(alone, name), getattr(together, name), atol=1e-6)
+    batch = to_transitions(agent.replay.sample(4), agent.device)
+    extra = torch.rand(2, 5)
+    alone, together = agent.q.td_errors(batch), agent.q.td_errors(batch, extra=extra)
+    assert alone.extra is None
+    assert together.extra is not None
+    assert torch.allclose(together.extra.hidden, agent.q.evaluate(extra).hidden, atol=1e-6)
+    assert torch.equal(together.extra.greedy, agent.q.online(extra).argmax(1))
+    assert alone.next_state is not None
+    assert together.next_state is not None
+    assert torch.equal(alone.next_state.greedy, together.next_state.greedy)
+    assert torch.allclose(alone.next_state.hidden, together.next_state.hidden, atol=1e-6)
+    assert torch.allclose(alone.error, together.error, atol=1e-6)
+    assert torch.allclose(alone.hidden, together.hidden, atol=1e-6)
+
+
+def test_td_error_by_hand() -> None:
+    error = td_error(tensor([1.0, 1.0]), tensor([0.5, 0.0]), tensor([4.0, 4.0]), tensor([2.0, 2.0]))
+    assert error.tolist() == [1.0, -1.0]
+
+
+def test_huber_by_hand() -> None:
+    assert huber(tensor([0.5, -1.0, 3.0])).tolist() == [0.125, 0.5, 2.5]
+
+
+def test_q_loss_is_weighted_by_importance_and_need() -> None:
+    error, weight = tensor([2.0, -1.0]), tensor([0.5, 1.0])
+    assert q_loss(error, weight, None).item() == pytest.approx((0.5 * 1.5 + 0.5) / 2)
+    need = tensor([3.0, 0.0])
+    assert q_loss(error, weight, need).item() == pytest.approx(0.5 * 1.5 * 3.0 / 2)
+
+
+@pytest.mark.parametrize("zero", ["weight", "need"])
+def test_weights_or_need_of_0_give_gradients_of_0(zero: str) -> None:
+    error = tensor([2.0, -0.3, 0.7], requires_grad=True)
+    factors = {"weight": torch.ones(3), "need": torch.ones(3)}
+    factors[zero] = torch.zeros(3)
+    q_loss(error, factors["weight"], factors["need"]).backward()  # type: ignore[no-untyped-call]
+    assert error.grad is not None
+    assert error.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_priorities_by_hand() -> None:
+    error = tensor([-2.0, 0.0])
+    assert priority_of(error, "abs", 0.5).tolist() == [2.5, 0.5]
+    assert priority_of(error, "sqrt-huber", 0.5).tolist() == pytest.approx([1.5**0.5, 1e-5])
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("n_channels", [3, 4])
+def test_large_images_become_floats_from_0_to_1_with_channels_last(n_channels: int) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, n_channels, 40, 36), dtype=np.uint8)
+    made = obs_tensor(images, CPU)
+    assert torch.allclose(made, torch.from_numpy(images).float() / 255.0, rtol=1e-6)
+    assert made.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_network_gives_the_same_values_for_both_forms() -> None:
+    images = np.random.default_rng(1).integers(0, 256, (2, 4, 84, 84), dtype=np.uint8)
+    network = QNetwork("nature", (4, 84, 84), 3)
+    with torch.no_grad():
+        stored, scaled_before = network(torch.from_numpy(images)), network(obs_tensor(images, CPU))
+    assert torch.allclose(stored, scaled_before, atol=1e-5)
+    assert stored.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "obs",
+    [
+        np.ones((2, 4, 10, 10), dtype=np.uint8),
+        np.ones((2, 4, 84, 84), dtype=np.float32),
+        np.ones((2, 8), dtype=np.float32),
+    ],
+)
+def test_other_observations_share_the_array_s_memory(obs: np.ndarray) -> None:
+    made = obs_tensor(obs, CPU)
+    obs[0] = 0
+    assert made[0].abs().max() == 0
+
+
+def test_only_integers_are_scaled() -> None:
+    assert scaled(torch.tensor([0.5], dtype=torch.float64), 255.0).tolist() == [0.5]
+    assert scaled(torch.tensor([51], dtype=torch.uint8), 255.0).item() == pytest.approx(0.2)

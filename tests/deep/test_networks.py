@@ -6,10 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from needreplay.deep.branches import Branches
-from needreplay.deep.networks import QNetwork, SameConv, SameDeconv
+from needreplay.deep.networks import (
+    Branches,
+    QNetwork,
+    SameConv,
+    SameDeconv,
+    SuccessorNetwork,
+    decoder,
+)
 from needreplay.deep.presets import deep_preset
-from needreplay.deep.successor import SuccessorNetwork, decoder
 
 N_ACTIONS = 6
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from needreplay.deep import DeepAgent
-from needreplay.deep.losses import Losses, decoder_loss, q_loss
-from needreplay.deep.need import rescaled, without_negatives
+from needreplay.deep.dqn import Transitions, q_loss, to_transitions
+from needreplay.deep.need import remove_negatives, rescale
 from needreplay.deep.networks import scaled
-from needreplay.deep.successor_learner import SuccessorLearner
-from needreplay.deep.tensors import Transitions, transitions
+from needreplay.deep.successor import SuccessorLearner, decoder_loss
 
 from .walks import small_agent, taught
 
@@ -22,10 +22,10 @@ APART = {"q": "q", "l_u": "u", "l_g": "fg"}
 """As printed (completed from DSR) and corrected: l_u moves u alone, the Q-loss Q alone."""
 
 
-def moved(agent: DeepAgent, made: Losses) -> str:
+def moved(agent: DeepAgent, loss: Tensor) -> str:
     """Which parts of the networks get a gradient that is not 0."""
     agent.optimizer.zero_grad()
-    made.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     assert agent.successor is not None
     network = agent.successor.online
     modules = dict(
@@ -41,28 +41,26 @@ def moved(agent: DeepAgent, made: Losses) -> str:
     )
 
 
-def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, Losses]]:
+def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, Tensor]]:
     taught(agent, 12)
     successor, settings = agent.successor, agent.settings
     assert successor is not None
-    asked_from = agent._asked_from(np.full(5, 0.3, np.float32))
-    now = agent.algorithm.present(successor, asked_from, agent.q.seen(asked_from.obs))
-    batch = transitions(agent.replay.sample(8), agent.device)
+    obs = agent._row(np.full(5, 0.3, np.float32))
+    hidden, greedy = agent.q.evaluate(obs)
+    current = successor.current(obs, greedy, hidden)
+    batch = to_transitions(agent.replay.sample(8), agent.device)
     features = successor.features(batch.obs)
-    with torch.set_grad_enabled(settings.need_moves_features):
-        raw = successor.need(now, features, batch.action)
-    need = rescaled(without_negatives(raw, settings.negative), settings.scale)
+    raw = successor.need(current, features, batch.action)
+    need = rescale(remove_negatives(raw, settings.negative), settings.scale)
     assert successor.online.decoder is not None
     pixels = scaled(batch.obs, successor.online.input_scale)
     made = {
-        "q": Losses(q_loss(agent.q.errors(batch).delta, batch.weight, need)),
-        "l_g": Losses(
-            decoder_loss(successor.online.decoder(features), pixels, settings.pixel_loss)
-        ),
+        "q": q_loss(agent.q.td_errors(batch).error, batch.weight, need),
+        "l_g": decoder_loss(successor.online.decoder(features), pixels, settings.pixel_loss),
     }
-    kept, successor.online.decoder = successor.online.decoder, None
-    made["l_u"] = successor.losses(batch, successor.features(batch.obs), batch.action)
-    successor.online.decoder = kept
+    removed, successor.online.decoder = successor.online.decoder, None
+    made["l_u"] = successor.loss(batch, successor.features(batch.obs), batch.action)
+    successor.online.decoder = removed
     return successor, batch, made
 
 
@@ -83,4 +81,4 @@ def test_in_released_the_successor_of_the_next_state_is_moved_too() -> None:
         fixed = successor.features(batch.obs)
     successor.online.decoder = None
     batch = batch._replace(obs=torch.zeros_like(batch.obs))
-    assert "f" in moved(agent, successor.losses(batch, fixed.clone(), batch.action))
+    assert "f" in moved(agent, successor.loss(batch, fixed.clone(), batch.action))

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from needreplay.core.types import AnyArray
-from needreplay.deep import DeepAgent, Learned, deep_preset
+from needreplay.deep import DeepAgent, UpdateStats, deep_preset
 
 N_ACTIONS = 3
 SPACES: dict[str, Box] = {
@@ -51,7 +51,7 @@ def walk(network: str, count: int, *, seed: int = 0) -> Iterator[Step]:
 
     obs = seen()
     for number in range(count):
-        # Of a stack of frames, the next observation is this one moved on by a frame.
+        # In a stack of frames, the next observation drops the oldest frame and adds one.
         fresh = seen()
         next_obs = np.concatenate([obs[1:], fresh[:1]]) if network == "nature" else fresh
         ended = number % 7 == 6
@@ -59,12 +59,12 @@ def walk(network: str, count: int, *, seed: int = 0) -> Iterator[Step]:
         obs = seen() if ended else next_obs
 
 
-def taught(agent: DeepAgent, count: int = 20) -> list[Learned]:
-    """What the agent learned from ``count`` steps of the walk."""
-    learned = []
+def taught(agent: DeepAgent, count: int = 20) -> list[UpdateStats]:
+    """The agent's updates during ``count`` steps of the walk."""
+    updates = []
     for step in walk(agent.settings.network, count):
         agent.observe(*step[:5], truncated=False)
         update = agent.learn(step.next_obs)
         if update is not None:
-            learned.append(update)
-    return learned
+            updates.append(update)
+    return updates

@@ -12,17 +12,17 @@ import numpy as np
 from killed import CONFIGS
 
 from needreplay.core.types import AnyArray
-from needreplay.deep import DeepAgent, Learned
+from needreplay.deep import DeepAgent, UpdateStats
 from needreplay.training.run import run_training
 
 
-def draw_only(agent: DeepAgent, present: AnyArray) -> Learned:
+def draw_only(agent: DeepAgent, present: AnyArray) -> UpdateStats:
     """An update without its backward pass: the memory is asked and told."""
     drawn = agent.replay.sample(
-        agent.settings.batch_size, need=agent.query(present), beta=agent.beta
+        agent.settings.batch_size, need=agent.need_query(present), beta=agent.beta
     )
     agent.replay.update_priorities(drawn.ids, np.ones(len(drawn.ids)))
-    return Learned(0.0, 0.0, 1.0, None)
+    return UpdateStats(0.0, 0.0, 1.0, None)
 
 
 learning, DeepAgent._update = DeepAgent._update, draw_only  # type: ignore[assignment, method-assign]

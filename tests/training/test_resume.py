@@ -127,7 +127,7 @@ def test_a_half_written_checkpoint_does_not_count(
     assert run_training(CARTPOLE, tmp_path).read_bytes() == unbroken("per-sr")[0]
 
 
-@pytest.mark.parametrize("file", ["networks.pt", "memory", "agent.json", "run.json"])
+@pytest.mark.parametrize("file", ["networks.pt", "replay", "agent.json", "run.json"])
 def test_a_damaged_checkpoint_is_refused_in_prose(file: str, killed: Any, tmp_path: Path) -> None:
     killed(CARTPOLE, tmp_path, "step", 150)
     checkpoint = newest_checkpoint(tmp_path)
@@ -145,9 +145,7 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
     checkpoint = newest_checkpoint(tmp_path)
     assert checkpoint is not None
     state = torch.load(checkpoint / "networks.pt", weights_only=True)
-    del state["format"]  # as version 1 had it
-    numbers = state["successor"].pop("branches.numbers")
-    state["successor"]["branches.weights.0"] = numbers
+    state["successor"]["branches.weights.0"] = state["successor"].pop("branches.packed")
     torch.save(state, checkpoint / "networks.pt")
     with pytest.raises(NeedReplayError, match="another version of needreplay"):
         run_training(CARTPOLE, tmp_path)

@@ -40,19 +40,21 @@ class BranchFunction(torch.autograd.Function):
         """The output of the last layer."""
         ctx.save_for_backward(features, branch, parameters)
         x = features.detach().numpy()
-        ctx.hidden = first, second = [np.empty((len(x), n), x.dtype) for n in hidden_sizes(n_hidden)]
+        first, second = (np.empty((len(x), n), x.dtype) for n in hidden_sizes(n_hidden))
+        ctx.hidden = first, second
         out = torch.empty_like(features, requires_grad=False)
         forward(x, branch.numpy(), parameters.detach().numpy(), first, second, out.numpy())
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient of the parameters, given ∂loss/∂out."""
         x, branch, parameters = (tensor.detach().numpy() for tensor in ctx.saved_tensors)
+        first, second = ctx.hidden
         gradient = torch.zeros(parameters.shape)
         errors = error.contiguous().numpy()
-        backward(x, branch, parameters, *ctx.hidden, errors, gradient.numpy())
+        backward(x, branch, parameters, first, second, errors, gradient.numpy())
         return None, None, gradient, None
 
 

@@ -155,7 +155,7 @@ class Branches(nn.Module):
     def layers(self) -> list[tuple[Tensor, Tensor]]:
         """Weight (branch, n_in, n_out) and bias (branch, 1, n_out) of each layer."""
         lengths = [length for n_in, n_out in self.shapes for length in (n_in * n_out, n_out)]
-        parts = iter(self.packed.split(lengths, 1))
+        parts = iter(torch.split(self.packed, lengths, 1))
         return [(next(parts).view(-1, *shape), next(parts).unsqueeze(1)) for shape in self.shapes]
 
     def forward(self, features: Tensor, branch: Tensor) -> Tensor:

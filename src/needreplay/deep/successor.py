@@ -111,8 +111,10 @@ class SuccessorLearner:
         with torch.set_grad_enabled(settings.successor_moves_features and not self.has_target):
             if self.target.encoder is not None:
                 next_features = self.target.features(batch.next_obs)
+            elif next_shared is None:
+                next_features = self.features(batch.next_obs)
             else:
-                next_features = self.features(batch.next_obs) if next_shared is None else next_shared
+                next_features = next_shared
             next_successor = self.target.successor(next_features, next_action)
         target = successor_target(
             phi,

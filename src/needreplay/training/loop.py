@@ -15,7 +15,7 @@ from needreplay.core.rng import stream
 if TYPE_CHECKING:
     import gymnasium
 
-    from needreplay.deep import DeepAgent, Learned
+    from needreplay.deep import DeepAgent, UpdateStats
 
 
 def reset_seed(seed: int, *names: str | int) -> int:
@@ -29,7 +29,7 @@ def train(
     *,
     seed: int,
     first_episode: int,
-    on_update: Callable[[Learned], None],
+    on_update: Callable[[UpdateStats], None],
     on_step: Callable[[], None],
 ) -> Iterator[float]:
     """Play and learn without end; yield each episode's return (rewards are not clipped in it)."""

@@ -14,7 +14,7 @@ from needreplay.core.tables import write_text
 from needreplay.training.folder import RESUME
 
 if TYPE_CHECKING:
-    from needreplay.deep import Learned
+    from needreplay.deep import UpdateStats
 
 COLUMNS = (
     "iteration",
@@ -50,10 +50,10 @@ class Sums:
         self.episodes += 1
         self.returns += episode_return
 
-    def add_update(self, learned: Learned) -> None:
+    def add_update(self, learned: UpdateStats) -> None:
         """Count one update."""
         self.updates += 1
-        self._add(loss=learned.loss, td_error=learned.error, sampling_entropy=learned.entropy)
+        self._add(loss=learned.loss, td_error=learned.td_error, sampling_entropy=learned.entropy)
         if learned.need is not None:
             need = learned.need
             self._add(

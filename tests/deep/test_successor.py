@@ -1,4 +1,4 @@
-"""The deep successor representation finds the occupancy that can be computed exactly."""
+"""Successor losses by hand, and need against the occupancy that can be computed exactly."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import nn, tensor
 
 from needreplay.core.types import FloatArray
-from needreplay.deep.networks import QNetwork
+from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
 from needreplay.deep.presets import deep_preset
-from needreplay.deep.successor import SuccessorNetwork
-from needreplay.deep.successor_learner import SuccessorLearner
+from needreplay.deep.successor import (
+    SuccessorLearner,
+    decoder_loss,
+    successor_loss,
+    successor_target,
+)
 
 from .chains import DISCOUNT, Chain, ergodic_chain
 
@@ -42,10 +46,10 @@ def learn(
     for update in range(updates):
         optimizer.zero_grad()
         features = made.features(chain.batch.obs)
-        made.losses(chain.batch, features, chain.batch.action).backward()
+        made.loss(chain.batch, features, chain.batch.action).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if made.has_target and update % 20 == 0:
-            made.copy_to_target()
+            made.update_target()
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * (1.0 - update / updates)
 
@@ -56,7 +60,7 @@ def need_matrix(made: SuccessorLearner, chain: Chain) -> FloatArray:
         features = made.features(chain.obs)
         rows = [
             made.need(
-                made.present(chain.obs[[i]], actions[[i]], made.q.hidden(chain.obs[[i]])),
+                made.current(chain.obs[[i]], actions[[i]], made.q.hidden(chain.obs[[i]])),
                 features,
                 actions,
             )
@@ -115,3 +119,41 @@ def test_the_decoder_learns_to_see_the_observations() -> None:
     with torch.no_grad():
         decoded = made.online.decoder(made.features(chain.obs))
     assert (decoded - chain.obs).abs().max() < 0.1
+
+
+def test_decoder_losses_by_hand() -> None:
+    decoded, obs = tensor([[0.0, 1.0], [0.5, 0.5]]), tensor([[1.0, 1.0], [0.5, 0.0]])
+    assert decoder_loss(decoded, obs, "squared").item() == pytest.approx((1.0 + 0.25) / 2)
+    # On pixels: errors of 255 and 127.5, Huber 254.5 and 127, and two zeros.
+    assert decoder_loss(decoded, obs, "huber").item() == pytest.approx((254.5 + 127.0) / 4)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "ended_row"),
+    [
+        ("masked", [1.0, 2.0]),
+        ("last", [1.0 + 0.9 * 3.0, 2.0]),
+        ("unmasked", [1.0 + 0.9 * 10.0, 2.0]),
+    ],
+)
+def test_the_successor_target_at_a_terminal(terminal: str, ended_row: list[float]) -> None:
+    features = tensor([[1.0, 2.0], [1.0, 2.0]])
+    next_features = tensor([[3.0, 0.0], [3.0, 0.0]])
+    next_successor = tensor([[10.0, 0.0], [10.0, 0.0]])
+    discount = tensor([0.9, 0.0])
+    target = successor_target(
+        features,
+        next_features,
+        next_successor,
+        discount,
+        0.9,
+        terminal,  # type: ignore[arg-type]
+    )
+    assert target[0].tolist() == pytest.approx([10.0, 2.0])
+    assert target[1].tolist() == pytest.approx(ended_row)
+
+
+def test_successor_loss_by_hand() -> None:
+    predicted, target = torch.zeros(2, 2), tensor([[1.0, 1.0], [2.0, 0.0]])
+    assert successor_loss(predicted, target, "sum").item() == 3.0
+    assert successor_loss(predicted, target, "mean").item() == 1.5
