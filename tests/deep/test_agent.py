@@ -134,6 +134,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"base": "dqn"},
     {"beta_end": 0.4},
     {"alpha": 0.2},
+    {"uniform_mix": 0.5},
 ]
 
 
@@ -175,6 +176,7 @@ SAMPLING_OPTIONS: list[dict[str, Any]] = [
     {"feature_sign": "any", "negative": "clip"},
     {"encoder": "shared"},
     {"need_row": "previous"},
+    {"uniform_mix": 0.5},
 ]
 
 

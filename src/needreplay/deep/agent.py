@@ -36,7 +36,7 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
-from needreplay.replay.samplers import FeatureNeedSampler, VectorTreeSampler
+from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.rules.priority import annealed
 
@@ -364,19 +364,21 @@ class DeepAgent:
 
 def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
     """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
+    alpha, mix = settings.alpha, settings.uniform_mix
     if settings.sampler == "uniform":
         return UniformSampler()
     if settings.sampler == "rank":
-        return RankSampler(settings.alpha)
+        return RankSampler(alpha, uniform_mix=mix)
     if settings.sampler == "pser":
-        return PSERSampler(settings.alpha)
+        return PSERSampler(alpha, uniform_mix=mix)
     if settings.sampler == "per-sr-sampling":
-        tree = FeatureNeedSampler if settings.feature_sign == "any" else VectorTreeSampler
-        return tree(
+        return FeatureNeedSampler(
             n_features,
+            nonnegative=settings.feature_sign == "nonnegative",
             backward=settings.direction == "backward",
-            alpha=settings.alpha,
+            alpha=alpha,
             need_alpha=settings.need_alpha,
-            corrects=settings.correct_for,
+            correct_for=settings.correct_for,
+            uniform_mix=mix,
         )
-    return ProportionalSampler(settings.alpha)
+    return ProportionalSampler(alpha, uniform_mix=mix)

@@ -79,6 +79,8 @@ class DeepSettings:
     """exponent of the need in the probability (per-sr-sampling)"""
     correct_for: Literal["gain", "both"] = "gain"
     """what importance weights correct for if need is part of the probability"""
+    uniform_mix: float = 0.0
+    """share of the probability that is uniform, so that transitions without need stay reachable"""
     beta_start: float = 0.4
     """exponent β of the importance weights at the start of the run ..."""
     beta_end: float = 1.0
@@ -162,6 +164,7 @@ BOUNDS: Bounds = {
     "decoder_period": AT_LEAST_ONE,
     **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period"), COUNT),
     **dict.fromkeys(("refresh", "frame_stack"), COUNT),
+    "uniform_mix": SHARE,
     **dict.fromkeys(
         ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_alpha"),
         SHARE,
