@@ -342,7 +342,7 @@ not_beta = given(
     [0.5],
     np.array([0.5]),
     np.array("0.5"),
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "s"),
     np.ma.masked,
     np.ma.array(0.5, mask=True),
     10**400,
