@@ -66,18 +66,19 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(
 
 
 def test_training_and_evaluation_are_recorded_and_summed_up(tmp_path: Path) -> None:
-    told: list[tuple[int, Any]] = []
+    reported: list[tuple[int, Any]] = []
     metrics = run_training(
         replace(CARTPOLE, steps=210),
         tmp_path,
-        on_steps=lambda steps, row: told.append((steps, row)),
+        on_steps=lambda steps, row: reported.append((steps, row)),
     )
     rows = list(csv.DictReader(metrics.read_text().splitlines()))
     assert tuple(rows[0]) == COLUMNS
     assert [int(row["iteration"]) for row in rows][:2] == [1, 2]
     assert all(int(row["eval_episodes"]) >= 1 for row in rows)
+    assert all(cell == "" or float(cell) >= 0.0 for row in rows for cell in row.values())
     assert all(float(row["need_mean"]) > 0 for row in rows[1:])
-    assert [row for _, row in told if row is not None][-1]["iteration"] == int(
+    assert [row for _, row in reported if row is not None][-1]["iteration"] == int(
         rows[-1]["iteration"]
     )
     done = json.loads((tmp_path / "done.json").read_text())

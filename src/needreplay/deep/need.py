@@ -67,7 +67,7 @@ def need_stats(need: FloatArray, features: FloatArray) -> NeedStats:
     centered = values - mean
     deviation = math.sqrt(centered @ centered / len(values))
     variation = deviation / abs(mean) if mean != 0.0 else 0.0
-    negative = np.count_nonzero(values < 0.0) / len(values)
+    negative = float(np.mean(values < 0.0))
     return NeedStats(mean, variation, negative, similarity(features))
 
 

@@ -146,7 +146,7 @@ def _cell(value: Any) -> str:
     """Nothing for an unknown value; floats so that they read back exactly."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(float(value)) if isinstance(value, float) else str(value)  # numpy's floats too
 
 
 class Curves:
