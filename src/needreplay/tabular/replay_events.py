@@ -80,7 +80,7 @@ def replay_events(
     listed, taken, table = np.asarray(states), np.asarray(actions), np.asarray(next_state)
     check_number("shortest", shortest, int, (2, float("inf")))
     check_number("permutations", permutations, int, (0, float("inf")))
-    check_number("level", level, float, (0.0, 0.5))
+    check_number("level", level, float, (0.001, 0.5))
     if table.ndim != 2 or (table.size and table.dtype.kind not in "iu"):
         raise NeedReplayError(
             f"next_state must be a matrix of integers, [state, action]; it was {table.ndim}-"
@@ -98,7 +98,12 @@ def replay_events(
             raise NeedReplayError(
                 f"{name} must be integers from 0 to {count - 1}, as next_state has rows and columns."
             )
-    lower = int(np.floor(permutations * level))
+    lower = int(permutations * level)
+    if permutations and lower < 1:
+        raise NeedReplayError(
+            f"permutations is {permutations}; at level {level} the test needs at least "
+            f"{int(np.ceil(1.0 / level))}, or 0 for no test."
+        )
     found: Records = find_events(
         listed.astype(np.int64),
         taken.astype(np.int64),
@@ -144,16 +149,15 @@ def is_significant(
         return True
     order = np.arange(states.size)
     score = order_score(states, actions, order, table)
-    scores = np.empty(permutations)
-    for k in range(permutations):
+    below, above = 0, 0
+    for _ in range(permutations):
         for i in range(order.size - 1, 0, -1):
             j = int(rng.random() * (i + 1))
             order[i], order[j] = order[j], order[i]
-        scores[k] = order_score(states, actions, order, table)
-    scores.sort()
-    if lower < 1:
-        return bool(score < scores[0] or score > scores[-1])
-    return bool(score < scores[lower - 1] or score > scores[permutations - lower - 1])
+        shuffled = order_score(states, actions, order, table)
+        below += shuffled < score
+        above += shuffled > score
+    return below >= permutations - lower or above > permutations - lower
 
 
 @jit

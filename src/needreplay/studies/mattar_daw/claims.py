@@ -1,0 +1,418 @@
+"""What Mattar & Daw's figures show, as questions that every variant of the agent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from needreplay.core.rng import stream
+from needreplay.core.types import AnyArray, FloatArray
+from needreplay.report.claims import Claim, Verdict, verdict_of
+from needreplay.report.statistics import Interval, curve_interval, difference_interval
+from needreplay.studies.mattar_daw.cases import LINEAR, OPEN, Variant
+from needreplay.studies.mattar_daw.measures import FAR, LONGEST
+
+Found = dict[str, dict[str, AnyArray]]
+"""Of one variant: by "world/schedule", "world/agent", "sleep" or "shock", the stacked columns."""
+Direction = Literal["above", "below", "same"]
+
+F, R = 0, 1
+BEFORE, AFTER = 0, 1
+SAME = (0.8, 1.25)
+"""Rates whose ratio is within these are called the same."""
+EARLY, LATE = slice(1, 11), slice(40, 50)
+"""Laps 2 to 11 and 41 to 50."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One comparison with a published direction."""
+
+    name: str
+    figure: str
+    statement: str
+    quantity: str
+    direction: Direction
+    measure: Callable[[Found, np.random.Generator], Interval | None]
+    """None: there is nothing to compare, since such events do not occur"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one variant says to a question."""
+
+    question: Question
+    interval: Interval | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the published direction is found."""
+        found, direction = self.interval, self.question.direction
+        if found is None:
+            return "undecided"
+        if direction == "same":
+            low, high = SAME
+            if low <= found.low and found.high <= high:
+                return "holds"
+            return "does not hold" if found.low > high or found.high < low else "undecided"
+        if found.low == found.high == 0.0:
+            return "does not hold"
+        return verdict_of(found, 0.0, direction)
+
+    @property
+    def text(self) -> str:
+        """The quantity and its interval."""
+        value = "no such events" if self.interval is None else self.interval.text()
+        return f"{self.question.quantity}: {value}"
+
+
+def answers(variant: Variant, found: Found, seed: int) -> list[Answer]:
+    """Every question that this variant's simulations can answer."""
+    return [
+        Answer(
+            question,
+            question.measure(
+                found,
+                stream(seed, "mattar-daw", "claims", variant.preset, variant.change, question.name),
+            ),
+        )
+        for question in QUESTIONS
+    ]
+
+
+def claim_of(answer: Answer, preset: str) -> Claim:
+    """An answer as a claim for the page."""
+    question = answer.question
+    published = {"above": "above 0", "below": "below 0", "same": "a ratio of about 1"}
+    return Claim(
+        statement=question.statement,
+        source=f"Mattar & Daw 2018, {question.figure}",
+        measured=answer.text,
+        verdict=answer.verdict,
+        preset=preset,
+        detail=f"Published direction: {published[question.direction]}.",
+    )
+
+
+def rates(found: Found, case: str, direction: int, group: int = 0) -> FloatArray:
+    """[simulation]: events per episode of one direction, before and after a run together."""
+    total: FloatArray = found[case]["events"][:, group, direction].sum(axis=1)
+    return total
+
+
+def _steps(world: str, rival: str) -> Callable[[Found, np.random.Generator], Interval]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval:
+        ours, other = (found[f"{world}/{agent}"]["steps"] for agent in ("full", rival))
+        return difference_interval(ours.sum(axis=1), other.sum(axis=1), rng, paired=True)
+
+    return measure
+
+
+def _moments(world: str, direction: int) -> Callable[[Found, np.random.Generator], Interval]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval:
+        events = found[f"{world}/baseline"]["events"][:, 0, direction]
+        more, fewer = (BEFORE, AFTER) if direction == F else (AFTER, BEFORE)
+        return difference_interval(events[:, more], events[:, fewer], rng, paired=True)
+
+    return measure
+
+
+def _ratio(values: FloatArray) -> float:
+    """The second number over the first; 0 if there is nothing."""
+    return float(values[1] / values[0]) if values[0] > 0 else 0.0
+
+
+def _shares(counts: FloatArray, rng: np.random.Generator) -> Interval | None:
+    """Ratio of sums over simulations: [simulation, (denominator, numerator)]."""
+    return curve_interval(counts, _ratio, rng) if counts[:, 0].sum() > 0 else None
+
+
+def _offset(direction: int) -> Callable[[Found, np.random.Generator], Interval | None]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
+        last = found[f"{LINEAR}/baseline"]["columns"][:, direction, 1]
+        ahead = np.arange(-FAR, FAR + 1)
+        return _shares(np.stack([last.sum(axis=1), last @ ahead], axis=1), rng)
+
+    return measure
+
+
+def _paths(side: int, place: int) -> Callable[[Found, np.random.Generator], Interval | None]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
+        counts = found[f"{OPEN}/baseline"]["paths"][:, side]
+        lengths = np.arange(LONGEST + 1)
+        own, every = counts[:, place], counts[:, 3]
+        if own.sum() == 0:
+            return None
+        rows = [own.sum(axis=1), own @ lengths, every.sum(axis=1), every @ lengths]
+        return curve_interval(
+            np.stack(rows, axis=1), lambda mean: _ratio(mean[:2]) - _ratio(mean[2:]), rng
+        )
+
+    return measure
+
+
+def _near(
+    world: str, direction: int, side: int
+) -> Callable[[Found, np.random.Generator], Interval | None]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
+        hits, events, chance = np.moveaxis(
+            found[f"{world}/baseline"]["near"][:, direction, side].sum(axis=1), -1, 0
+        )
+        return _shares(np.stack([events, hits - chance], axis=1), rng)
+
+    return measure
+
+
+def _arms(found: Found, rng: np.random.Generator) -> Interval | None:
+    cued, uncued, total = found["sleep"]["arms"].T
+    return _shares(np.stack([total, cued - uncued], axis=1), rng)
+
+
+def _against(
+    direction: int, case: str, group: int, other: str, other_group: int = 0
+) -> Callable[[Found, np.random.Generator], Interval]:
+    """Events of one class minus those of another."""
+
+    def measure(found: Found, rng: np.random.Generator) -> Interval:
+        ours = rates(found, f"{LINEAR}/{case}", direction, group)
+        theirs = rates(found, f"{LINEAR}/{other}", direction, other_group)
+        return difference_interval(ours, theirs, rng, paired=case == other)
+
+    return measure
+
+
+def _forward_ratio(
+    case: str, group: int, other: str
+) -> Callable[[Found, np.random.Generator], Interval | None]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
+        ours = rates(found, f"{LINEAR}/{case}", F, group)
+        return _shares(np.stack([rates(found, f"{LINEAR}/{other}", F), ours], axis=1), rng)
+
+    return measure
+
+
+def _shock(found: Found, rng: np.random.Generator) -> Interval:
+    before, after = found["shock"]["replayed"].T
+    return difference_interval(after, before, rng, paired=True)
+
+
+def _laps(
+    column: str, direction: int | None = None
+) -> Callable[[Found, np.random.Generator], Interval]:
+    def measure(found: Found, rng: np.random.Generator) -> Interval:
+        values = found[f"{LINEAR}/baseline"][column]
+        values = values if direction is None else values[..., direction]
+        early, late = (values[:, laps].mean(axis=1) for laps in (EARLY, LATE))
+        return difference_interval(late, early, rng, paired=True)
+
+    return measure
+
+
+def _visits(found: Found, rng: np.random.Generator) -> Interval | None:
+    counts = found[f"{LINEAR}/baseline"]["visits"]
+    hits, states = counts[:, :, 0], counts[:, :, 1]
+    if hits.sum() == 0:
+        return None
+    rows = [states[:, 1:].sum(axis=1), hits[:, 1:].sum(axis=1), states[:, 0], hits[:, 0]]
+    return curve_interval(
+        np.stack(rows, axis=1), lambda mean: _ratio(mean[:2]) - _ratio(mean[2:]), rng
+    )
+
+
+QUESTIONS: tuple[Question, ...] = (
+    *(
+        Question(
+            f"fewer steps than {rival}, {world}",
+            "fig. 1",
+            f"Replay by gain x need learns the {world} in fewer steps than {rival}",
+            "steps in 50 episodes, full agent minus the other",
+            "below",
+            _steps(world, rival),
+        )
+        for world in (LINEAR, OPEN)
+        for rival in ("no replay", "dyna")
+    ),
+    *(
+        question
+        for world in (LINEAR, OPEN)
+        for question in (
+            Question(
+                f"forward before, {world}",
+                "fig. 3",
+                f"Forward events come before a run rather than after it ({world})",
+                "forward events per episode, before minus after",
+                "above",
+                _moments(world, F),
+            ),
+            Question(
+                f"reverse after, {world}",
+                "fig. 3",
+                f"Reverse events come after a run rather than before it ({world})",
+                "reverse events per episode, after minus before",
+                "above",
+                _moments(world, R),
+            ),
+        )
+    ),
+    Question(
+        "forward ahead",
+        "fig. 4",
+        "Forward events run ahead of the agent (linear track)",
+        "columns from the agent to the last state",
+        "above",
+        _offset(F),
+    ),
+    Question(
+        "reverse behind",
+        "fig. 4",
+        "Reverse events run back behind the agent (linear track)",
+        "columns from the agent to the last state",
+        "below",
+        _offset(R),
+    ),
+    Question(
+        "backups near the agent",
+        "fig. 4",
+        "Backups are nearer to the agent than states at large (open field)",
+        "path length from the agent, backups minus all states",
+        "below",
+        _paths(0, 0),
+    ),
+    Question(
+        "backups near the reward",
+        "fig. 4",
+        "Backups are nearer to the reward than states at large (open field)",
+        "path length to the reward, backups minus all states",
+        "below",
+        _paths(1, 0),
+    ),
+    Question(
+        "events start near the agent",
+        "fig. 4",
+        "Events start nearer to the agent than states at large (open field)",
+        "path length from the agent, first states of events minus all states",
+        "below",
+        _paths(0, 1),
+    ),
+    *(
+        question
+        for world in (LINEAR, OPEN)
+        for question in (
+            Question(
+                f"forward predicts, {world}",
+                "fig. 4",
+                f"Forward events show the steps that follow ({world})",
+                "share of the next 10 states among the event's first five, minus chance",
+                "above",
+                _near(world, F, 1),
+            ),
+            Question(
+                f"reverse remembers, {world}",
+                "fig. 4",
+                f"Reverse events show the steps just made ({world})",
+                "share of the last 10 states among the event's first five, minus chance",
+                "above",
+                _near(world, R, 0),
+            ),
+        )
+    ),
+    Question(
+        "cued arm in sleep",
+        "fig. 4",
+        "Offline replay prefers the arm with the cued reward (T-maze)",
+        "share of backups along the arms, cued minus uncued",
+        "above",
+        _arms,
+    ),
+    Question(
+        "reverse after 4, against baseline",
+        "fig. 5",
+        "Reverse events become more frequent after a larger reward",
+        "reverse events per episode, after 4 minus baseline",
+        "above",
+        _against(R, "1-or-4", 1, "baseline"),
+    ),
+    Question(
+        "reverse after 4, against 1",
+        "fig. 5",
+        "Reverse events are more frequent after 4 than after 1 in the same simulations",
+        "reverse events per episode, after 4 minus after 1",
+        "above",
+        _against(R, "1-or-4", 1, "1-or-4", 0),
+    ),
+    Question(
+        "reverse after 0, against baseline",
+        "fig. 5",
+        "Reverse events become rarer after a missing reward",
+        "reverse events per episode, after 0 minus baseline",
+        "below",
+        _against(R, "1-or-0", 1, "baseline"),
+    ),
+    Question(
+        "forward after 4, against 1",
+        "fig. 5",
+        "Forward events are as frequent after 4 as after 1 in the same simulations",
+        "forward events per episode, after 4 over after 1",
+        "same",
+        _forward_ratio("1-or-4", 1, "1-or-4"),
+    ),
+    Question(
+        "forward after 0, against 1",
+        "fig. 5",
+        "Forward events are as frequent after 0 as after 1 in the same simulations",
+        "forward events per episode, after 0 over after 1",
+        "same",
+        _forward_ratio("1-or-0", 1, "1-or-0"),
+    ),
+    Question(
+        "forward after 4, against baseline",
+        "fig. 5",
+        "Forward events after a larger reward are as frequent as without changes",
+        "forward events per episode, after 4 over baseline",
+        "same",
+        _forward_ratio("1-or-4", 1, "baseline"),
+    ),
+    Question(
+        "shock",
+        "fig. 5",
+        "After a shock, its place is replayed though the agent is far from it",
+        "share of simulations that replay it, after minus before",
+        "above",
+        _shock,
+    ),
+    Question(
+        "forward by lap",
+        "fig. 6",
+        "Forward events become rarer with practice",
+        "forward events per lap, laps 41-50 minus laps 2-11",
+        "below",
+        _laps("laps", F),
+    ),
+    Question(
+        "reverse by lap",
+        "fig. 6",
+        "Reverse events become rarer with practice",
+        "reverse events per lap, laps 41-50 minus laps 2-11",
+        "below",
+        _laps("laps", R),
+    ),
+    Question(
+        "gain by lap",
+        "fig. 6",
+        "The gain of backups falls with practice",
+        "mean gain, laps 41-50 minus laps 2-11",
+        "below",
+        _laps("lap_gain"),
+    ),
+    Question(
+        "visits",
+        "fig. 6",
+        "States visited in a lap are more often part of its events",
+        "chance to be in an event, visited minus not visited",
+        "above",
+        _visits,
+    ),
+)
