@@ -1,4 +1,4 @@
-"""A deterministic world with several starts and goals, as arrays that a compiled kernel can walk."""
+"""A deterministic world with several starts and goals, as arrays that kernels can walk."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ def make_task(
     widest = max((len(listed) for listed in rewards.values()), default=1)
     magnitudes, spreads = np.zeros((states, max(widest, 1))), np.zeros((states, max(widest, 1)))
     choices = np.zeros(states, np.int64)
-    for state, listed in rewards.items():
-        choices[state] = len(listed)
-        for choice, (mean, spread) in enumerate(listed):
+    for state, listing in rewards.items():
+        choices[state] = len(listing)
+        for choice, (mean, spread) in enumerate(listing):
             if not (np.isfinite(mean) and np.isfinite(spread) and spread >= 0.0):
                 raise NeedReplayError(
                     f"The reward of state {state} is ({mean}, {spread}); it must be a finite mean "
@@ -173,7 +173,9 @@ def _refuse_traps(task: Task) -> None:
         frontier = after[~visited[after]]
     if not np.all(task.free[visited]):
         wall = int(np.flatnonzero(visited & ~task.free)[0])
-        raise NeedReplayError(f"State {wall} is a wall, but a start is there or a move leads to it.")
+        raise NeedReplayError(
+            f"State {wall} is a wall, but a start is there or a move leads to it."
+        )
     stuck = np.flatnonzero(visited & (distances_to(task, task.goals.tolist()) < 0))
     if stuck.size:
         where = f"state {stuck[0]}"

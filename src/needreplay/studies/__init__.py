@@ -36,6 +36,9 @@ STUDIES: tuple[Listing, ...] = (
     Listing("maze-replay", "needreplay.studies.maze.replay", "what is replayed, in order"),
     Listing("fig3", "needreplay.studies.cliffwalk", "PER against PER with need in the cliffwalk"),
     Listing("fig5", "needreplay.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
+    Listing(
+        "mattar-daw", "needreplay.studies.mattar_daw", "forward and reverse replay by gain x need"
+    ),
 )
 """Every study, in the order in which they run and stand on the page."""
 

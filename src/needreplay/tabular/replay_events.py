@@ -7,6 +7,7 @@ states. These are the rules of Mattar & Daw's (2018) published analysis.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -96,7 +97,7 @@ def replay_events(
             values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= count
         ):
             raise NeedReplayError(
-                f"{name} must be integers from 0 to {count - 1}, as next_state has rows and columns."
+                f"{name} must be integers from 0 to {count - 1}, the size of next_state."
             )
     lower = int(permutations * level)
     if permutations and lower < 1:
@@ -179,9 +180,7 @@ def find_events(
         last = first + 1
         while (
             last < states.size - 1
-            and step_label(
-                states[last], actions[last], states[last + 1], actions[last + 1], table
-            )
+            and step_label(states[last], actions[last], states[last + 1], actions[last + 1], table)
             == label
         ):
             last += 1
@@ -228,7 +227,7 @@ def replay_table(
     direction = np.full(count, NONE)
     found = 0
     borders = np.flatnonzero(np.r_[True, np.diff(pause) != 0, True]) if count else np.zeros(1, int)
-    for begin, end in zip(borders[:-1], borders[1:], strict=True):
+    for begin, end in pairwise(borders):
         order[begin:end] = np.arange(end - begin)
         events = replay_events(states[begin:end], actions[begin:end], next_state, rng=rng)
         for entry in events[events["significant"]]:

@@ -191,7 +191,7 @@ def _next_states(cells: dict[tuple[int, int], str], columns: int) -> list[list[i
     return table
 
 
-class TaskEnv(gymnasium.Env[int, int]):
+class TaskEnv(gymnasium.Env[Any, Any]):
     """A task as a Gymnasium environment, for any agent; here moves may slip.
 
     A slip goes to one of the two sides of the move; it needs the four actions of a board.

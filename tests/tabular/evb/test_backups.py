@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from needreplay.core.task import Task, make_task
 from needreplay.core.types import FloatArray
 from needreplay.tabular.evb.backups import (
-    Agent,
     backup_gain,
     chain_target,
     extend,
@@ -144,9 +144,7 @@ def test_a_chain_updates_all_its_pairs_and_its_gain_is_their_sum() -> None:
     assert agent.Q[:, RIGHT].tolist() == pytest.approx([0.0, 0.9, 1.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    ("floor", "expected"), [("element", 3e-10), ("sum", 1e-10), ("none", 0.0)]
-)
+@pytest.mark.parametrize(("floor", "expected"), [("element", 3e-10), ("sum", 1e-10), ("none", 0.0)])
 def test_the_floor_of_a_redundant_chain(floor: Any, expected: float) -> None:
     rule = rule_of(replace(EVB["published"], floor=floor))
     agent = new_agent(corridor(5), EVB["published"])
@@ -235,7 +233,7 @@ def test_gain_and_need_of_one_are_dyna() -> None:
     task, settings = corridor(5), replace(dyna(EVB["published"]), backups=20)
     agent = new_agent(task, settings)
     agent.reward[3, RIGHT] = 1.0
-    other = Agent(*(array.copy() for array in agent))
+    other = deepcopy(agent)
     log = replay_once(agent, task, settings, 0, np.random.default_rng(1))
     assert log["length"].tolist() == [1] * 20
     # By hand: the same pairs in the same order, each a Q-learning update.
@@ -258,7 +256,7 @@ def test_nothing_is_replayed_without_need_or_backups() -> None:
         assert len(replay_once(agent, task, settings, 0, np.random.default_rng(0))) == 0
 
 
-def values_of(policy: FloatArray, task: Task) -> tuple[FloatArray, FloatArray, FloatArray]:
+def values_of(policy: FloatArray, task: Task) -> tuple[Any, Any, Any]:
     """V, Q and M of a policy, exactly; episodes end at the goal."""
     T = np.zeros((task.n_states, task.n_states))
     rewards = np.where(task.goal[task.next_state] >= 0, 1.0, 0.0) * task.acts[:, np.newaxis]

@@ -151,9 +151,7 @@ def test_published_has_forward_events_before_runs_and_reverse_events_after(
     assert found[START, REVERSE] < 0.03
 
 
-@pytest.mark.parametrize(
-    "change", [{"floor": "none"}, {"floor": "sum"}, {"extend_chains": False}]
-)
+@pytest.mark.parametrize("change", [{"floor": "none"}, {"floor": "sum"}, {"extend_chains": False}])
 def test_forward_events_need_chains_and_a_floor_for_each_element(
     change: dict[str, Any], uncompiled: bool
 ) -> None:
@@ -232,7 +230,7 @@ def test_settings_refuse_what_means_nothing(field: str, value: Any, message: str
 
 
 def test_refusals() -> None:
-    with pytest.raises(NeedReplayError, match="slip 0.1"):
+    with pytest.raises(NeedReplayError, match=r"slip 0\.1"):
         simulate(parse_task("S..G\n\nslip: 0.1"), PUBLISHED)
     with pytest.raises(NeedReplayError, match="pass both or neither"):
         simulate(linear_track(), replace(PUBLISHED, need="given"))

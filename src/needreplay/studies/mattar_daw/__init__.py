@@ -110,10 +110,7 @@ def simulate_all(options: Options, runner: TrialRunner) -> dict[Variant, Found]:
         runner.run(
             run_events,
             cases,
-            [
-                count(case, case.world if case.schedule == "baseline" else "other")
-                for case in cases
-            ],
+            [count(case, case.world if case.schedule == "baseline" else "other") for case in cases],
             label="mattar-daw events",
             seconds=[_SECONDS[case.world] for case in cases],
         ),
@@ -241,9 +238,9 @@ def distance_table(presets: dict[str, Found]) -> Table:
     for preset, own in presets.items():
         track = own[f"{LINEAR}/baseline"]["columns"].sum(axis=0)
         for direction, name in enumerate(DIRECTIONS):
-            for end, place in enumerate(("first", "last")):
+            for end, which in enumerate(("first", "last")):
                 counts = track[direction, end]
-                parts[preset, LINEAR, "columns ahead of the agent", f"{name}, {place} state"] = {
+                parts[preset, LINEAR, "columns ahead of the agent", f"{name}, {which} state"] = {
                     "distance": np.arange(len(counts)) - len(counts) // 2,
                     "share": counts / max(counts.sum(), 1.0),
                 }
@@ -353,7 +350,7 @@ def notes(found: dict[Variant, Found], seed: int) -> list[str]:
         ("floor on the sum", "With the floor on the sum of gains instead of each element"),
         ("no chains", "Without n-step chains"),
         ("gain by |TD|", "With |TD| as gain, floor and chains as published"),
-        ("|TD| x need, no chains, no floor", "With Yuan & Mattar's rule, |TD| x need alone"),
+        ("|TD| x need alone", "With Yuan & Mattar's rule, |TD| x need alone"),
     ):
         lines.append(f"{statement}: {'; '.join(said(change, world) for world in WORLDS)}.")
     return lines

@@ -36,10 +36,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "gain by |TD|": {"gain": "td"},
     "need exact for the policy": {"need": "policy"},
     "need 1": {"need": "one"},
-    "|TD| x need, no chains, no floor": {"gain": "td", "extend_chains": False, "floor": "none"},
+    "|TD| x need alone": {"gain": "td", "extend_chains": False, "floor": "none"},
 }
-"""Each changes one thing; the last is Yuan & Mattar's rule in this world. "need 1" is what the
-authors' script for the open field sets."""
+"""Each changes one thing; the last is Yuan & Mattar's rule in these worlds: no chains, no floor.
+"need 1" is what the authors' script for the open field sets."""
 
 MAGNITUDES: dict[str, tuple[float, ...]] = {
     "baseline": (1.0,),

@@ -156,13 +156,13 @@ def _distances(own: Found) -> Figure:
     track, field = own[f"{LINEAR}/baseline"], own[f"{OPEN}/baseline"]
     ahead = np.arange(-FAR, FAR + 1)
     with house_style():
-        for end, place in enumerate(("first", "last")):
+        for end, which in enumerate(("first", "last")):
             axes = grid[0, end]
             for d, name in enumerate(DIRECTIONS):
                 counts = track["columns"][:, d, end].sum(axis=0)
                 share = counts / max(counts.sum(), 1.0)
                 axes.step(ahead, share, where="mid", color=COLORS[name], label=name)
-            axes.set_title(f"{place} state of events")
+            axes.set_title(f"{which} state of events")
             axes.set_xlabel("columns ahead of the agent")
         grid[0, 0].set_ylabel("share of events")
         grid[0, 0].legend()

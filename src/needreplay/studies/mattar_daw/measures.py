@@ -47,10 +47,11 @@ def measure(
     near, paths = np.zeros((2, 2, REACH, 3)), path_counts(task, found, between)
     cells, in_event = np.zeros((2, task.n_states)), np.zeros((episodes, task.n_states), np.bool_)
     after, goal = leads_to_goal(task), task.goals[0]
+    steps, table = found.steps["state"].tolist(), task.next_state
     for pause in found.pauses:
         agent, lap = int(pause["state"]), pause["episode"]
         part = found.backups[pause["first"] : pause["first"] + pause["count"]]
-        listed = replay_events(part["state"], part["action"], task.next_state, rng=rng)
+        listed = replay_events(part["state"], part["action"], table, rng=rng)
         group = int(np.argmin(np.abs(np.array(magnitudes) - pause["last_reward"])))
         for event in listed[listed["significant"]]:
             direction = 0 if event["direction"] == FORWARD else 1
@@ -61,12 +62,13 @@ def measure(
             floor_only[direction] += np.all(own["gain"] <= 1.001e-10 * own["length"])
             cells[direction, np.unique(states)] += 1
             in_event[lap, states] = True
-            count_near(near[direction], found.steps["state"], pause["step"], states, acting)
+            count_near(near[direction], steps, int(pause["step"]), states, acting)
             for end, state in enumerate((states[0], states[-1])):
                 ahead = columns_ahead(task, agent, int(state))
-                columns[direction, end, np.clip(ahead, -FAR, FAR) + FAR] += 1
-                paths[0, 1 + end, np.clip(between[agent, state], 0, LONGEST)] += 1
-                paths[1, 1 + end, np.clip(between[state, goal], 0, LONGEST)] += 1
+                columns[direction, end, max(-FAR, min(ahead, FAR)) + FAR] += 1
+                for side, length in enumerate((between[agent, state], between[state, goal])):
+                    if length >= 0:
+                        paths[side, 1 + end, min(length, LONGEST)] += 1
     return {
         "events": events / (episodes / len(magnitudes)),
         "laps": laps,
@@ -102,19 +104,18 @@ def columns_ahead(task: Task, agent: int, state: int) -> int:
 
 
 def count_near(
-    near: FloatArray, steps: IntArray, step: int, states: IntArray, acting: int
+    near: FloatArray, steps: list[int], step: int, states: IntArray, acting: int
 ) -> None:
     """Count whether the states visited t steps before and after are among an event's first five.
 
     ``near`` is [before or after, t - 1, (hits, events, chance)]; chance is the event's length over
     the number of states where the agent can act.
     """
+    first = set(states[:FIRST_STATES].tolist())
     for side, sign in enumerate((-1, 1)):
-        places = step + sign * np.arange(1, REACH + 1)
-        there = (places >= 0) & (places < len(steps))
-        hits = np.isin(steps[places[there]], states[:FIRST_STATES])
-        near[side, there, 0] += hits
-        near[side, there, 1:] += (1, len(states) / acting)
+        inside = min(REACH, step if sign < 0 else len(steps) - 1 - step)
+        near[side, :inside, 0] += [steps[step + sign * t] in first for t in range(1, inside + 1)]
+        near[side, :inside, 1:] += (1, len(states) / acting)
 
 
 def path_counts(task: Task, found: Simulation, between: IntArray) -> FloatArray:
@@ -123,13 +124,16 @@ def path_counts(task: Task, found: Simulation, between: IntArray) -> FloatArray:
     From the agent to the state, or from the state to the first goal. Events are counted later.
     """
     counts = np.zeros((2, 4, LONGEST + 1))
+    agents, states = found.pauses["state"], found.backups["state"]
     everywhere, goal = np.flatnonzero(task.acts), task.goals[0]
-    for pause in found.pauses:
-        part = found.backups[pause["first"] : pause["first"] + pause["count"]]
-        for place, states in ((0, part["state"]), (3, everywhere)):
-            for side, lengths in enumerate((between[pause["state"], states], between[states, goal])):
-                known = np.clip(lengths[lengths >= 0], 0, LONGEST)
-                counts[side, place] += np.bincount(known, minlength=LONGEST + 1)
+    for side, place, lengths in (
+        (0, 0, between[agents[found.backups["pause"]], states]),
+        (0, 3, between[agents][:, everywhere].ravel()),
+        (1, 0, between[states, goal]),
+        (1, 3, between[everywhere, goal]),
+    ):
+        known = np.minimum(lengths[lengths >= 0], LONGEST)
+        counts[side, place] = np.bincount(known, minlength=LONGEST + 1)
     return counts
 
 

@@ -1,2 +1,1 @@
 """The EVB agent of Mattar & Daw (2018): replay by gain x need."""
-

@@ -120,7 +120,7 @@ def largest(values: FloatArray) -> float:
     best = values[0]
     for value in values:
         best = value if value > best else best
-    return best
+    return float(best)
 
 
 @jit
@@ -168,7 +168,7 @@ def policy_gain(values: FloatArray, action: int, updated: float, beta: float) ->
     old, new = np.exp(beta * (values[action] - shift)), np.exp(beta * (updated - shift))
     before = (weighted + old * updated) / (weights + old)
     after = (weighted + new * updated) / (weights + new)
-    return after - before
+    return float(after - before)
 
 
 @jit
@@ -176,7 +176,7 @@ def element_gain(agent: Agent, rule: Rule, state: int, action: int, target: floa
     """The gain of moving Q(s, a) towards ``target``."""
     error = target - agent.Q[state, action]
     if rule.gain == TD_GAIN:
-        return abs(error)
+        return float(abs(error))
     updated = agent.Q[state, action] + rule.step_size * error
     return policy_gain(agent.Q[state], action, updated, rule.beta)
 
@@ -191,7 +191,7 @@ def chain_target(agent: Agent, rule: Rule, chain: IntArray, first: int, length: 
     for j in range(first, length):
         total += rule.powers[j - first] * agent.reward[chain[j, 0], chain[j, 1]]
     final = agent.outcome[chain[length - 1, 0], chain[length - 1, 1]]
-    return total + rule.powers[length - first] * largest(agent.Q[final])
+    return float(total + rule.powers[length - first] * largest(agent.Q[final]))
 
 
 @jit

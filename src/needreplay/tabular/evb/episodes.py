@@ -86,7 +86,7 @@ def choose(agent: Agent, rule: Rule, state: int, rng: Rng) -> int:
         left -= chances[action]
         if left < 0.0:
             return action
-    return values.size - 1
+    return int(values.size) - 1
 
 
 @jit
@@ -98,9 +98,9 @@ def reward_at(task: Task, state: int, rng: Rng) -> float:
     choice = int(rng.random() * listed) if listed > 1 else 0
     mean, spread = task.magnitudes[state, choice], task.spreads[state, choice]
     if spread == 0.0:
-        return mean
+        return float(mean)
     reward = mean + spread * rng.standard_normal()
-    return max(reward, 0.0) if mean >= 0.0 else reward
+    return float(max(reward, 0.0) if mean >= 0.0 else reward)
 
 
 @jit
@@ -108,8 +108,8 @@ def next_start(task: Task, goal: int, rng: Rng) -> int:
     """Where the next episode begins, after goal number ``goal``."""
     starts = task.starts.size
     if task.random_start:
-        return task.starts[int(rng.random() * starts)]
-    return task.starts[(goal + 1) % starts]
+        return int(task.starts[int(rng.random() * starts)])
+    return int(task.starts[(goal + 1) % starts])
 
 
 @jit

@@ -85,7 +85,8 @@ def need_of(agent: Agent, rule: Rule, state: int) -> FloatArray:
     if rule.need == POLICY_NEED:
         return successor_row(policy_transitions(agent, rule.beta), rule.discount, state)
     if rule.need == GIVEN_NEED:
-        return agent.given[state].copy()
+        row: FloatArray = agent.given[state].copy()
+        return row
     if rule.need == ONE_NEED:
         return np.ones(agent.T.shape[0])
     if rule.need == ZERO_NEED:
@@ -93,4 +94,4 @@ def need_of(agent: Agent, rule: Rule, state: int) -> FloatArray:
     T, first = agent.T, rule.need == FIRST_EIGENVECTOR_NEED
     with objmode(need="float64[::1]"):
         need = left_eigenvector(T, first)
-    return need
+    return need  # noqa: RET504

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def _check_schedule(schedule: Sequence[tuple[int, Task]]) -> None:
     if not schedule or schedule[0][0] != 0:
         raise NeedReplayError("A world that changes is a list of (first episode, task) from 0 on.")
     first = schedule[0][1]
-    for (before, _), (begin, task) in zip(schedule, schedule[1:], strict=False):
+    for (before, _), (begin, task) in pairwise(schedule):
         if begin <= before:
             raise NeedReplayError(
                 f"The changes of a world must be in order; episode {begin} follows {before}."
