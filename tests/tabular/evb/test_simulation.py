@@ -16,7 +16,7 @@ from needreplay.tabular.evb import episodes
 from needreplay.tabular.evb.backups import BACKUP, rule_of
 from needreplay.tabular.evb.episodes import END, START, learn, move_row, next_start, reward_at
 from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
-from needreplay.tabular.evb.simulation import Simulation, new_agent, simulate
+from needreplay.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
 from needreplay.tabular.replay_events import FORWARD, REVERSE, replay_events
 from needreplay.worlds.tasks import parse_task
 from needreplay.worlds.tracks import linear_track, open_field, t_maze
@@ -238,6 +238,17 @@ def test_refusals() -> None:
         simulate(linear_track(), replace(PUBLISHED, need="given"), successor=np.eye(3))
     with pytest.raises(NeedReplayError, match="episodes is 0"):
         simulate(linear_track(), PUBLISHED, episodes=0)
+
+
+def test_the_tidy_table_of_a_simulation(lives: list[Simulation]) -> None:
+    table = simulation_table(lives[0], linear_track())
+    assert len(table) == len(lives[0].backups) == 39 * 20
+    assert table["pause"].tolist() == np.repeat(np.arange(39), 20).tolist()
+    assert set(table["direction"]) == {"forward", "reverse", "none"}
+    first = table["pause"] == 0
+    assert set(table["direction"][first]) == {"reverse", "none"}
+    assert table["event"].max() >= 1
+    np.testing.assert_array_equal(table["chain_length"], lives[0].backups["length"])
 
 
 def test_given_need_equal_to_one_is_need_one() -> None:

@@ -273,15 +273,19 @@ def around_table(presets: dict[str, Found]) -> Table:
 
 
 def cell_table(presets: dict[str, Found]) -> Table:
-    """Figure 4: the share of events that contain a cell of the open field."""
+    """Figure 4: shares of events that contain a cell of the open field, start there or end there;
+    and of episodes that replay it."""
     parts: dict[Any, dict[str, Any]] = {}
     for preset, own in presets.items():
         columns = own[f"{OPEN}/baseline"]
-        for direction, name in enumerate(DIRECTIONS):
-            counts = columns["cells"][:, direction].sum(axis=0)
-            events = max(float(columns["laps"][..., direction].sum()), 1.0)
-            parts[preset, name] = {"state": np.arange(len(counts)), "share": counts / events}
-    return long_table(("preset", "direction"), parts)
+        counts, events = columns["cells"].sum(axis=0), columns["laps"].sum(axis=(0, 1))
+        totals = (*events, events.sum(), events.sum(), columns["steps"].size)
+        for place, name in enumerate((*DIRECTIONS, "first state", "last state", "any backup")):
+            parts[preset, name] = {
+                "state": np.arange(counts.shape[1]),
+                "share": counts[place] / max(float(totals[place]), 1.0),
+            }
+    return long_table(("preset", "of"), parts)
 
 
 def visit_table(presets: dict[str, Found]) -> Table:

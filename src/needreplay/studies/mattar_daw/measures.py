@@ -45,7 +45,7 @@ def measure(
     laps, floor_only = np.zeros((episodes, 2)), np.zeros(2)
     columns = np.zeros((2, 2, 2 * FAR + 1))
     near, paths = np.zeros((2, 2, REACH, 3)), path_counts(task, found, between)
-    cells, in_event = np.zeros((2, task.n_states)), np.zeros((episodes, task.n_states), np.bool_)
+    cells, in_event = cell_counts(task, found), np.zeros((episodes, task.n_states), np.bool_)
     after, goal = leads_to_goal(task), task.goals[0]
     steps, table = found.steps["state"].tolist(), task.next_state
     for pause in found.pauses:
@@ -64,6 +64,7 @@ def measure(
             in_event[lap, states] = True
             count_near(near[direction], steps, int(pause["step"]), states, acting)
             for end, state in enumerate((states[0], states[-1])):
+                cells[2 + end, state] += 1
                 ahead = columns_ahead(task, agent, int(state))
                 columns[direction, end, max(-FAR, min(ahead, FAR)) + FAR] += 1
                 for side, length in enumerate((between[agent, state], between[state, goal])):
@@ -81,6 +82,18 @@ def measure(
         "visits": visit_counts(task, found, in_event),
         **lap_means(found, acting),
     }
+
+
+def cell_counts(task: Task, found: Simulation) -> FloatArray:
+    """[(forward events, reverse events, first states, last states, episodes), state].
+
+    How many contain a state; here only the episodes with a backup of it. Events are counted later.
+    """
+    counts = np.zeros((5, task.n_states))
+    lap = found.pauses["episode"][found.backups["pause"]]
+    pairs = np.unique(np.stack([lap, found.backups["state"]]), axis=1)
+    counts[4] = np.bincount(pairs[1], minlength=task.n_states)
+    return counts
 
 
 def path_lengths(task: Task) -> IntArray:

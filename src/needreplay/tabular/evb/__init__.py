@@ -1,1 +1,24 @@
 """The EVB agent of Mattar & Daw (2018): replay by gain x need."""
+
+from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
+from needreplay.tabular.evb.simulation import (
+    Simulation,
+    need_at,
+    new_agent,
+    replay_once,
+    simulate,
+    simulation_table,
+)
+
+__all__ = [
+    "EVB",
+    "EVBSettings",
+    "Simulation",
+    "dyna",
+    "need_at",
+    "new_agent",
+    "replay_once",
+    "simulate",
+    "simulation_table",
+    "without_replay",
+]

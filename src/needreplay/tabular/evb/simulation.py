@@ -11,6 +11,7 @@ import numpy as np
 from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
+from needreplay.core.tables import Table
 from needreplay.core.task import Task
 from needreplay.core.types import FloatArray, IntArray
 from needreplay.tabular.evb import backups as _backups
@@ -18,6 +19,7 @@ from needreplay.tabular.evb import episodes as _episodes
 from needreplay.tabular.evb.backups import BACKUP, Agent, Records, rule_of
 from needreplay.tabular.evb.need import need_of
 from needreplay.tabular.evb.settings import EVBSettings
+from needreplay.tabular.replay_events import replay_table
 
 STEP_CAP = 1_000_000
 
@@ -127,6 +129,28 @@ def simulate(
         life.pauses[: written[1]].copy(),
         life.steps[: written[2]].copy(),
         agent,
+    )
+
+
+def simulation_table(found: Simulation, task: Task, *, seed: int = 0) -> Table:
+    """The tidy table of a simulation's replay: one row per backup, with its event.
+
+    Args:
+        found: the simulation.
+        task: its world.
+        seed: of the permutation test.
+    """
+    backups = found.backups
+    return replay_table(
+        found.pauses["episode"][backups["pause"]],
+        backups["pause"],
+        backups["state"],
+        backups["action"],
+        task.next_state,
+        gain=backups["gain"],
+        need=backups["need"],
+        chain_length=backups["length"],
+        rng=stream(seed, "evb", "permutations"),
     )
 
 
