@@ -168,7 +168,7 @@ def test_positions_by_hand() -> None:
     field = open_field()
     assert np.flatnonzero(leads_to_goal(field)).tolist() == [8, 17]
     between = path_lengths(field)
-    assert (between[17, 8], between[35, 8], between[0, 0], between[2, 8]) == (1, 3, 0, 12)
+    assert (between[17, 8], between[8, 35], between[0, 0], between[2, 8]) == (1, 3, 0, 12)
 
 
 def test_states_around_an_event_by_hand() -> None:

@@ -273,8 +273,7 @@ def around_table(presets: dict[str, Found]) -> Table:
 
 
 def cell_table(presets: dict[str, Found]) -> Table:
-    """Figure 4: shares of events that contain a cell of the open field, start there or end there;
-    and of episodes that replay it."""
+    """Figure 4: shares of events that contain a cell of the field, and of episodes with it."""
     parts: dict[Any, dict[str, Any]] = {}
     for preset, own in presets.items():
         columns = own[f"{OPEN}/baseline"]

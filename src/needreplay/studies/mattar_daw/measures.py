@@ -97,8 +97,10 @@ def cell_counts(task: Task, found: Simulation) -> FloatArray:
 
 
 def path_lengths(task: Task) -> IntArray:
-    """[from, to]: steps of a shortest path; -1: there is none."""
-    return np.stack([distances_to(task, [state]) for state in range(task.n_states)], axis=1)
+    """[from, to]: steps of a shortest path; from a goal, of the way to it. -1: there is none."""
+    lengths = np.stack([distances_to(task, [state]) for state in range(task.n_states)], axis=1)
+    lengths[task.goals] = lengths[:, task.goals].T
+    return lengths
 
 
 def leads_to_goal(task: Task) -> BoolArray:
