@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.core.types import AnyArray
 from needreplay.report.statistics import Interval, mean_band, mean_interval
 from needreplay.studies.mattar_daw.cases import (
@@ -30,7 +30,7 @@ from needreplay.studies.mattar_daw.cases import (
 )
 from needreplay.studies.mattar_daw.claims import Answer, F, Found, R, answers, claim_of, rates
 from needreplay.studies.mattar_daw.figure import draw_all
-from needreplay.studies.study import Options, Result, Study, long_table
+from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.evb.backups import policy_gain
 
@@ -147,7 +147,7 @@ def event_table(found: dict[Variant, Found]) -> Table:
                         "when": np.tile(WHENS, 2 * len(events)),
                         "events_per_episode": events.ravel(),
                     }
-    return long_table(("preset", "change", "world", "schedule"), parts)
+    return long_table(("preset", "change", "world", "schedule"), parts.items())
 
 
 def _interval_columns(found: Interval) -> dict[str, float]:
@@ -169,7 +169,7 @@ def deciding_table(found: dict[Variant, Found], seed: int) -> Table:
                     **_interval_columns(whole),
                     "by_floor_alone": floors / all_events if all_events else 0.0,
                 }
-    return long_table(("preset", "change", "world", "direction"), parts)
+    return long_table(("preset", "change", "world", "direction"), parts.items())
 
 
 def answer_table(answered: dict[Variant, list[Answer]]) -> Table:
@@ -185,7 +185,7 @@ def answer_table(answered: dict[Variant, list[Answer]]) -> Table:
             for variant, own in answered.items()
             for answer in own
             for question in [answer.question]
-        },
+        }.items(),
     )
 
 
@@ -203,7 +203,7 @@ def behavior_table(presets: dict[str, Found], seed: int) -> Table:
                     "low": band.low,
                     "high": band.high,
                 }
-    return long_table(("preset", "world", "agent"), parts)
+    return long_table(("preset", "world", "agent"), parts.items())
 
 
 def lap_table(presets: dict[str, Found], seed: int) -> Table:
@@ -229,7 +229,7 @@ def lap_table(presets: dict[str, Found], seed: int) -> Table:
                     "low": band.low,
                     "high": band.high,
                 }
-    return long_table(("preset", "world", "quantity"), parts)
+    return long_table(("preset", "world", "quantity"), parts.items())
 
 
 def distance_table(presets: dict[str, Found]) -> Table:
@@ -252,7 +252,7 @@ def distance_table(presets: dict[str, Found]) -> Table:
                     "distance": np.arange(len(counts)),
                     "share": counts / max(counts.sum(), 1.0),
                 }
-    return long_table(("preset", "world", "measure", "of"), parts)
+    return long_table(("preset", "world", "measure", "of"), parts.items())
 
 
 def around_table(presets: dict[str, Found]) -> Table:
@@ -269,7 +269,7 @@ def around_table(presets: dict[str, Found]) -> Table:
                         "share": hits / np.maximum(events, 1.0),
                         "chance": chance / np.maximum(events, 1.0),
                     }
-    return long_table(("preset", "world", "direction", "side"), parts)
+    return long_table(("preset", "world", "direction", "side"), parts.items())
 
 
 def cell_table(presets: dict[str, Found]) -> Table:
@@ -284,7 +284,7 @@ def cell_table(presets: dict[str, Found]) -> Table:
                 "state": np.arange(counts.shape[1]),
                 "share": counts[place] / max(float(totals[place]), 1.0),
             }
-    return long_table(("preset", "of"), parts)
+    return long_table(("preset", "of"), parts.items())
 
 
 def visit_table(presets: dict[str, Found]) -> Table:
@@ -298,7 +298,7 @@ def visit_table(presets: dict[str, Found]) -> Table:
                 "states": states,
                 "share": hits / np.maximum(states, 1.0),
             }
-    return long_table(("preset", "world"), parts)
+    return long_table(("preset", "world"), parts.items())
 
 
 def sleep_table(presets: dict[str, Found]) -> Table:
@@ -311,7 +311,7 @@ def sleep_table(presets: dict[str, Found]) -> Table:
         before, after = own["shock"]["replayed"].mean(axis=0)
         parts[preset, "shock zone replayed, before"] = {"share": before}
         parts[preset, "shock zone replayed, after"] = {"share": after}
-    return long_table(("preset", "measure"), parts)
+    return long_table(("preset", "measure"), parts.items())
 
 
 def gain_table() -> Table:
@@ -325,7 +325,7 @@ def gain_table() -> Table:
                 "gain": np.array([policy_gain(values, action, q, 3.0) for q in updated]),
             }
             for action, name in enumerate(("best", "other"))
-        },
+        }.items(),
     )
 
 
