@@ -34,6 +34,7 @@ from needreplay.studies.study import Options
 from needreplay.studies.trials import TrialRunner, WorkerPool
 from needreplay.tabular.evb.settings import EVB
 from needreplay.tabular.evb.simulation import simulate
+from needreplay.tabular.replay_events import read_replay
 from needreplay.worlds.tracks import linear_track, open_field
 
 PUBLISHED = Variant("published")
@@ -215,3 +216,11 @@ def test_a_variant_without_forward_events_answers_all_the_same(result: Any) -> N
     row = (table["change"] == "no floor") & (table["claim"] == "forward ahead")
     assert table["verdict"][row].tolist() == ["undecided"]
     assert np.isnan(table["mean"][row]).all()
+
+
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs" / "mattar_daw.md"
+    code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(code.replace("range(30)", "range(2)"), {})
+    assert len(read_replay(tmp_path / "replay.csv")) > 1000
