@@ -119,12 +119,9 @@ def test_the_same_numbers_whatever_ran_before_and_in_any_process(
     if uncompiled:
         return
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        for i, found in zip((3, 4), pool.map(_backups_of, (3, 4)), strict=True):
-            assert found == lives[i].backups.tobytes()
-
-
-def _backups_of(simulation: int) -> bytes:
-    return simulate(linear_track(), PUBLISHED, episodes=20, simulation=simulation).backups.tobytes()
+        for i in (3, 4):
+            job = pool.submit(simulate, linear_track(), PUBLISHED, episodes=20, simulation=i)
+            assert job.result().backups.tobytes() == lives[i].backups.tobytes()
 
 
 def _counts(settings: EVBSettings, simulations: int) -> dict[tuple[int, int], float]:
