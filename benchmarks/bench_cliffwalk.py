@@ -1,7 +1,7 @@
-"""Figure 3's trials against the paper's own way: a sweep over the whole memory for each update.
+"""Figure 3's trials against the paper's own way: a pass over the buffer for each update.
 
-Ratio: seconds an update with a compiled sweep / seconds an update with the grouped draw, the agent
-being the same. Run: ``python benchmarks/bench_cliffwalk.py``.
+Ratio: seconds per update with a compiled pass / seconds per update with sampling by state, for the
+same agent. Run: ``python benchmarks/bench_cliffwalk.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPEATS = 3
 
 
 @jit
-def sweep(
+def sample_exhaustively(
     gain: FloatArray,
     states: IntArray,
     need: FloatArray,
@@ -30,7 +30,7 @@ def sweep(
     scores: FloatArray,
     uniform: float,
 ) -> int:
-    """Sampler j ∝ (gain_j need[s_j])^α by computing every score, and walk to the drawn one."""
+    """Sample j ∝ (gain_j need[s_j])^α: compute every score, then walk to the sampled slot."""
     total = 0.0
     for slot in range(len(gain)):
         scores[slot] = (gain[slot] * need[states[slot]]) ** exponent
@@ -43,19 +43,19 @@ def sweep(
     return len(gain) - 1
 
 
-def seconds_of_a_sweep(n: int) -> float:
-    """CPU seconds of one swept draw from n 2^n transitions."""
+def seconds_of_a_pass(n: int) -> float:
+    """CPU seconds of one exhaustive sample from n 2^n transitions."""
     rng = stream(0, "bench", n)
     size = n * 2**n
     gain, need = rng.random(size), rng.random(n)
     states = rng.integers(0, n, size)
     scores = np.empty(size)
-    sweep(gain, states, need, 0.6, scores, 0.5)
-    draws = max(3, 2_000_000 // size)
+    sample_exhaustively(gain, states, need, 0.6, scores, 0.5)
+    samples = max(3, 2_000_000 // size)
     began = time.process_time()
-    for _ in range(draws):
-        sweep(gain, states, need, 0.6, scores, rng.random())
-    each: float = (time.process_time() - began) / draws
+    for _ in range(samples):
+        sample_exhaustively(gain, states, need, 0.6, scores, rng.random())
+    each: float = (time.process_time() - began) / samples
     return each
 
 
@@ -80,7 +80,7 @@ def main() -> None:
     run_trial(cliffwalk_table(2, "teleports", "first"), cliffwalk_preset("released"), "need")
     print("figure 3, method need: an update that scores the whole buffer / that samples by state")
     for n in SIZES:
-        swept, grouped = seconds_of_a_sweep(n), seconds_of_an_update(n)
+        swept, grouped = seconds_of_a_pass(n), seconds_of_an_update(n)
         print(
             f"  {n:2d} states, {n * 2**n:9,d} transitions: {1e6 * swept:10.1f} us / "
             f"{1e6 * grouped:6.2f} us = {swept / grouped:8.1f} times"

@@ -2,8 +2,10 @@
 
     .venv/bin/python benchmarks/bench_deep.py
 
-Whole steps are timed: acting, the game, storing, and an update every fourth step. With
-``--million`` the memory holds a million transitions, for what sampling by need adds to scaling.
+A step is timed in full: acting, the game, storing, and an update every fourth step. The row "plain
+torch" runs without ``deep/branch_kernels.py``; ``--kernels`` compares only that, for more rounds in
+the same time. With ``--million`` the buffer holds a million transitions, for what sampling by need
+costs beyond scaling by it.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ import torch
 
 import timing
 from needreplay.deep import DeepAgent, deep_preset
+from needreplay.deep.networks import SuccessorNetwork
 from needreplay.worlds.named import WorldSettings, make_world
 
 STEPS = 80
 """Of a round: few, so that agents are compared while the machine is the same."""
+PLAIN_TORCH = "per-sr, shared encoder, plain torch"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per": ("per", {}),
     "per-sr, own encoder and decoder": ("per-sr", {}),
     "per-sr, decoder every 4th update": ("per-sr", {"decoder_period": 4}),
     "per-sr, no decoder": ("per-sr", {"decoder": "none"}),
     "per-sr, shared encoder": ("per-sr", {"encoder": "shared"}),
+    PLAIN_TORCH: ("per-sr", {"encoder": "shared"}),
     "per-sr, shared encoder, m of the state": (
         "per-sr",
         {"encoder": "shared", "successor_of": "state"},
@@ -51,6 +56,10 @@ def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
     )
     env = make_world("minatar/breakout", WorldSettings(sticky=0.1, action_set="full"))
     agent = DeepAgent(settings, env.observation_space, 6, steps=10**7)
+    if name == PLAIN_TORCH:
+        for network in agent.networks().values():
+            if isinstance(network, SuccessorNetwork):
+                network.branches.use_kernels = False
     _fill(agent, filled)
     state: dict[str, Any] = {"obs": env.reset(seed=0)[0]}
 
@@ -67,7 +76,7 @@ def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
 
 
 def _fill(agent: DeepAgent, count: int) -> None:
-    """Random boards, so that the memory is as full as it will be."""
+    """Random boards, so that the buffer is as full as it will be."""
     rng = np.random.default_rng(0)
     boards = (rng.random((1_000, *(4, 10, 10))) < 0.1).astype(np.uint8)
     for number in range(count):
@@ -79,12 +88,16 @@ def _fill(agent: DeepAgent, count: int) -> None:
 
 def main() -> None:
     """Print each agent's steps per second and its cost as a ratio to PER's."""
-    million = "--million" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--million"]
+    million, kernels = (flag in sys.argv for flag in ("--million", "--kernels"))
+    sys.argv = [word for word in sys.argv if word not in ("--million", "--kernels")]
     options: argparse.Namespace = timing.arguments(__doc__ or "")
     torch.set_num_threads(1)
     capacity = 1_000_000 if million else 100_000
-    names = ["per-sr, own encoder and decoder", "per-sr-sampling"] if million else list(AGENTS)
+    names = list(AGENTS)
+    if million:
+        names = ["per-sr, own encoder and decoder", "per-sr-sampling"]
+    elif kernels:
+        names = ["per-sr, shared encoder", PLAIN_TORCH]
     walkers = {name: walker(name, capacity, capacity if million else 5_000) for name in names}
     seconds = timing.alternate(walkers, options.rounds)
     base = names[0]

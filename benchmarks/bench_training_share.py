@@ -67,7 +67,7 @@ def learner(network: Callable[[], Any]) -> Callable[[Any], Any]:
 def filled(
     dtype: type, shape: tuple[int, ...], actions: int, capacity: int
 ) -> tuple[ReplayBuffer, dict[str, Any]]:
-    """A full memory, and one more transition for it."""
+    """A full buffer, and one more transition for it."""
     columns = {
         "obs": (dtype, shape),
         "action": np.int64,
@@ -114,11 +114,11 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, {timing.versions()}")
-    for name, network, memory in (
+    for name, network, buffer in (
         ("MLP 256 x 256, N = 10^6", mlp, filled(np.float32, (8,), 4, 1_000_000)),
         ("MinAtar's network, N = 10^5", minatar, filled(np.bool_, (4, 10, 10), 6, 100_000)),
     ):
-        replaying, learning = share(network, *memory)
+        replaying, learning = share(network, *buffer)
         part = 100 * replaying / (replaying + learning)
         print(f"{name}: replay {replaying:.0f} us, update {learning:.0f} us, share {part:.1f}%")
 
