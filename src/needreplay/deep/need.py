@@ -38,7 +38,7 @@ def remove_negatives(
 
 
 def rescale(need: Tensor, how: Literal["raw", "mean", "max"]) -> Tensor:
-    """Need divided by its mean or maximum in the batch; 1 if the whole batch has no need.
+    """Need divided by its mean or maximum in the batch; 1 if the batch has no need.
 
     Divided by its mean, need decides which updates are larger but not the size of the step.
     """
