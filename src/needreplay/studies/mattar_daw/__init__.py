@@ -362,7 +362,7 @@ def notes(found: dict[Variant, Found], seed: int) -> list[str]:
 STUDY = Study(
     name="mattar-daw",
     title="Forward and reverse replay from gain x need (Mattar & Daw 2018)",
-    question="Replay ordered by policy gain x need is said to produce forward events before a run "
+    question="Replay ordered by policy gain x need should produce forward events before a run "
     "and reverse events after it. Does it, and which piece of the agent decides?",
     presets=("published", "text"),
     run=run,

@@ -110,7 +110,7 @@ def leads_to_goal(task: Task) -> BoolArray:
 
 
 def columns_ahead(task: Task, agent: int, state: int) -> int:
-    """Columns from the agent to a state, ahead of it positive; corridors are not told apart.
+    """Columns from the agent to a state, ahead of it positive; all corridors count alike.
 
     On a track, the agent runs right in the first row and left in the others.
     """
