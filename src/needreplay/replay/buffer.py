@@ -331,14 +331,39 @@ class ReplayBuffer:
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
-            ring = self._ring
-            wanted = validation.as_ids(ids)
-            if len(wanted) and not ring.oldest_id <= wanted.min() <= wanted.max() < ring.next_id:
-                raise NeedReplayError(
-                    f"ids are from {wanted.min()} to {wanted.max()}, but transitions "
-                    f"{ring.oldest_id} to {ring.next_id - 1} are stored."
+            wanted = self._stored(ids)
+            return self._writer.columns(self._ring.gather(wanted % self._ring.capacity))
+
+    def future(self, ids: ArrayLike, steps: ArrayLike) -> IntArray:
+        """The ids of the transitions that start ``steps`` steps later in the same episodes.
+
+        -1 where there is none: the episode ended before, or has not come that far. ``steps`` is a
+        number, or one for each id; with n-step returns it counts single steps. A buffer without
+        episodes refuses.
+        """
+        with self._lock:
+            wanted = self._stored(ids)
+            try:
+                counts = np.broadcast_to(np.asarray(steps), wanted.shape).astype(
+                    np.int64, "C", "safe"
                 )
-            return self._writer.columns(ring.gather(wanted % ring.capacity))
+            except (TypeError, ValueError):
+                counts = np.full(1, -1)
+            if counts.min(initial=0) < 0:
+                raise NeedReplayError(
+                    f"steps is {steps!r}; pass an integer from 0 on, or one for each id."
+                )
+            return self._writer.future(wanted, counts)
+
+    def _stored(self, ids: ArrayLike) -> IntArray:
+        """``ids``, checked: all of them are stored."""
+        ring, wanted = self._ring, validation.as_ids(ids)
+        if len(wanted) and not ring.oldest_id <= wanted.min() <= wanted.max() < ring.next_id:
+            raise NeedReplayError(
+                f"ids are from {wanted.min()} to {wanted.max()}, but transitions "
+                f"{ring.oldest_id} to {ring.next_id - 1} are stored."
+            )
+        return wanted
 
     # Updating ------------------------------------------------------------------------------------
 
@@ -450,7 +475,10 @@ class ReplayBuffer:
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
-        filled = {"ring/rows": min(self._ring.next_id, self._ring.capacity)}
+        used = min(self._ring.next_id, self._ring.capacity)
+        filled = {"ring/rows": used}
+        if "following" in self._writer.arrays():
+            filled["writer/following"] = used
         return filled | {f"writer/{name}": n for name, n in self._writer.filled().items()}
 
     def _settings(self) -> dict[str, Any]:

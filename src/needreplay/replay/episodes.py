@@ -100,6 +100,7 @@ def _accumulate(
     slots: IntArray,
     previous: IntArray,
     sources: IntArray,
+    following: IntArray,
     layout: tuple[int, int, int, int],
     discount: float,
 ) -> int:
@@ -108,8 +109,9 @@ def _accumulate(
     ``step`` has a row for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether it
     terminated, was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps
     whose window is open. For each transition written, ``slots`` gets its slot, ``previous`` the id
-    before it in its episode, ``sources`` its row of ``pending``. ``layout`` is where the columns of
-    a window's last step start and end in a row, and where reward and discount are, in bytes.
+    before it in its episode, ``sources`` its row of ``pending``. ``following`` has, by slot, the id
+    after each transition in its episode. ``layout`` is where the columns of a window's last step
+    start and end in a row, and where reward and discount are, in bytes.
     Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c.
     """
     next_from, next_to, reward_at, discount_at = layout
@@ -134,8 +136,12 @@ def _accumulate(
             total, power = _window_return(rewards, e, head, held, discount)
             floats[slot, reward_at // 4] = total
             floats[slot, discount_at // 4] = 0.0 if terminated else power
-            slots[stored], previous[stored], sources[stored] = slot, state[e, _LAST], source
-            state[e, _LAST] = first_id + stored
+            before, new = state[e, _LAST], first_id + stored
+            following[slot] = NO_ID
+            if before >= 0 and new - before < len(rows):
+                following[before % len(rows)] = new
+            slots[stored], previous[stored], sources[stored] = slot, before, source
+            state[e, _LAST] = new
             stored += 1
             head = (head + 1) % n_step
             held -= 1
@@ -143,6 +149,18 @@ def _accumulate(
         if ended:
             state[e, _LAST] = NO_ID
     return stored
+
+
+@jit
+def _follow(following: IntArray, ids: IntArray, steps: IntArray, out: IntArray) -> None:
+    """out[i] = the id ``steps[i]`` after ``ids[i]`` in its episode, or -1."""
+    for i in range(len(ids)):
+        out[i] = ids[i]
+        for _ in range(steps[i]):
+            after = following[out[i] % len(following)]
+            out[i] = after if after > out[i] else NO_ID
+            if out[i] == NO_ID:
+                break
 
 
 class EpisodeWriter(Writer):
@@ -191,6 +209,7 @@ class EpisodeWriter(Writer):
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
         self._places = next_from, next_to, reward_at, discount_at
+        self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
         self._allocate(info)
 
     def _allocate(self, info: Mapping[str, Column]) -> None:
@@ -221,7 +240,7 @@ class EpisodeWriter(Writer):
         if not self.native_adds:
             return None
         arrays = self._step, self._pending, self._rewards, self._flags, self._state
-        outputs = self._slots, self._previous, self._sources
+        outputs = self._slots, self._previous, self._sources, self._following
         skips_resets = self.episodes.autoreset == "next_step"
         discount = float(self.episodes.discount)
         return self._targets, *arrays, *outputs, *self._places, discount, skips_resets
@@ -248,6 +267,7 @@ class EpisodeWriter(Writer):
             self._slots,
             self._previous,
             self._sources,
+            self._following,
             self._places,
             self.episodes.discount,
         )
@@ -269,6 +289,12 @@ class EpisodeWriter(Writer):
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:  # noqa: ARG002
         """Slots of the transitions just written, and the id before each in its episode or -1."""
         return self._slots[:count], self._previous[:count]
+
+    def future(self, ids: IntArray, steps: IntArray) -> IntArray:
+        """The ids ``steps`` after ``ids`` in their episodes, -1 where there is none."""
+        later = np.empty_like(ids)
+        _follow(self._following, ids, steps, later)
+        return later
 
     def hold(self, info: dict[str, AnyArray]) -> None:
         """Keep what belongs to the current step of each environment until its window closes."""
@@ -310,6 +336,7 @@ class EpisodeWriter(Writer):
             "pending": self._pending,
             "rewards": self._rewards,
             "episodes": self._state,
+            "following": self._following,
         }
         info = {f"pending {name}": pending for name, pending in self._pending_info.items()}
         return {**windows, **info, **(self._frames.arrays() if self._frames is not None else {})}

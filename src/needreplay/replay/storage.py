@@ -334,6 +334,13 @@ class Writer:
         slots = np.arange(ring.next_id - count, ring.next_id) % ring.capacity
         return slots, np.full(count, NO_ID, dtype=np.int64)
 
+    def future(self, ids: IntArray, steps: IntArray) -> IntArray:  # noqa: ARG002 - no episodes
+        """The ids ``steps`` after ``ids`` in their episodes, -1 where there is none."""
+        raise NeedReplayError(
+            "This buffer does not know which transitions follow each other; make it with episodes "
+            "(ReplayBuffer.for_spaces does)."
+        )
+
     def native_steps(self) -> tuple[Any, ...] | None:
         """What the C extension needs to know about episodes."""
         return None

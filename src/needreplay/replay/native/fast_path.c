@@ -107,7 +107,8 @@ FastPath_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->capacity = PyArray_DIM(rows, 0);
     self->ids = PyArray_DATA((PyArrayObject *)ids);
     if (bind_columns(&self->columns, columns) < 0 ||
-        (steps != Py_None && bind_steps(&self->steps, steps, PyArray_DIM(rows, 1)) < 0) ||
+        (steps != Py_None &&
+         bind_steps(&self->steps, steps, PyArray_DIM(rows, 1), self->capacity) < 0) ||
         (priorities != Py_None && bind_sampler(self, priorities, tree) < 0) ||
         reserve(self, self->steps.n_envs * self->steps.n_step) < 0) {
         goto failed;

@@ -79,14 +79,14 @@ typedef struct {
     char *step, *pending;
     double *rewards;
     npy_bool *flags;
-    npy_int64 *state, *slots, *previous, *sources;
+    npy_int64 *state, *slots, *previous, *sources, *following;
     Py_ssize_t next_from, next_to, reward_at, discount_at;
     double discount;
     int skips_resets;
 } Steps;
 
 /* Bind to what ``EpisodeWriter.native_steps`` returns: 0, or -1 with an exception set. */
-int bind_steps(Steps *self, PyObject *given, npy_intp stride);
+int bind_steps(Steps *self, PyObject *given, npy_intp stride, npy_intp capacity);
 
 /* One step of every environment, after ``take_values``; writes closed windows to the ring ``rows``
  * from ``first_id`` on and returns how many. */

@@ -13,16 +13,17 @@ is_block(PyArrayObject *array, int type, npy_intp length)
 }
 
 int
-bind_steps(Steps *self, PyObject *given, npy_intp stride)
+bind_steps(Steps *self, PyObject *given, npy_intp stride, npy_intp capacity)
 {
     PyObject *columns;
-    PyArrayObject *step, *pending, *rewards, *flags, *state, *slots, *previous, *sources;
+    PyArrayObject *step, *pending, *rewards, *flags, *state, *slots, *previous, *sources,
+        *following;
     PyTypeObject *array = &PyArray_Type;
-    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O!O!O!O!nnnndp", &PyDict_Type, &columns, array, &step,
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O!O!O!O!O!nnnndp", &PyDict_Type, &columns, array, &step,
                           array, &pending, array, &rewards, array, &flags, array, &state, array,
-                          &slots, array, &previous, array, &sources, &self->next_from,
-                          &self->next_to, &self->reward_at, &self->discount_at, &self->discount,
-                          &self->skips_resets)) {
+                          &slots, array, &previous, array, &sources, array, &following,
+                          &self->next_from, &self->next_to, &self->reward_at, &self->discount_at,
+                          &self->discount, &self->skips_resets)) {
         return -1;
     }
     npy_intp n_envs = PyArray_NDIM(rewards) == 2 ? PyArray_DIM(rewards, 0) : 0;
@@ -33,7 +34,7 @@ bind_steps(Steps *self, PyObject *given, npy_intp stride)
         !is_block(pending, NPY_UINT8, pairs * stride) ||
         !is_block(flags, NPY_BOOL, n_envs * FLAGS) || !is_block(state, NPY_INT64, n_envs * STATE) ||
         !is_block(slots, NPY_INT64, pairs) || !is_block(previous, NPY_INT64, pairs) ||
-        !is_block(sources, NPY_INT64, pairs)) {
+        !is_block(sources, NPY_INT64, pairs) || !is_block(following, NPY_INT64, capacity)) {
         PyErr_SetString(PyExc_ValueError, "The arrays of episodes do not fit each other.");
         return -1;
     }
@@ -48,6 +49,7 @@ bind_steps(Steps *self, PyObject *given, npy_intp stride)
     self->slots = PyArray_DATA(slots);
     self->previous = PyArray_DATA(previous);
     self->sources = PyArray_DATA(sources);
+    self->following = PyArray_DATA(following);
     return bind_columns(&self->columns, columns);
 }
 
@@ -92,10 +94,15 @@ add_step(Steps *self, char *rows, npy_intp capacity, npy_int64 first_id)
         held++;
         while (held == n_step || (ended && held > 0)) {
             write_window(self, e, head, held, flags[TERMINATED], rows + slot * self->stride);
+            npy_int64 id = first_id + stored, previous = state[LAST];
+            self->following[slot] = -1;
+            if (previous >= 0 && id - previous < capacity) {
+                self->following[previous % capacity] = id;
+            }
             self->slots[stored] = slot;
-            self->previous[stored] = state[LAST];
+            self->previous[stored] = previous;
             self->sources[stored] = e * n_step + head;
-            state[LAST] = first_id + stored;
+            state[LAST] = id;
             stored++;
             slot = slot + 1 < capacity ? slot + 1 : 0;
             head = head + 1 < n_step ? head + 1 : 0;
