@@ -13,6 +13,7 @@ from torch import Tensor
 from needreplay.core.errors import NeedReplayError
 from needreplay.deep import DeepAgent
 from needreplay.deep.dqn import q_loss, to_transitions
+from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorLearner
 
 from .walks import N_ACTIONS, small_agent, taught, walk
@@ -248,6 +249,7 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
     ("overrides", "said"),
     [
         ({"n_step": 3, "successor_action": "stored"}, "n_step"),
+        ({"n_step": 3, "successor_terminal": "last"}, "successor_terminal"),
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
         ({"discount": 2.0}, "discount"),
@@ -266,3 +268,20 @@ def test_settings_that_mean_nothing_are_refused(overrides: dict[str, Any], said:
 def test_observations_that_a_network_cannot_see_are_refused() -> None:
     with pytest.raises(NeedReplayError, match="axes"):
         DeepAgent(small_agent().settings, Box(0.0, 1.0, (3, 3)), 2, steps=10)
+
+
+@pytest.mark.parametrize("sampler", ["per", "pser"])
+def test_stratified_reaches_the_sampler(sampler: str) -> None:
+    """With equal priorities a stratified batch of the buffer's size takes each transition once."""
+    for stratified in (True, False):
+        agent = small_agent(sampler=sampler, stratified=stratified, uniform_mix=0.0)
+        taught(agent, 16)
+        size = len(agent.replay)
+        agent.replay.update_priorities(np.arange(size), np.ones(size))
+        once = len(set(agent.replay.sample(size).ids.tolist())) == size
+        assert once == stratified
+
+
+def test_psers_beta_is_its_papers() -> None:
+    settings = deep_preset("corrected", "minatar", "pser")
+    assert (settings.beta_start, settings.beta_end) == (0.5, 0.5)

@@ -16,8 +16,8 @@ from needreplay.deep.successor import SuccessorLearner, decoder_loss
 from .walks import small_agent, taught
 
 PARTS = ("q", "f", "u", "g")
-RELEASED = {"q": "qfu", "l_u": "fu", "l_g": "fg"}
-"""Q-loss: through need also f and u. l_u: no stop-gradient, so f too. l_g: f and g."""
+RELEASED = {"q": "qf", "l_u": "fu", "l_g": "fg"}
+"""Q-loss: through 1/|φ|² also f, never u. l_u: no stop-gradient, so f too. l_g: f and g."""
 APART = {"q": "q", "l_u": "u", "l_g": "fg"}
 """As printed (completed from DSR) and corrected: l_u moves u alone, the Q-loss Q alone."""
 

@@ -370,7 +370,7 @@ def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
     if settings.sampler == "rank":
         return RankSampler(alpha, uniform_mix=mix)
     if settings.sampler == "pser":
-        return PSERSampler(alpha, uniform_mix=mix)
+        return PSERSampler(alpha, stratified=settings.stratified, uniform_mix=mix)
     if settings.sampler == "per-sr-sampling":
         return FeatureNeedSampler(
             n_features,
@@ -381,4 +381,4 @@ def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
             correct_for=settings.correct_for,
             uniform_mix=mix,
         )
-    return ProportionalSampler(alpha, uniform_mix=mix)
+    return ProportionalSampler(alpha, stratified=settings.stratified, uniform_mix=mix)

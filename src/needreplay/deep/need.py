@@ -17,9 +17,13 @@ from needreplay.core.types import FloatArray
 
 
 def project(successor: Tensor, features: Tensor) -> Tensor:
-    """Need(s, s') = m · φ(s') / |φ(s')|², and 0 where φ(s') = 0; rows are broadcast."""
+    """Need(s, s') = m · φ(s') / |φ(s')|², and 0 where φ(s') = 0; rows are broadcast.
+
+    The product carries no gradient, as in the released code: only 1 / |φ(s')|² does.
+    """
     squared = features.square().sum(1)
-    return (successor * features).sum(1) / squared.clamp(min=torch.finfo(squared.dtype).tiny)
+    product = (successor.detach() * features.detach()).sum(1)
+    return product / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
 
 def remove_negatives(

@@ -156,7 +156,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 _BASELINES: dict[str, dict[str, Any]] = {
     "rank": {"gain": "abs", "alpha": 0.7, "beta_start": 0.5, "beta_end": 1.0},
-    "pser": {"gain": "sqrt-huber", "alpha": 1.0},
+    "pser": {"gain": "sqrt-huber", "alpha": 1.0, "beta_start": 0.5, "beta_end": 0.5},
 }
 """Where a baseline's own paper chose differently, in every preset."""
 

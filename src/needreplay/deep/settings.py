@@ -79,6 +79,9 @@ class DeepSettings:
     """exponent of the need in the probability (per-sr-sampling)"""
     correct_for: Literal["gain", "both"] = "gain"
     """what importance weights correct for if need is part of the probability"""
+    stratified: bool = True
+    """per, per-sr, pser: one transition from each of batch_size equal shares of the probability, as
+    Schaul et al. do; need samplers never do this, so set it to False to compare with them"""
     uniform_mix: float = 0.0
     """share of the probability that is uniform, so that transitions without need stay reachable"""
     beta_start: float = 0.4
@@ -120,7 +123,8 @@ class DeepSettings:
     scale: Literal["raw", "mean", "max"] = "mean"
     """need unchanged, or divided by its mean or maximum in the batch (per-sr)"""
     need_moves_features: bool = False
-    """whether the Q loss, through need, trains the successor network"""
+    """whether the Q loss trains the encoder through the norm of φ in need; m · φ never carries a
+    gradient"""
     refresh: int = 0
     """stored transitions whose features are recomputed at each update, besides the replayed ones
     (per-sr-sampling)"""
@@ -137,6 +141,12 @@ class DeepSettings:
             raise NeedReplayError(
                 "successor_action is 'stored', but with n_step above 1 the buffer does not store "
                 "the action after the n steps; choose 'greedy'."
+            )
+        if self.uses_need and self.n_step > 1 and self.successor_terminal != "masked":
+            raise NeedReplayError(
+                f"successor_terminal is {self.successor_terminal!r}, but with n_step above 1 it "
+                "needs γ^k of the k steps to the end, which the buffer does not store; choose "
+                "'masked'."
             )
         for name in ("successor_moves_features", "need_moves_features"):
             if self.encoder == "shared" and getattr(self, name):

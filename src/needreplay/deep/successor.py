@@ -16,7 +16,7 @@ from needreplay.deep.settings import DeepSettings
 
 
 def decoder_loss(decoded: Tensor, obs: Tensor, kind: Literal["squared", "huber"]) -> Tensor:
-    """l_g = |s − g(φ)|² (equation 10); ``huber``: the mean Huber loss on 0..255, as released."""
+    """l_g = |s − g(φ)|² (equation 9); ``huber``: the mean Huber loss on 0..255, as released."""
     if kind == "huber":
         return functional.huber_loss(decoded * 255.0, obs * 255.0)
     return (decoded - obs).square().sum() / len(obs)
@@ -30,7 +30,7 @@ def successor_target(
     gamma: float,
     terminal: Literal["masked", "last", "unmasked"],
 ) -> Tensor:
-    """φ(s) + γ m(s', a').
+    """φ(s) + γ m(s', a'): φ(s) of the online network, φ(s') and m of the target network.
 
     At a terminal: φ(s) if ``masked``; φ(s) + γ φ(s') if ``last``, because s' is visited once; no
     exception if ``unmasked``.
@@ -45,7 +45,7 @@ def successor_target(
 
 
 def successor_loss(predicted: Tensor, target: Tensor, reduction: Literal["sum", "mean"]) -> Tensor:
-    """l_u = |φ + γ m' − m|² (equation 11): summed over features, or their mean as released."""
+    """l_u = |φ + γ m' − m|² (equation 10): summed over features, or their mean as released."""
     squares = (target - predicted).square()
     return squares.mean() if reduction == "mean" else squares.sum() / len(predicted)
 
@@ -80,10 +80,14 @@ class SuccessorLearner:
         """φ and m of the pair that need looks from; ``hidden`` is the Q network's layer at s."""
         with torch.set_grad_enabled(self.settings.need_moves_features):
             features = hidden if self.online.encoder is None else self.online.features(obs)
+        with torch.no_grad():
             return Current(features, self.online.successor(features, action))
 
     def need(self, current: Current, features: Tensor, action: Tensor) -> Tensor:
-        """How soon and often the current pair leads to each transition's state; or the reverse."""
+        """How soon and often the current pair leads to each transition's state; or the reverse.
+
+        With ``need_moves_features`` 1 / |φ|² carries a gradient into the encoder.
+        """
         with torch.set_grad_enabled(self.settings.need_moves_features):
             if self.settings.direction == "forward":
                 return project(current.successor, features)

@@ -1,6 +1,6 @@
 """Priority: how gain and need are combined, and the importance weights that correct for it.
 
-Yuan & Mattar, equation 7 and Algorithm 2; Schaul et al. (2016), section 3.
+Yuan & Mattar, equation 12 and Algorithm 2; Schaul et al. (2016), section 3.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 def combine(gain: float, need: float, alpha: float = 1.0, need_alpha: float = 1.0) -> float:
     """gain^alpha · need^need_alpha: the score of a transition, unnormalized.
 
-    With both exponents 1 this is the paper's equation 7, P_i · M[S, S_i]. Kernels compile this very
-    function; those that store gain^alpha pass it as ``gain`` and leave ``alpha`` at 1. Two twins
+    With both exponents 1 this is equation 12 of the paper, P_i · M[S, S_i]. Kernels compile this
+    very function; those that store gain^alpha pass it as ``gain`` and leave ``alpha`` at 1. Two twins
     repeat a part of it: ``replay/native/gains.c`` computes gain^alpha, and ``deep/need.py`` need
     as a tensor, to scale updates by.
     """
