@@ -7,6 +7,7 @@ ran. ``docs/maze.md`` numbers their differences and measures the effect of each.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, changed, check_fields, preset
@@ -176,7 +177,8 @@ def parameters_of(settings: LearningSettings) -> Parameters:
 
 def numbers_of(settings: Any) -> dict[str, Any]:
     """Every field that is a number, a switch or a choice; of a choice, its place in its list."""
-    kinds = get_type_hints(type(settings))
+    owner: object = type(settings)
+    kinds = _type_hints(owner)
     numbers: dict[str, Any] = {}
     for field in fields(settings):
         kind, value = kinds[field.name], getattr(settings, field.name)
@@ -185,3 +187,6 @@ def numbers_of(settings: Any) -> dict[str, Any]:
         elif kind in (float, int, bool):
             numbers[field.name] = kind(value)
     return numbers
+
+
+_type_hints = cache(get_type_hints)
