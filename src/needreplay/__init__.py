@@ -14,7 +14,7 @@ from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    from needreplay.deep import DeepAgent, DeepSettings, deep_preset
+    from needreplay.deep import DeepAgent, DeepSettings, NeedModel, deep_preset
     from needreplay.replay import (
         Episodes,
         LinearBeta,
@@ -44,6 +44,7 @@ _HOME_OF = {
     "StateNeedSampler": "needreplay.replay.samplers",
     "LearningSettings": "needreplay.tabular.settings",
     "LinearBeta": "needreplay.replay",
+    "NeedModel": "needreplay.deep",
     "NeedScalingSampler": "needreplay.replay.samplers",
     "MazeEnv": "needreplay.worlds",
     "FeatureNeedSampler": "needreplay.replay.samplers",
@@ -71,6 +72,7 @@ __all__ = [
     "LearningSettings",
     "LinearBeta",
     "MazeEnv",
+    "NeedModel",
     "NeedReplayError",
     "NeedScalingSampler",
     "PSERSampler",

@@ -11,7 +11,18 @@ except ImportError as missing:
     ) from missing
 
 from needreplay.deep.agent import DeepAgent, UpdateStats
+from needreplay.deep.need_model import NeedModel
 from needreplay.deep.presets import AGENTS, deep_preset
+from needreplay.deep.quality import NeedQuality, need_quality
 from needreplay.deep.settings import DeepSettings
 
-__all__ = ["AGENTS", "DeepAgent", "DeepSettings", "UpdateStats", "deep_preset"]
+__all__ = [
+    "AGENTS",
+    "DeepAgent",
+    "DeepSettings",
+    "NeedModel",
+    "NeedQuality",
+    "UpdateStats",
+    "deep_preset",
+    "need_quality",
+]

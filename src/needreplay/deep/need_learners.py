@@ -1,0 +1,206 @@
+"""Ways to learn need as an inner product q(s) · v(s') from pairs of a state and a later one.
+
+Each learns p(s' in the future of s) / p(s' in the buffer), up to a factor that depends on s. A loss
+takes observations drawn uniformly from the buffer and, for those with a known future, a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Learner(nn.Module):
+    """Two vectors for each observation, over the layers of ``body`` or features that are given."""
+
+    n_vector: int
+    nonnegative = False
+    """whether neither vector is ever negative"""
+    far = True
+    """learn from a geometric future, not from the next step"""
+
+    def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body: Any = body
+
+    def hidden(self, obs: Tensor) -> Tensor:
+        """The features that both vectors are made of."""
+        if isinstance(self.body, nn.Module):
+            features: Tensor = self.body(obs)
+            return features
+        with torch.no_grad():
+            return self.body(obs)  # type: ignore[no-any-return]
+
+    def query(self, obs: Tensor) -> Tensor:
+        """q(s), one row for each observation."""
+        raise NotImplementedError
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """v(s), one row for each observation."""
+        raise NotImplementedError
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``."""
+        raise NotImplementedError
+
+
+class Mixtures(Learner):
+    """A product of mixtures, learned by contrast.
+
+    need = Π_e F_e(s) · B_e(s'), each expert e with a softmax F_e and a positive B_e. The product
+    is the inner product of the Kronecker products of the F_e and of the B_e. The loss asks which of
+    many states is a later one, the others being uniform in the buffer (InfoNCE); its optimum is the
+    density ratio, whatever their number.
+    """
+
+    nonnegative = True
+
+    def __init__(
+        self,
+        body: Callable[[Tensor], Tensor],
+        n_hidden: int,
+        discount: float,  # noqa: ARG002 - in the pairs
+        experts: int = 4,
+        width: int = 4,
+    ) -> None:
+        super().__init__(body)
+        self.experts, self.width = experts, width
+        self.n_vector = width**experts
+        self.forward_head = nn.Linear(n_hidden, experts * width)
+        self.backward_head = nn.Linear(n_hidden, experts * width)
+
+    def _forward(self, hidden: Tensor) -> Tensor:
+        shares: Tensor = self.forward_head(hidden).view(-1, self.experts, self.width)
+        return functional.softmax(shares, 2)
+
+    def _backward(self, hidden: Tensor) -> Tensor:
+        logs: Tensor = self.backward_head(hidden).view(-1, self.experts, self.width)
+        return logs.clamp(max=8.0).exp()
+
+    def _product(self, parts: Tensor) -> Tensor:
+        product: Tensor = parts[:, 0]
+        for e in range(1, self.experts):
+            product = (product.unsqueeze(2) * parts[:, e].unsqueeze(1)).flatten(1)
+        return product
+
+    def query(self, obs: Tensor) -> Tensor:
+        """F(s): 256 shares that sum to 1."""
+        return self._product(self._forward(self.hidden(obs)))
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """B(s): 256 positive numbers."""
+        return self._product(self._backward(self.hidden(obs)))
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """Cross-entropy of the later state among the others of the batch."""
+        if len(which) == 0 or len(obs) < 2:
+            return None
+        hidden = self.hidden(torch.cat((obs, later)))
+        size = len(obs)
+        shares = self._forward(hidden[:size][which])
+        parts = self._backward(hidden)
+        others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
+        own = (shares * parts[size:]).sum(2).prod(1, keepdim=True)
+        # A state is no random sample for itself, so it does not count among the others.
+        others = others.clamp(min=1e-30).log().scatter(1, which.unsqueeze(1), -torch.inf)
+        positive = own.clamp(min=1e-30).log()
+        return (
+            torch.logsumexp(torch.cat((positive, others), 1), 1, keepdim=True) - positive
+        ).mean()
+
+
+class Spectral(Learner):
+    """E (F(s) · B(s'))² − 2 E F(s) · B(s⁺): least squares for the density ratio, of any sign."""
+
+    def __init__(
+        self,
+        body: Callable[[Tensor], Tensor],
+        n_hidden: int,
+        discount: float,  # noqa: ARG002 - in the pairs
+        size: int = 64,
+    ) -> None:
+        super().__init__(body)
+        self.n_vector = size
+        self.forward_head, self.backward_head = nn.Linear(n_hidden, size), nn.Linear(n_hidden, size)
+
+    def query(self, obs: Tensor) -> Tensor:
+        """F(s)."""
+        vectors: Tensor = self.forward_head(self.hidden(obs))
+        return vectors
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """B(s)."""
+        vectors: Tensor = self.backward_head(self.hidden(obs))
+        return vectors
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """The squares over pairs of different transitions."""
+        if len(which) == 0 or len(obs) < 2:
+            return None
+        hidden = self.hidden(torch.cat((obs, later)))
+        size = len(obs)
+        queries = self.forward_head(hidden[:size][which])
+        vectors = self.backward_head(hidden)
+        squares: Tensor = (queries @ vectors[:size].T).square()
+        contrast = squares.scatter(1, which.unsqueeze(1), 0.0).sum() / (len(which) * (size - 1))
+        agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
+        return contrast - 2.0 * agreement
+
+
+class Linear(Learner):
+    """Successor features in closed form: need = φ(s)ᵀ A⁻¹ φ(s'), A = E φ(s) (φ(s) − γ φ(s⁺))ᵀ.
+
+    φ are the features that are given, or random layers. One-hot features give M / p exactly (M the
+    successor representation, p the buffer's distribution): A = D (I − γ P).
+    """
+
+    far = False
+    _inverse: Tensor
+    _sums: Tensor
+    _count: Tensor
+
+    def __init__(
+        self,
+        body: Callable[[Tensor], Tensor],
+        n_hidden: int,
+        discount: float,
+        ridge: float = 1e-3,
+        period: int = 50,
+    ) -> None:
+        super().__init__(body)
+        self.n_vector = n_hidden
+        self.discount, self.ridge, self.period = discount, ridge, period
+        self.requires_grad_(False)
+        self.register_buffer("_sums", torch.zeros(n_hidden, n_hidden, dtype=torch.float64))
+        self.register_buffer("_inverse", torch.eye(n_hidden, dtype=torch.float64))
+        self.register_buffer("_count", torch.zeros((), dtype=torch.int64))
+
+    def query(self, obs: Tensor) -> Tensor:
+        """φ(s)ᵀ A⁻¹."""
+        return (self.hidden(obs).double() @ self._inverse).float()
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """φ(s)."""
+        return self.hidden(obs)
+
+    @torch.no_grad()
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> None:
+        """Add the pairs to A, and now and then invert it."""
+        hidden = self.hidden(torch.cat((obs, later))).double()
+        before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
+        after[which] = hidden[len(obs) :]
+        self._sums += before.T @ (before - self.discount * after) / len(obs)
+        self._count += 1
+        if int(self._count) % self.period == 0:
+            matrix = self._sums / self._count
+            scale = self.ridge * matrix.diagonal().mean().clamp(min=1e-12)
+            matrix = matrix + scale * torch.eye(len(matrix), device=matrix.device)
+            self._inverse.copy_(torch.linalg.inv(matrix))
+
+
+LEARNERS: dict[str, Any] = {"mixtures": Mixtures, "spectral": Spectral, "linear": Linear}
+"""By the name that ``NeedModel(learner=...)`` takes."""

@@ -1,0 +1,329 @@
+"""``NeedModel``: a learned need for any learner, as an inner product that samples exactly.
+
+Need(s, s') = q(s) · v(s'). The buffer stores v of each transition, ``query`` is q of the present
+state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
+p(s' in the discounted future of s) / p(s' in the buffer): just the weight under which samples from
+the buffer follow that future. Anchors and contrasts are therefore drawn uniformly from the buffer,
+by the model's own random numbers, and never from a prioritized batch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.rng import stream
+from needreplay.core.types import AnyArray, FloatArray
+from needreplay.deep.need_learners import LEARNERS, Learner
+from needreplay.deep.networks import q_body
+from needreplay.deep.quality import NeedQuality, need_quality
+from needreplay.replay import ReplayBuffer
+from needreplay.replay.samplers import FeatureNeedSampler
+
+LARGE_IMAGE = 36
+"""Images of at least so many rows and columns get the layers of Mnih et al. (2015)."""
+
+
+class NeedModel:
+    """Learns need from the transitions of a buffer, whoever acts and however it learns.
+
+        need = NeedModel(env.observation_space, discount=0.9)
+        buffer = ReplayBuffer.for_spaces(..., sampler=need.sampler())
+        buffer.add(obs=obs, ..., features=need.features(obs))
+        batch = buffer.sample(256, need=need.query(obs))  # gain x need, exactly
+        need.learn(buffer)
+        need.refresh(buffer, count=64)
+
+    Args:
+        observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
+            MultiBinary, or a Dict of these, which is flattened to a row.
+        discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
+        learner: ``mixtures``, ``spectral`` or ``linear``; see ``need_learners``.
+        features: your own features of observations, a function from a tensor (a row for each
+            observation, floats) to a tensor with two axes. It is not trained. Default: layers of
+            the model's own.
+        batch_size: transitions in an update of the model.
+        learning_rate: step size of Adam.
+        seed: decides the initial layers and the transitions that the model learns from.
+        device: where the layers are.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        *,
+        discount: float = 0.9,
+        learner: str = "mixtures",
+        features: Callable[[Tensor], Tensor] | None = None,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        check_number("discount", discount, float, (0.0, 1.0))
+        check_number("batch_size", batch_size, int, AT_LEAST_ONE)
+        if discount >= 1.0:
+            raise NeedReplayError(f"discount is {discount}; need takes one from 0 to below 1.")
+        if learner not in LEARNERS:
+            raise unknown("learner of need", learner, LEARNERS)
+        self.discount, self.batch_size = float(discount), batch_size
+        self.device = torch.device(device)
+        self.updates = 0
+        self._parts, self._shape = _inputs(observation_space)
+        self._rng = stream(seed, "need model")
+        # Layers are initialized on the CPU, so that a seed means the same on every device.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, "need networks").integers(2**62)))
+            body: Any = features
+            if features is None:
+                body, n_hidden = q_body(_network(self._shape), self._shape)
+            else:
+                with torch.no_grad():
+                    found = features(torch.zeros(1, *self._shape, device=self.device))
+                if found.ndim != 2:
+                    raise NeedReplayError(
+                        f"features returned shape {tuple(found.shape)} for one observation; it "
+                        "must return a row of numbers for each."
+                    )
+                n_hidden = found.shape[1]
+            self.learner: Learner = LEARNERS[learner](body, n_hidden, self.discount).to(self.device)
+        parameters = list(self.learner.parameters())
+        self.optimizer = torch.optim.Adam(parameters, lr=learning_rate) if parameters else None
+
+    @property
+    def n_features(self) -> int:
+        """Numbers that the buffer stores for each transition."""
+        return self.learner.n_vector
+
+    def sampler(
+        self,
+        *,
+        alpha: float = 0.6,
+        need_alpha: float = 1.0,
+        correct_for: Any = "gain",
+        uniform_mix: float = 0.0,
+    ) -> FeatureNeedSampler:
+        """A sampler by gain and this model's need; the arguments are ``FeatureNeedSampler``'s."""
+        # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
+        return FeatureNeedSampler(
+            self.n_features,
+            nonnegative=self.learner.nonnegative,
+            backward=True,
+            alpha=alpha,
+            need_alpha=need_alpha,
+            correct_for=correct_for,
+            uniform_mix=uniform_mix,
+        )
+
+    # Using ---------------------------------------------------------------------------------------
+
+    def features(self, obs: Any) -> FloatArray:
+        """v of one observation or of a batch: what ``add(features=...)`` takes."""
+        return self._vectors(obs, self.learner.stored)
+
+    def query(self, obs: Any) -> FloatArray:
+        """q of one observation: what ``sample(need=...)`` takes.
+
+        Of a batch (of several environments): the mean, so that need is the mean of their needs.
+        """
+        vectors = self._vectors(obs, self.learner.query)
+        return vectors if vectors.ndim == 1 else vectors.mean(0)
+
+    def need(self, obs: Any, others: Any) -> FloatArray:
+        """The need of a batch of observations ``others``, seen from ``obs``.
+
+        Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
+        values, which ``mixtures`` has not, stand for 0.
+        """
+        values: FloatArray = self.features(others) @ self.query(obs)
+        return values
+
+    @torch.no_grad()
+    def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
+        rows, is_batch = self._tensor(obs)
+        vectors: FloatArray = of(rows).cpu().numpy()
+        return vectors if is_batch else vectors[0]
+
+    def _tensor(self, obs: Any) -> tuple[Tensor, bool]:
+        """Observations as the layers take them, and whether it was a batch."""
+        flat, batch = [], False
+        for part in self._parts:
+            array = np.asarray(part.pick(obs))
+            batch = array.ndim > len(part.shape)
+            if array.shape[batch:] != part.shape or array.ndim > len(part.shape) + 1:
+                raise NeedReplayError(
+                    f"An observation has shape {array.shape}; this model was made for "
+                    f"{part.shape}, or a batch of them."
+                )
+            flat.append(part.tensor(array if batch else array[None], self.device))
+        if len(self._shape) == 1:
+            return torch.cat([rows.flatten(1) for rows in flat], 1), batch
+        return flat[0], batch
+
+    # Learning ------------------------------------------------------------------------------------
+
+    def learn(self, buffer: ReplayBuffer) -> float:
+        """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
+
+        Transitions are drawn uniformly, with a geometric number of steps to the future. A future
+        beyond the end of an episode does not count, which makes need that of the successor
+        representation.
+        """
+        if not isinstance(buffer, ReplayBuffer):
+            raise NeedReplayError(
+                f"learn takes the buffer, not a {type(buffer).__name__}: need learns from "
+                "transitions drawn uniformly, whatever the sampler of the learner prefers."
+            )
+        size = self.batch_size
+        if len(buffer) < 2:
+            return math.nan
+        ids = self._rng.integers(buffer.oldest_id, buffer.next_id, size)
+        steps = self._rng.geometric(1.0 - self.discount, size) if self.learner.far else 1
+        later = buffer.future(ids, steps)
+        known = np.flatnonzero(later >= 0)
+        columns = buffer.read(np.concatenate([ids, later[known]]))
+        rows, _ = self._tensor(columns["obs"])
+        which = torch.from_numpy(known).to(self.device)
+        loss = self.learner.loss(rows[:size], rows[size:], which)
+        self.updates += 1
+        if loss is None:
+            return math.nan
+        if self.optimizer is not None:
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+        return float(loss.detach())
+
+    def refresh(
+        self, buffer: ReplayBuffer, count: int = 64, *, ids: ArrayLike | None = None
+    ) -> None:
+        """Renew stored features: of the next ``count`` transitions in turn, or of ``ids``."""
+        check_number("count", count, int, COUNT)
+        if ids is None:
+            ids = buffer.next_to_refresh(count)
+        if len(np.asarray(ids)):
+            buffer.set_features(ids, self.features(buffer.read(ids)["obs"]))
+
+    def quality(self, buffer: ReplayBuffer, *, queries: int = 32, seed: int = 0) -> NeedQuality:
+        """How true need is on the newest trajectories of ``buffer``; see ``NeedQuality``."""
+
+        def need_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
+            return self.need(obs, columns["obs"])
+
+        return need_quality(buffer, need_of, stream(seed, "need quality"), queries=queries)
+
+    # Saving --------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Layers, optimizer, random state and counts: tensors and plain values alone."""
+        optimizer = None if self.optimizer is None else self.optimizer.state_dict()
+        random = json.dumps(self._rng.bit_generator.state)
+        network = self.learner.state_dict()
+        return {"network": network, "optimizer": optimizer, "rng": random, "updates": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what ``state_dict`` of a model with the same settings returned."""
+        self.learner.load_state_dict(state["network"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self._rng.bit_generator.state = json.loads(state["rng"])
+        self.updates = int(state["updates"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``state_dict`` to a file."""
+        torch.save(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Load what ``save`` wrote; loading runs no code of the file."""
+        try:
+            self.load_state_dict(torch.load(path, map_location=self.device, weights_only=True))
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise NeedReplayError(
+                f"{os.fspath(path)!r} is not what save of a need model with these settings wrote: "
+                f"{reason}"
+            ) from error
+
+
+# Inputs ------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """One array of an observation."""
+
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    scale: float
+    """what integers are divided by"""
+    counts: AnyArray | None
+    """of numbered values: how many there are of each, for one-hot codes"""
+    start: AnyArray | int
+    channels_last: bool
+
+    def pick(self, obs: Any) -> Any:
+        for key in self.path:
+            obs = obs[key]
+        return obs
+
+    def tensor(self, array: AnyArray, device: torch.device) -> Tensor:
+        """Floats, one row for each observation."""
+        if self.counts is not None:
+            places = array.reshape(len(array), -1) - np.reshape(self.start, -1)
+            places = places + np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+            codes = torch.zeros(len(array), int(self.counts.sum()), device=device)
+            return codes.scatter_(1, torch.from_numpy(places.astype(np.int64)).to(device), 1.0)
+        rows = torch.from_numpy(np.array(array, dtype=np.float32)).to(device)
+        if self.scale != 1.0:
+            rows = rows / self.scale
+        if not self.shape:
+            return rows.unsqueeze(1)
+        return rows.movedim(-1, 1) if self.channels_last else rows
+
+
+def _inputs(space: Any) -> tuple[list[_Part], tuple[int, ...]]:
+    """The arrays of an observation, and the shape that the layers get."""
+    parts = _parts(space, ())
+    if len(parts) == 1 and parts[0].counts is None and len(parts[0].shape) == 3:
+        shape = parts[0].shape
+        return parts, (shape[2], *shape[:2]) if parts[0].channels_last else shape
+    sizes = [math.prod(p.shape) if p.counts is None else int(p.counts.sum()) for p in parts]
+    return parts, (sum(sizes),)
+
+
+def _parts(space: Any, path: tuple[str, ...]) -> list[_Part]:
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, Mapping):
+        return [part for key, each in inner.items() for part in _parts(each, (*path, key))]
+    shape, counts = getattr(space, "shape", None), getattr(space, "nvec", None)
+    if counts is None and shape == () and hasattr(space, "n"):
+        counts = space.n
+    if counts is not None:
+        return [_Part(path, shape or (), 1.0, np.ravel(counts), space.start, False)]
+    dtype = getattr(space, "dtype", None)
+    if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
+        where = f" at {'/'.join(path)!r}" if path else ""
+        raise NeedReplayError(
+            f"observation_space{where} is {space!r}; a need model takes Box, Discrete, "
+            "MultiDiscrete, MultiBinary and Dicts of these. Leave the rest out with a wrapper."
+        )
+    scale = 1.0
+    if np.dtype(dtype).kind in "iu" and hasattr(space, "high"):
+        scale = max(1.0, float(np.max(np.abs(np.asarray(space.high, dtype=np.float64)))))
+    channels_last = len(shape) == 3 and shape[2] < min(shape[:2])
+    return [_Part(path, tuple(shape), scale, None, 0, channels_last)]
+
+
+def _network(shape: tuple[int, ...]) -> Any:
+    if len(shape) == 1:
+        return "vector"
+    return "nature" if min(shape[1:]) >= LARGE_IMAGE else "minatar"

@@ -1,0 +1,159 @@
+"""How true need is: can it tell the states that come next from others?
+
+Measured on a buffer's newest trajectories, whatever computes need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay import ReplayBuffer
+
+HORIZON = 10
+"""Next steps that need should rank first."""
+POOL = 512
+"""Transitions of the whole buffer that they are compared with."""
+NEWEST, RECENT = 2_000, 20_000
+"""Trajectories start among the newest; other episodes are looked for among the recent."""
+_NEAREST, _COORDINATES = 32, 1_024
+
+
+class NeedQuality(NamedTuple):
+    """Means over queries, NaN where the buffer has no long enough trajectory."""
+
+    auc: float
+    """probability that need ranks one of the next 10 states above a random transition: 0.5 is
+    chance, 1 is perfect"""
+    auc_hard: float
+    """the same against hard cases: the last 10 states of the same episode, and states of other
+    episodes at the same time steps"""
+    variation: float
+    """standard deviation of need over the buffer / its mean"""
+    effective: float
+    """1 / Σ p² for p in proportion to need: how many transitions need selects, estimated"""
+    nearness: float
+    """distance of transitions sampled by need to the true next states: 0 as far as uniform samples,
+    1 as near as the nearest 32"""
+
+
+def auc(positive: AnyArray, negative: AnyArray) -> float:
+    """P(a positive is above a negative), ties half.
+
+    >>> auc(np.array([3.0, 1.0]), np.array([0.0, 1.0]))
+    0.875
+    """
+    difference = np.subtract.outer(positive, negative)
+    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
+
+
+def need_quality(
+    buffer: ReplayBuffer,
+    need_of: Callable[[Any, dict[str, Any]], AnyArray],
+    rng: np.random.Generator,
+    *,
+    queries: int = 32,
+) -> NeedQuality:
+    """Measure need on ``buffer``.
+
+    Args:
+        buffer: with episodes.
+        need_of: the need of transitions (columns of the buffer), seen from an observation.
+        rng: chooses trajectories and transitions.
+        queries: states that need looks from.
+    """
+    found: list[tuple[float, ...]] = []
+    first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
+    if end - first > 2 * HORIZON:
+        times = _time_steps(buffer, first, end)
+        starts = rng.integers(max(first, end - NEWEST), end, 8 * queries)
+        starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
+        pool = rng.integers(buffer.oldest_id, end, POOL)
+        found = [_one(buffer, need_of, rng, int(start), pool, times, first) for start in starts]
+    if not found:
+        return NeedQuality(*[np.nan] * 5)
+    values = np.array(found)
+    known = ~np.isnan(values)
+    means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
+    return NeedQuality(*means.tolist())
+
+
+def _one(
+    buffer: ReplayBuffer,
+    need_of: Callable[[Any, dict[str, Any]], AnyArray],
+    rng: np.random.Generator,
+    start: int,
+    pool: IntArray,
+    times: IntArray,
+    first: int,
+) -> tuple[float, ...]:
+    """One query, from the state ``HORIZON`` steps after ``start``."""
+    steps = np.arange(2 * HORIZON + 1)
+    path = buffer.future(np.full(len(steps), start), steps)
+    past, now, future = path[:HORIZON], path[HORIZON], path[HORIZON + 1 :]
+    future = future[future >= 0]
+    pool = pool[~np.isin(pool, path)]
+    at = times[future - first]
+    same_time = np.flatnonzero((times >= max(0, at.min())) & (times <= at.max())) + first
+    same_time = same_time[~np.isin(same_time, path)]
+    if len(same_time):
+        same_time = rng.choice(same_time, HORIZON)
+    ids = np.concatenate([future, pool, past, same_time, [now]])
+    columns = buffer.read(ids)
+    obs = _row(columns["obs"], -1)
+    need = np.asarray(need_of(obs, columns), dtype=np.float64)
+    end = len(future) + len(pool)
+    own, random, hard = need[: len(future)], need[len(future) : end], need[end:-1]
+    shares = np.maximum(0.0, random)
+    shares = shares / shares.sum() if shares.any() else np.full(len(pool), 1.0 / len(pool))
+    return (
+        auc(own, random),
+        auc(own, hard),
+        float(shares.std() * len(shares)),
+        float(len(buffer) / len(shares) / np.square(shares).sum()),
+        _nearness(columns["obs"], len(future), len(pool), shares),
+    )
+
+
+def _time_steps(buffer: ReplayBuffer, first: int, end: int) -> IntArray:
+    """The time step of each transition in its episode; negative where its start is not stored."""
+    following = (buffer.future(np.arange(first, end), 1) - first).tolist()
+    times = [0] * (end - first)
+    if first > 0:
+        # Episodes that were under way are among the first; so are some that were not.
+        times[:64] = [-(2**40)] * len(times[:64])
+    for i, after in enumerate(following):
+        if after >= 0:
+            times[after] = times[i] + 1
+    return np.array(times, dtype=np.int64)
+
+
+def _row(columns: Any, i: int) -> Any:
+    if isinstance(columns, dict):
+        return {name: _row(column, i) for name, column in columns.items()}
+    return columns[i]
+
+
+def _flat(columns: Any) -> FloatArray:
+    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones."""
+    if isinstance(columns, dict):
+        return np.concatenate([_flat(column) for column in columns.values()], 1)
+    rows = columns.reshape(len(columns), -1)
+    rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)].astype(np.float64)
+    spread = rows.std(0)
+    scaled: FloatArray = rows / np.where(spread > 0.0, spread, 1.0)
+    return scaled
+
+
+def _nearness(obs: Any, n_future: int, n_pool: int, shares: FloatArray) -> float:
+    rows = _flat(obs)
+    future, pool = rows[:n_future], rows[n_future : n_future + n_pool]
+    squares = np.square(pool).sum(1)[:, None] - 2.0 * pool @ future.T + np.square(future).sum(1)
+    distance = np.sqrt(np.maximum(0.0, squares)).min(1)
+    uniform, nearest = distance.mean(), np.sort(distance)[:_NEAREST].mean()
+    if uniform <= nearest:
+        return float("nan")
+    return float((uniform - shares @ distance) / (uniform - nearest))

@@ -1,0 +1,289 @@
+"""``NeedModel`` against closed forms, on every kind of observation, and its quality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
+from needreplay.deep.quality import auc
+
+N = 6
+DISCOUNT = 0.8
+
+
+def walk() -> tuple[ReplayBuffer, Any, Any]:
+    """A walk along a chain that may end anywhere; p of its states, and M of what it really did."""
+    rng = np.random.default_rng(0)
+    buffer = ReplayBuffer.for_spaces(
+        spaces.Discrete(N), np.int64, capacity=3_000, sampler=UniformSampler()
+    )
+    state, counts = 0, np.zeros((N, N))
+    visits = np.zeros(N)
+    for _ in range(3_000):
+        after = int(np.clip(state + rng.choice([-1, 1, 1]), 0, N - 1))
+        ends = bool(rng.random() < 0.1)
+        visits[state] += 1
+        counts[state, after] += not ends
+        buffer.add(
+            obs=state, action=0, reward=0.0, next_obs=after, terminated=ends, truncated=False
+        )
+        state = 0 if ends else after
+    p_next = counts / visits[:, None]
+    successor = np.linalg.inv(np.eye(N) - DISCOUNT * p_next)
+    return buffer, visits / visits.sum(), (p_next, successor)
+
+
+@pytest.mark.parametrize(
+    ("learner", "updates", "rate"),
+    [("mixtures", 500, 0.03), ("spectral", 800, 0.02), ("linear", 400, 0)],
+)
+def test_need_is_the_future_over_the_buffer(learner: str, updates: int, rate: float) -> None:
+    buffer, p, (p_next, successor) = walk()
+    model = NeedModel(
+        spaces.Discrete(N),
+        discount=DISCOUNT,
+        learner=learner,
+        features=lambda codes: codes,
+        batch_size=128,
+        learning_rate=rate,
+    )
+    for update in range(updates):
+        if model.optimizer is not None:
+            model.optimizer.param_groups[0]["lr"] = rate * (1.0 - update / updates)
+        model.learn(buffer)
+    need = np.stack([model.need(state, np.arange(N)) for state in range(N)])
+    # The pairs start with the next state; the closed form of M with the present one.
+    expected = (successor if learner == "linear" else p_next @ successor) / p
+    for found, wanted in zip(need, expected, strict=True):
+        assert np.corrcoef(found, wanted)[0, 1] > 0.99
+
+
+def test_sampling_by_it_follows_the_discounted_future() -> None:
+    buffer, p, (_, successor) = walk()
+    model = NeedModel(
+        spaces.Discrete(N),
+        discount=DISCOUNT,
+        learner="linear",
+        features=lambda codes: codes,
+        batch_size=256,
+    )
+    for _ in range(400):
+        model.learn(buffer)
+    by_need = ReplayBuffer.for_spaces(
+        spaces.Discrete(N), np.int64, capacity=3_000, sampler=model.sampler()
+    )
+    columns = buffer.read(np.arange(3_000))
+    for obs in columns["obs"]:
+        by_need.add(
+            obs=obs,
+            action=0,
+            reward=0.0,
+            next_obs=obs,
+            terminated=False,
+            truncated=False,
+            features=model.features(obs),
+        )
+    batch = by_need.sample(20_000, need=model.query(2))
+    shares = np.bincount(batch["obs"], minlength=N) / 20_000
+    np.testing.assert_allclose(shares, successor[2] / successor[2].sum(), atol=0.03)
+    assert np.abs(p - shares).max() > 0.1
+
+
+SPACES: dict[str, Any] = {
+    "row": spaces.Box(-1.0, 1.0, (3,)),
+    "planes": spaces.Box(0, 1, (4, 10, 10), np.uint8),
+    "bool planes": spaces.Box(0, 1, (4, 10, 10), np.bool_),
+    "pixels, channels last": spaces.Box(0, 255, (12, 12, 3), np.uint8),
+    "stack of frames": spaces.Box(0, 255, (4, 40, 40), np.uint8),
+    "matrix": spaces.Box(-1.0, 1.0, (2, 3), np.float64),
+    "numbered": spaces.Discrete(5, start=1),
+    "several numbered": spaces.MultiDiscrete([2, 3]),
+    "bits": spaces.MultiBinary(4),
+    "dict": spaces.Dict({"a": spaces.Box(-1.0, 1.0, (2, 2)), "b": spaces.Discrete(3)}),
+}
+
+
+def _stacked(space: Any, given: list[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: np.stack([each[key] for each in given]) for key in space.spaces}
+    return np.stack(given)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_kind_of_observation(name: str) -> None:
+    space = SPACES[name]
+    space.seed(0)
+    model = NeedModel(space, batch_size=8)
+    buffer = ReplayBuffer.for_spaces(
+        space, spaces.Box(-1.0, 1.0, (2,)), capacity=16, n_envs=2, sampler=model.sampler()
+    )
+    losses: list[float] = []
+    for t in range(20):
+        obs, after = (_stacked(space, [space.sample() for _ in range(2)]) for _ in range(2))
+        buffer.add(
+            obs=obs,
+            next_obs=after,
+            action=np.zeros((2, 2), np.float32),
+            reward=np.zeros(2),
+            terminated=np.full(2, t % 7 == 6),
+            truncated=np.zeros(2, bool),
+            features=model.features(obs),
+        )
+        losses.append(model.learn(buffer))
+    assert np.isfinite(losses).sum() > 10
+    one = space.sample()
+    batch = buffer.sample(8, need=model.query(one))
+    needs = model.need(one, batch["obs"])
+    assert needs.shape == (8,)
+    assert (needs > 0.0).all()
+    model.refresh(buffer, count=5)
+    model.refresh(buffer, ids=batch.ids)
+    # A batch of observations is as many single ones.
+    pair = _stacked(space, [one, space.sample()])
+    np.testing.assert_allclose(model.features(pair)[0], model.features(one), rtol=1e-4)
+    assert model.query(pair).shape == model.query(one).shape == (model.n_features,)
+
+
+def test_probabilities_are_priority_times_need() -> None:
+    """The stored inner products are the model's own."""
+    space = SPACES["row"]
+    space.seed(0)
+    model = NeedModel(space)
+    buffer = ReplayBuffer.for_spaces(space, np.int64, capacity=32, sampler=model.sampler(alpha=1.0))
+    for _ in range(32):
+        obs = space.sample()
+        buffer.add(
+            obs=obs,
+            next_obs=obs,
+            action=0,
+            reward=0.0,
+            terminated=False,
+            truncated=False,
+            features=model.features(obs),
+        )
+    priorities = np.linspace(0.1, 1.0, 32)
+    buffer.update_priorities(np.arange(32), priorities)
+    one = space.sample()
+    batch = buffer.sample(64, need=model.query(one))
+    scores = priorities * model.need(one, buffer.read(np.arange(32))["obs"])
+    np.testing.assert_allclose(batch.probabilities, scores[batch.ids] / scores.sum(), rtol=1e-4)
+
+
+def test_saved_and_loaded_it_learns_the_same(tmp_path: Path) -> None:
+    buffer, _, _ = walk()
+    first, second = (NeedModel(spaces.Discrete(N), seed=seed) for seed in (3, 4))
+    for _ in range(3):
+        first.learn(buffer)
+    first.save(tmp_path / "need.pt")
+    second.load(tmp_path / "need.pt")
+    assert second.updates == 3
+    losses = [[model.learn(buffer) for _ in range(3)] for model in (first, second)]
+    assert losses[0] == losses[1]
+    again = NeedModel(spaces.Discrete(N), seed=3)
+    assert [again.learn(buffer) for _ in range(6)][3:] == losses[0]
+    with pytest.raises(NeedReplayError, match="is not what save"):
+        NeedModel(spaces.Discrete(N + 1)).load(tmp_path / "need.pt")
+
+
+def test_refusals() -> None:
+    buffer, _, _ = walk()
+    space = SPACES["row"]
+    with pytest.raises(NeedReplayError, match="learn takes the buffer"):
+        NeedModel(spaces.Discrete(N)).learn(buffer.sample(4))  # type: ignore[arg-type]
+    with pytest.raises(NeedReplayError, match="below 1"):
+        NeedModel(space, discount=1.0)
+    with pytest.raises(NeedReplayError, match="mixtures"):
+        NeedModel(space, learner="magic")
+    with pytest.raises(NeedReplayError, match="'mission'"):
+        NeedModel(spaces.Dict({"mission": spaces.Text(10)}))
+    with pytest.raises(NeedReplayError, match=r"\(4,\)"):
+        NeedModel(space).query(np.zeros(4))
+    with pytest.raises(NeedReplayError, match="a row of numbers"):
+        NeedModel(space, features=lambda obs: obs.sum())
+
+
+def test_quality_of_known_need() -> None:
+    """A clock as observation: perfect, flat and reversed need have the AUCs they must have."""
+    from needreplay.deep.quality import need_quality
+
+    buffer = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=2_000)
+    for number in (100 * e + t for e in range(50) for t in range(40)):
+        ends = number % 100 == 39
+        buffer.add(
+            obs=[number],
+            next_obs=[number + 1],
+            action=0,
+            reward=0.0,
+            terminated=ends,
+            truncated=False,
+        )
+
+    def measured(score: Any) -> Any:
+        def need_of(obs: Any, columns: Any) -> Any:
+            ahead = (columns["obs"] - obs)[:, 0]
+            return score(ahead)
+
+        return need_quality(buffer, need_of, np.random.default_rng(0))
+
+    perfect = measured(lambda ahead: ((ahead > 0) & (ahead <= 10)).astype(float))
+    assert perfect.auc == perfect.auc_hard == 1.0
+    flat = measured(lambda ahead: np.ones(len(ahead)))
+    assert flat.auc == flat.auc_hard == 0.5
+    assert flat.variation == pytest.approx(0.0, abs=1e-9)
+    assert flat.effective == pytest.approx(2_000)
+    assert flat.nearness == pytest.approx(0.0, abs=1e-9)
+    near = measured(lambda ahead: np.exp(-np.abs(ahead - 5) / 5))
+    assert near.auc > 0.99
+    assert near.auc_hard == 1.0
+    assert near.nearness > 0.8
+    assert 10 < near.effective < 200
+    assert measured(lambda ahead: -((ahead > 0) & (ahead <= 10)).astype(float)).auc == 0.0
+    empty = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=9)
+    nothing = need_quality(empty, lambda obs, _columns: np.asarray(obs), np.random.default_rng(0))
+    assert np.isnan(nothing).all()
+
+
+def test_auc_by_hand() -> None:
+    assert auc(np.array([3.0, 1.0]), np.array([0.0, 1.0])) == 0.875
+
+
+def test_a_model_trains_beside_an_environment() -> None:
+    """The usage that the docstring shows, in a vector environment with continuous actions."""
+    torch.manual_seed(0)
+    envs = gymnasium.make_vec("Pendulum-v1", num_envs=3)
+    need = NeedModel(envs.single_observation_space, discount=0.9)
+    buffer = ReplayBuffer.for_spaces(
+        envs.single_observation_space,
+        envs.single_action_space,
+        capacity=500,
+        n_envs=3,
+        autoreset="next_step",
+        sampler=need.sampler(),
+    )
+    obs, _ = envs.reset(seed=0)
+    envs.action_space.seed(0)
+    for _ in range(60):
+        action = envs.action_space.sample()
+        after, reward, terminated, truncated, _ = envs.step(action)
+        buffer.add(
+            obs=obs,
+            action=action,
+            reward=reward,
+            next_obs=after,
+            terminated=terminated,
+            truncated=truncated,
+            features=need.features(obs),
+        )
+        obs = after
+        need.learn(buffer)
+        batch = buffer.sample(16, need=need.query(obs))
+        need.refresh(buffer, count=8)
+    assert len(batch) == 16
+    assert 0.0 <= need.quality(buffer, queries=4).auc <= 1.0
