@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable docs fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -85,6 +85,9 @@ test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted 
 	@NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(DISPATCH)')" NUMBA_CPU_NAME=generic \
 		ATEN_CPU_CAPABILITY=default $(MAKE) unit uncompiled
 
+docs: $(READY) ## Build the site: site/index.html opens without a server and loads nothing from the network.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q && echo "site/index.html"
+
 fuzz: $(READY) ## Run the property tests on new random cases for FUZZ_SECONDS (600).
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
 
@@ -99,4 +102,4 @@ lock: ## Pin every package again, with hashes (needs uv).
 
 clean: ## Remove the environments and everything that was made.
 	rm -f src/needreplay/replay/native/*.so
-	rm -rf build $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist site $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

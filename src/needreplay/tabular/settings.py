@@ -31,8 +31,10 @@ __all__ = [
 ]
 
 NeedKind = Literal["none", "forward", "backward"]
+"""No need, a row of M (what comes after a state), or a column (what comes before it)."""
 NO_NEED, FORWARD, BACKWARD = range(3)
 NeedFrom = Literal["current", "next", "popped"]
+"""The state whose need counts: the one left, the one entered, or the one popped last."""
 CURRENT, NEXT, POPPED = range(3)
 
 

@@ -167,7 +167,7 @@ class Setting(NamedTuple):
 
 def explained(settings: Any) -> list[Setting]:
     """Every field of a dataclass of settings, with the docstring below it in the source."""
-    hints, found = get_type_hints(type(settings)), _field_docs(type(settings))
+    hints, found = get_type_hints(type(settings)), field_docs(type(settings))
     return [
         Setting(
             f.name,
@@ -179,7 +179,8 @@ def explained(settings: Any) -> list[Setting]:
     ]
 
 
-def _field_docs(kind: type) -> dict[str, str]:
+def field_docs(kind: type) -> dict[str, str]:
+    """The docstring below each field that ``kind`` itself declares."""
     (body,) = ast.parse(dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

@@ -20,6 +20,7 @@ from needreplay.worlds.settings import WorldSettings
 __all__ = ["Kind", "WorldSettings", "kind_of", "make_world", "observation_shape"]
 
 Kind = Literal["atari", "minatar", "image", "vector"]
+"""The family of a world, which decides its network, settings and protocol."""
 
 
 def kind_of(world: str) -> Kind:

@@ -1,0 +1,117 @@
+"""The site builds strictly, says what the data says, and loads nothing from the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import needreplay
+
+ROOT = Path(__file__).parents[1]
+pytest.importorskip("mkdocs")
+
+
+def build(folder: Path, config: str = "mkdocs.yml") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", config, "-d", str(folder)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site. Broken links, missing pages and names without documentation fail here."""
+    folder = tmp_path_factory.mktemp("site")
+    done = build(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Loads(HTMLParser):
+    """The addresses that a browser loads with a page; links are not loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        address = dict(attrs).get("href" if tag == "link" else "src")
+        if address and tag in ("link", "script", "img", "iframe", "source", "video"):
+            self.found.append(address)
+
+
+@pytest.mark.xdist_group("site")
+def test_no_page_names_anything_in_the_network_that_it_loads(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        loads = Loads()
+        loads.feed(page.read_text(encoding="utf-8"))
+        assert loads.found
+        outside = [address for address in loads.found if re.match(r"(https?:)?//", address)]
+        assert not outside, f"{page.relative_to(site)}: {outside}"
+
+
+@pytest.mark.xdist_group("site")
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    anchors = set()
+    for page in (site / "reference").glob("*.html"):
+        anchors |= set(re.findall(r'id="([\w.]+)"', page.read_text(encoding="utf-8")))
+    names = {f"needreplay.{name}" for name in needreplay.__all__ if name[0] != "_"}
+    assert names <= anchors
+
+
+@pytest.mark.xdist_group("site")
+def test_the_results_page_has_every_claim(site: Path) -> None:
+    page = (site / "results.html").read_text(encoding="utf-8")
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)).replace("&#39;", "'")
+    found = 0
+    for file in (ROOT / "results").glob("*/claims.json"):
+        for claim in json.loads(file.read_text(encoding="utf-8")):
+            measured = claim["measured"].replace("<", "&lt;").replace(">", "&gt;")
+            assert " ".join(measured.split()) in words, (file, claim)
+            found += 1
+    assert found > 30
+
+
+@pytest.mark.xdist_group("site")
+def test_the_reference_has_every_command(site: Path) -> None:
+    page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
+    for file in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
+        if file.stem != "command" and "@dataclass" in file.read_text(encoding="utf-8"):
+            assert f'id="needreplay-{file.stem}"' in page
+
+
+@pytest.mark.xdist_group("site")
+def test_the_site_opens_and_searches_without_a_server_or_a_network(site: Path) -> None:
+    chromium = shutil.which("chromium")
+    if not chromium:
+        if os.environ.get("NEEDREPLAY_CI"):
+            pytest.fail("CI must have chromium (apt-get install chromium)")
+        pytest.skip("there is no chromium here (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    asked: list[str] = []
+    errors: list[str] = []
+    with playwright.sync_playwright() as started:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = started.chromium.launch(executable_path=chromium, args=flags)
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        for name in ("reference/replay.html", "results.html", "index.html"):
+            page.goto((site / name).as_uri())
+        page.fill(".md-search__input", "update_priorities")
+        result = page.locator(".md-search-result__item").first
+        result.wait_for(timeout=60_000)
+        assert "update_priorities" in result.inner_text()
+        browser.close()
+    assert len(asked) > 10
+    assert all(address.startswith(("file:", "data:", "about:")) for address in asked), asked
+    assert not errors

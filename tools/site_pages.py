@@ -1,0 +1,327 @@
+"""The pages of the site that are made from the code and from results/: no number is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+ROOT = Path(__file__).resolve().parents[1]
+
+API: dict[str, tuple[str, tuple[str, ...]]] = {
+    "replay": (
+        "Buffer and samplers",
+        ("replay.buffer", "replay", "replay.samplers", "replay.samplers.base"),
+    ),
+    "tabular": (
+        "Tabular agents",
+        (
+            "tabular.agents",
+            "tabular.settings",
+            "tabular.trial",
+            "tabular.evb",
+            "tabular.replay_events",
+        ),
+    ),
+    "deep": ("Deep agents", ("deep",)),
+    "worlds": ("Worlds", ("worlds", "worlds.named")),
+    "training": ("Training", ("training.config", "training.run", "training.evaluation")),
+    "sweeps": ("Sweeps", ("sweeps",)),
+    "rules": (
+        "Equations",
+        tuple(f"rules.{p.stem}" for p in sorted((ROOT / "src/needreplay/rules").glob("[a-z]*.py"))),
+    ),
+    "studies": ("Studies and statistics", ("studies.study", "studies.trials", "report.claims")),
+    "core": ("Errors and random streams", ("core.errors", "core.rng")),
+}
+"""The pages of the API: title and modules, below ``needreplay``."""
+NOT_API = ("needreplay.cli",)
+
+
+def pages() -> dict[str, str]:
+    """Every generated page, by its address in the site."""
+    made = {"results.md": results(), "reference/cli.md": cli(), "reference/settings.md": settings()}
+    return made | api()
+
+
+# The API.
+
+
+def api() -> dict[str, str]:
+    """A page for each entry of ``API``; refuses public names without a page or a docstring."""
+    package = griffe.load("needreplay", search_paths=[ROOT / "src"], docstring_parser="google")
+    assert isinstance(package, griffe.Module)
+    top = {
+        package[name].final_target.path: name for name in public_names(package) if name[0] != "_"
+    }
+    shown: set[str] = set()
+    faults: list[str] = []
+    made: dict[str, str] = {}
+    for page, (title, modules) in API.items():
+        lines = [f"# {title}", ""]
+        for below in modules:
+            module = package[below]
+            assert module.docstring is not None, module.path
+            new = []
+            for name in public_names(module):
+                target = _final(module[name])
+                if target.path not in shown:
+                    shown.add(target.path)
+                    faults += undocumented(target)
+                    new.append(
+                        f"needreplay.{top[target.path]}"
+                        if target.path in top
+                        else f"{module.path}.{name}"
+                    )
+            if new:
+                lines += [f"**`{module.path}`**: {_plain(module.docstring.value)}", ""]
+                lines += [f"::: {path}\n" for path in new]
+        made[f"reference/{page}.md"] = "\n".join(lines)
+    faults += [
+        f"{path} is in needreplay.__all__ and on no page of the API" for path in set(top) - shown
+    ]
+    listed = {f"needreplay.{below}" for _, modules in API.values() for below in modules}
+    faults += [
+        f"{module.path} has __all__ and is on no page of the API (tools/site_pages.py, API)"
+        for module in _modules(package)
+        if module.exports is not None
+        and module is not package
+        and not {_final(module[str(name)]).path for name in module.exports} <= shown
+        and module.path not in listed
+        and not module.path.startswith(NOT_API)
+    ]
+    if faults:
+        raise SystemExit("The API reference is not complete:\n" + "\n".join(sorted(faults)))
+    return made
+
+
+def public_names(module: Any) -> list[str]:
+    """``__all__``, or else the functions, classes and documented constants that it defines."""
+    if module.exports is not None:
+        return [str(name) for name in module.exports]
+    return [
+        name
+        for name, member in module.members.items()
+        if not (name.startswith("_") or member.is_alias or member.is_module)
+        and (not member.is_attribute or member.has_docstring)
+    ]
+
+
+def undocumented(target: Any) -> Iterator[str]:
+    """What a public object lacks: docstrings of its own and of its methods, and type hints."""
+    if target.is_module:
+        return
+    if not target.has_docstring:
+        yield f"{target.path} has no docstring"
+    if target.is_function:
+        for parameter in target.parameters:
+            if parameter.name not in ("self", "cls") and parameter.annotation is None:
+                yield f"{target.path}: {parameter.name} has no type"
+    if target.is_class:
+        for name, member in target.members.items():
+            if not name.startswith("_") and member.is_function:
+                yield from undocumented(member)
+
+
+def _final(member: Any) -> Any:
+    return member.final_target if member.is_alias else member
+
+
+def _modules(module: Any) -> Iterator[Any]:
+    yield module
+    for below in module.modules.values():
+        if not below.is_alias:
+            yield from _modules(below)
+
+
+def _plain(docstring: str) -> str:
+    """The first paragraph."""
+    return " ".join(docstring.split("\n\n")[0].split()).replace("``", "`")
+
+
+# The command line.
+
+
+def cli() -> str:
+    """What every command prints for ``--help``."""
+    top = _help()
+    found = re.search(r"\{([a-z,-]+)\}", top)
+    assert found, "needreplay --help lists its subcommands in braces"
+    lines = ["# Command line", "", "What each command prints for `--help`.", ""]
+    for command in ["", *found[1].split(",")]:
+        text = _help(command) if command else top
+        lines += [f"## needreplay {command}".rstrip(), "", "```text", text.rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def _help(*words: str) -> str:
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "90", "PYTHONUTF8": "1"}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    command = [sys.executable, "-c", "from needreplay.cli import main; main()", *words, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# Settings.
+
+
+def settings() -> str:
+    """Tables of every dataclass of settings."""
+    from needreplay.deep.presets import deep_preset
+    from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+    from needreplay.training.config import PROTOCOLS, Protocol, explained
+    from needreplay.worlds.named import WorldSettings
+
+    lines = [
+        "# Settings",
+        "",
+        "Every setting has the same name in Python, in `--set NAME=VALUE` and in a sweep file. "
+        "These tables are made from the code.",
+        "",
+        "## Deep agents",
+        "",
+        "The values are those of the agent `per-sr`; where presets differ, in the order printed / "
+        "released / corrected. `needreplay train --world NAME --agent NAME --settings` prints "
+        "those of any other run.",
+        "",
+    ]
+    columns = {
+        world: [deep_preset(p, network, "per-sr") for p in ("printed", "released", "corrected")]
+        for world, network in {"MinAtar": "minatar", "Atari": "nature", "other": "vector"}.items()
+    }
+    rows = [
+        [f"`{each.name}`", each.meaning + _choices(each.choices)]
+        + [_shared(getattr(made, each.name) for made in column) for column in columns.values()]
+        for each in explained(columns["MinAtar"][0])
+    ]
+    lines += table(["setting", "meaning", *columns], rows)
+    lines += ["", "## Worlds", "", "For `needreplay train` and sweeps of deep agents.", ""]
+    lines += _field_rows(WorldSettings)
+    lines += ["", "## Evaluation and checkpoints", "", "By kind of world.", ""]
+    rows = [
+        [
+            f"`{each.name}`",
+            each.meaning,
+            *(_value(getattr(p, each.name)) for p in PROTOCOLS.values()),
+        ]
+        for each in explained(Protocol())
+    ]
+    lines += table(["setting", "meaning", *PROTOCOLS], rows)
+    for kind in (LearningSettings, DynaSettings, SweepingSettings):
+        lines += ["", f"## {kind.__name__}", "", _plain(kind.__doc__ or ""), ""]
+        lines += _field_rows(kind)
+    return "\n".join(lines) + "\n"
+
+
+def _shared(values: Iterable[Any]) -> str:
+    words = [_value(value) for value in values]
+    return words[0] if len(set(words)) == 1 else " / ".join(words)
+
+
+def _field_rows(kind: Any) -> list[str]:
+    """A dataclass, with its parents' fields: name, docstring and default of each."""
+    from needreplay.training.config import field_docs
+
+    meanings: dict[str, str] = {}
+    for parent in reversed(kind.__mro__[:-1]):
+        meanings |= field_docs(parent)
+    rows = [[f"`{f.name}`", meanings[f.name], _value(f.default)] for f in fields(kind)]
+    return table(["setting", "meaning", "default"], rows)
+
+
+def _choices(words: Iterable[str]) -> str:
+    listed = ", ".join(f"`{word}`" for word in words if word != "None")
+    return f" ({listed})" if listed else ""
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table."""
+    head = list(head)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    ]
+
+
+# Results.
+
+
+def results() -> str:
+    """Every claim with its verdict for each preset, from ``results/*/claims.json``."""
+    lines = [
+        "# Results",
+        "",
+        "Every claim that we test, with its verdict under each preset: `printed` is the paper's "
+        "text, `released` its code, `corrected` its code without its faults. This page is made "
+        "from `results/`; each verdict follows from the 95% interval beside it.",
+        "",
+        "## The paper's claims at a glance",
+        "",
+    ]
+    studies = [(folder, *_read(folder)) for folder in _studies()]
+    for folder, claims, meta in studies:
+        of_paper = [claim for claim in claims if claim["source"].startswith("paper")]
+        if of_paper:
+            presets = list(dict.fromkeys(claim["preset"] for claim in of_paper))
+            rows = [
+                [statement, source, *(found[p]["verdict"] if p in found else "" for p in presets)]
+                for statement, source, found in _grouped(of_paper)
+            ]
+            lines += [f"**[{meta['title']}](#{folder.name})**", ""]
+            lines += [*table(["claim", "source", *presets], rows), ""]
+    for folder, claims, meta in studies:
+        lines += ["", f"## {folder.name}", "", f"**{meta['title']}.** {meta['question']}", ""]
+        lines += [f"![{meta['title']}](../results/{folder.name}/{p})\n" for p in _figures(folder)]
+        for statement, source, found in _grouped(claims):
+            lines += [f"**{statement}** ({source})", ""]
+            cells = [
+                [p, f"**{c['verdict']}**", c["measured"], c["detail"]] for p, c in found.items()
+            ]
+            lines += [*table(["preset", "verdict", "measured", "how"], cells), ""]
+        cpu, cores = meta["machine"]["processor"], meta["machine"]["cores"]
+        lines += [
+            f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores.",
+            "",
+            f"More: [{meta['documentation']}](../{meta['documentation']})",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _studies() -> list[Path]:
+    order = ["fig1", "fig2", "fig3", "fig5"]
+    folders = [path.parent for path in (ROOT / "results").glob("*/claims.json")]
+    return sorted(folders, key=lambda f: (f.name not in order, f.name))
+
+
+def _read(folder: Path) -> tuple[list[dict[str, str]], Mapping[str, Any]]:
+    claims, meta = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("claims", "meta")
+    )
+    return claims, meta
+
+
+def _grouped(claims: Iterable[dict[str, str]]) -> list[tuple[str, str, dict[str, dict[str, str]]]]:
+    """Statement, source, and the claims by preset."""
+    grouped: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    for claim in claims:
+        grouped.setdefault((claim["statement"], claim["source"]), {})[claim["preset"]] = claim
+    return [(*key, found) for key, found in grouped.items()]
+
+
+def _figures(folder: Path) -> list[str]:
+    return sorted(
+        (p.name for p in folder.glob("*.png")), key=lambda name: (name != "figure.png", name)
+    )
