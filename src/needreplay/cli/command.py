@@ -10,6 +10,8 @@ from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.studies import STUDIES
 
+LAB = ("jinja2", "matplotlib", "PIL", "scipy")
+"""What figures and pages need, and the buffer and training do not."""
 REFUSED = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -30,6 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except NeedReplayError as error:
         print(f"needreplay: {error}", file=sys.stderr)
+        return REFUSED
+    except ModuleNotFoundError as missing:
+        if missing.name not in LAB:
+            raise
+        print(
+            f"needreplay: This command needs {missing.name}, which is not installed; install it "
+            "with: pip install 'needreplay[lab]'",
+            file=sys.stderr,
+        )
         return REFUSED
     except BrokenPipeError:
         # The reader of our output (head, less) has left.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numba import objmode
 
 from needreplay.core.jit import jit
@@ -71,7 +70,9 @@ def left_eigenvector(T: FloatArray, first: bool) -> FloatArray:
         first: take the one that LAPACK lists first, with unit length, whatever its eigenvalue;
             otherwise that of the eigenvalue nearest to 1, with sum 1: the stationary distribution.
     """
-    values, vectors = scipy.linalg.eig(T, left=True, right=False)
+    from scipy.linalg import eig
+
+    values, vectors = eig(T, left=True, right=False)
     place = 0 if first else int(np.argmin(np.abs(values - 1.0)))
     need = np.abs(vectors[:, place])
     return np.ascontiguousarray(need if first else need / need.sum())
