@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable docs fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable docs tables dist test-dist fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -87,6 +87,15 @@ test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted 
 
 docs: $(READY) ## Build the site: site/index.html opens without a server and loads nothing from the network.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q && echo "site/index.html"
+
+tables: $(READY) ## Write the speed tables of the README and the docs from results/bench.
+	@$(BIN)/python tools/tables.py
+
+dist: $(READY) ## Build dist/: the sdist, and from it the wheel.
+	@$(BIN)/python tools/dist.py
+
+test-dist: $(READY) ## Install the package with each Python found here, with and without C, and run the README's code.
+	@$(BIN)/pytest -m dist tests/test_dist.py
 
 fuzz: $(READY) ## Run the property tests on new random cases for FUZZ_SECONDS (600).
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)

@@ -1,4 +1,4 @@
-"""The Python code in the README and on the architecture page runs and prints what it should."""
+"""Code in the README and the docs runs and prints what it should; speeds are the measured ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tools"))
+
+from tables import BLOCK, PAGES, written  # noqa: E402
 
 
 def blocks(page: str) -> list[str]:
@@ -27,6 +30,13 @@ def printed(code: str, folder: Path) -> list[str]:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_speeds_are_those_of_the_results(name: str) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert BLOCK.search(page)
+    assert written(page) == page, "make tables writes them"
 
 
 def test_the_readmes_buffer_saves_a_file(tmp_path: Path) -> None:

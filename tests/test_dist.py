@@ -1,0 +1,101 @@
+"""The package installs from its sdist, with and without C, and the README's code runs there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tools"))
+
+from dist import build_dist, build_wheel  # noqa: E402
+
+NO_COMPILER = {"CC": "/bin/false", "CXX": "/bin/false"}
+HAS_COMPILER = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_dist(tmp_path_factory.mktemp("dist"))[0]
+
+
+def test_a_wheel_without_c_is_for_every_platform(
+    sdist: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in NO_COMPILER.items():
+        monkeypatch.setenv(name, value)
+    wheel = build_wheel(sdist, sdist.parent)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "C extension of needreplay was not built" in capsys.readouterr().err
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "needreplay/py.typed" in names
+    assert "needreplay/report/templates/base.html" in names
+    assert not [name for name in names if name.endswith((".so", ".c", ".h"))]
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="there is no C compiler here")
+def test_a_wheel_with_c_is_for_this_python(sdist: Path) -> None:
+    (wheel,) = sdist.parent.glob("*-cp3*.whl")
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{version}-{version}-" in wheel.name
+    assert any("_native." in name for name in zipfile.ZipFile(wheel).namelist())
+
+
+def pythons() -> list[str]:
+    """The interpreters of Python 3.11 to 3.13 on PATH and of pyenv."""
+    found = []
+    for version in ("3.11", "3.12", "3.13"):
+        installed = sorted(Path.home().glob(f".pyenv/versions/{version}*/bin/python"))
+        path = str(installed[-1]) if installed else shutil.which(f"python{version}")
+        if path:
+            found.append(path)
+    return found
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize("compiled", [True, False], ids=["with C", "without C"])
+@pytest.mark.parametrize("python", pythons())
+def test_a_clean_environment_runs_the_readme(
+    python: str, compiled: bool, sdist: Path, tmp_path: Path
+) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment |= {} if compiled else NO_COMPILER
+    new = tmp_path / "environment" / "bin"
+
+    def run(*words: str | Path, code: int = 0) -> str:
+        done = subprocess.run(
+            [str(word) for word in words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    run(python, "-m", "venv", new.parent)
+    pip = [new / "python", "-m", "pip", "-q", "--disable-pip-version-check"]
+    run(*pip, "wheel", "--no-deps", "--no-cache-dir", "-w", tmp_path, sdist)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl") is not compiled
+    run(*pip, "install", wheel)
+    for package in ("matplotlib", "scipy", "torch"):
+        run(new / "python", "-c", f"import {package}", code=1)
+    built = run(
+        new / "python", "-c", "from needreplay.replay.native import is_built; print(is_built())"
+    )
+    assert built.strip() == str(compiled)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    for number, block in enumerate(blocks):
+        if "stable_baselines3" not in block and "torch" not in block:
+            (tmp_path / f"block{number}.py").write_text(block)
+            run(new / "python", "-W", "error", tmp_path / f"block{number}.py")
+    assert run(new / "needreplay", "--version").startswith("needreplay ")
+    assert "needreplay[lab]" in run(new / "needreplay", "reproduce", "fig2", "--out", "r", code=2)

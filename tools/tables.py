@@ -1,0 +1,225 @@
+"""Write the speed tables of the README and the docs from results/bench: ``make tables``.
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; a test compares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "results/bench"
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep")))
+BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.S)
+
+README_ROWS = (
+    ("sample 32, gather, update 32", "cpprb"),
+    ("sample 256, gather, update 256", "tianshou"),
+    ("add one", "cpprb"),
+    ("add 64", "cpprb"),
+    ("step of one environment (3-step, ends)", "stable-baselines3"),
+    ("84 x 84 x 4 stacks: sample 32, update 32, N = 100,000", "cpprb"),
+)
+KINDS = {
+    "dense": "dense ReLU",
+    "sparse": "sparse ReLU",
+    "local": "one-hot",
+    "signed": "signed",
+    "mixtures": "mixtures",
+}
+TREES = {"vectors": "vector tree", "norms": "norm tree"}
+
+
+def readme_speed() -> list[str]:
+    """The fewest rows that say what is fast."""
+    head, *rows = replay_cells()
+    found = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    shown = []
+    for words, peer in README_ROWS:
+        ratio = re.search(r"\((\S+)x (\[.*\])\)", found[words][peer])
+        assert ratio is not None
+        shown.append([words, peer, f"{ratio[1]} {ratio[2]}"])
+    for kind, words in (
+        ("dense", "sample 32 by gain x need, 64 ReLU features"),
+        ("signed", "the same, 64 independent signed features, the worst case"),
+    ):
+        row = feature_row(64, kind, "norms", 1.0)
+        shown.append([words, "scoring all with BLAS", interval(row["sample_ratio"])])
+    return table(["", "against", "times faster [95%]"], shown)
+
+
+def replay_speed() -> list[str]:
+    """The table of ``needreplay bench replay``."""
+    head, *rows = replay_cells()
+    lines = table(head, rows)
+    lines[1] = "|---|" + "---:|" * (len(head) - 1)
+    return lines
+
+
+def training_share() -> list[str]:
+    """What replay is of a training step, over the runs of the benchmark."""
+    found = re.findall(
+        r"^(.*), N = 10\^\d: replay (\d+) us, .* share (\S+)%$", text("training_share.txt"), re.M
+    )
+    rows = []
+    for name in dict.fromkeys(name for name, _, _ in found):
+        times = sorted(int(time) for each, time, _ in found if each == name)
+        shares = sorted(float(share) for each, _, share in found if each == name)
+        rows.append([name, f"{times[0]} to {times[-1]}", f"{shares[0]} to {shares[-1]}%"])
+    return table(["", "us of a step", "share of the step"], rows)
+
+
+def need_sampling() -> list[str]:
+    """Trees against a pass over all slots."""
+    rows = []
+    for row in need_rows():
+        if "tree" in row:
+            head = [str(row["features"]), KINDS[row["kind"]], f"{row['need_alpha']:g}"]
+            head += [
+                TREES[row["tree"]],
+                f"{row['acceptance']:.2f}",
+                f"{row['whole_us'] / 1e3:.1f} ms",
+            ]
+            times = [f"{row['sample_us']:.0f} us", f"{row['cycle_us']:.0f} us"]
+            rows.append(
+                [*head, *times, interval(row["sample_ratio"]), interval(row["cycle_ratio"])]
+            )
+    head = ["d", "features", "need_alpha", "tree", "accepted", "full pass", "sample", "cycle"]
+    return table([*head, "sample, ratio", "cycle, ratio"], rows)
+
+
+def need_sampling_worst() -> list[str]:
+    """The smallest ratios, with the better of the trees for each kind of features."""
+    best: dict[tuple[int, str], tuple[float, float]] = {}
+    for row in need_rows():
+        if "tree" in row and row["need_alpha"] == 1.0:
+            key = row["features"], row["kind"]
+            ratios = row["sample_ratio"][0], row["cycle_ratio"][0]
+            best[key] = max(best.get(key, (0.0, 0.0)), ratios)
+    sample, cycle = (min(ratios[i] for ratios in best.values()) for i in (0, 1))
+    return [
+        f"With the better of the two trees (need_alpha 1) a sample is at least {sample:.0f} times "
+        f"faster than a full pass for every kind of features, a cycle {cycle:.0f}."
+    ]
+
+
+def state_need() -> list[str]:
+    """Need by state against a pass over all slots."""
+    rows = []
+    for row in need_rows():
+        if "states" in row:
+            times = [f"{row['slots']:,}", f"{row['whole_us']:.1f} us", f"{row['sample_us']:.1f} us"]
+            ratios = (interval(row[name], 1) for name in ("sample_ratio", "cycle_ratio"))
+            rows.append([*times, *ratios])
+    head = ["N", "pass", "sample", "sample, ratio", "sample and new priority, ratio"]
+    return table(head, rows)
+
+
+def sweeping() -> list[str]:
+    """The compiled kernel against plain Python."""
+    found = re.findall(
+        r"^(needreplay, compiled|plain Python|numpy Q) +(\S+) .*?  (\S+(?: \[.*\])?)$",
+        text("sweeping.txt"),
+        re.M,
+    )
+    return table(["", "ms a trial", "times slower [95%]"], [list(row) for row in found])
+
+
+def growth() -> list[str]:
+    """Microseconds by the size of the maze."""
+    lines = text("growth.txt")
+    ratio = r"(\S+ \[\S+ \S+\])"
+    rows = re.findall(
+        rf"^(\d+) +(\S+) +(\S+) +\d+ +(\S+) +(\S+) +{ratio} +\d+ +(\S+) +(\S+) +{ratio}$",
+        lines,
+        re.M,
+    )
+    powers = re.findall(r"grows like states\^(\S+)", lines)
+    assert rows
+    assert len(powers) == 6
+    shown = [[f"{int(states):,}", *rest] for states, *rest in rows]
+    last = ["states to the", *powers[:4], "", *powers[4:], ""]
+    head = ["states", "PS step", "PS-SR step", "M on live rows", "M dense", "dense / live [95%]"]
+    return table([*head, "a pop", "by scanning all pairs", "scan / pop [95%]"], [*shown, last])
+
+
+def deep() -> list[str]:
+    """Steps per second of deep agents."""
+    part = text("deep.txt").split("$ ")[1]
+    found = re.findall(r"^(per.*?)  +(\d+) +(\S+ \[\S+ \S+\])$", part, re.M)
+    return table(["agent", "steps/s", "times as long as PER [95%]"], [list(row) for row in found])
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "readme-speed": readme_speed,
+    "replay-speed": replay_speed,
+    "training-share": training_share,
+    "need-sampling": need_sampling,
+    "need-sampling-worst": need_sampling_worst,
+    "state-need": state_need,
+    "sweeping": sweeping,
+    "growth": growth,
+    "deep": deep,
+}
+
+
+def text(name: str) -> str:
+    """A file of results/bench."""
+    return (BENCH / name).read_text(encoding="utf-8")
+
+
+def replay_cells() -> list[list[str]]:
+    """The table in replay.txt: its head and its rows."""
+    lines = [line for line in text("replay.txt").splitlines() if line.startswith("|")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "---" not in line
+    ]
+
+
+def need_rows() -> list[dict[str, Any]]:
+    """The rows of need_sampling.json."""
+    rows: list[dict[str, Any]] = json.loads(text("need_sampling.json"))["rows"]
+    return rows
+
+
+def feature_row(d: int, kind: str, tree: str, need_alpha: float) -> dict[str, Any]:
+    """One row of need_sampling.json."""
+    wanted = {"features": d, "kind": kind, "tree": tree, "need_alpha": need_alpha}
+    (row,) = (row for row in need_rows() if wanted.items() <= row.items())
+    return row
+
+
+def interval(values: Iterable[float], digits: int = 0) -> str:
+    """A ratio with its interval."""
+    ratio, low, high = (f"{value:.{digits}f}" for value in values)
+    return f"{ratio} [{low}, {high}]"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table."""
+    head = list(head)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def written(page: str) -> str:
+    """A page with its tables made from the data."""
+    return BLOCK.sub(lambda m: m[1] + "\n" + "\n".join(TABLES[m[2]]()) + "\n\n" + m[3], page)
+
+
+def main() -> None:
+    """Write every page."""
+    for name in PAGES:
+        path = ROOT / name
+        page = path.read_text(encoding="utf-8")
+        path.write_text(written(page), encoding="utf-8")
+        print(f"{name}: {len(BLOCK.findall(page))} tables", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
