@@ -19,19 +19,17 @@ ROOT = Path(__file__).parents[1]
 pytest.importorskip("mkdocs")
 
 
-def build(folder: Path, config: str = "mkdocs.yml") -> subprocess.CompletedProcess[str]:
+def test_the_site(tmp_path: Path) -> None:
+    """One build for all checks. Broken links and names without documentation fail the build."""
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", config, "-d", str(folder)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site. Broken links, missing pages and names without documentation fail here."""
-    folder = tmp_path_factory.mktemp("site")
-    done = build(folder)
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
+    no_page_loads_from_the_network(tmp_path)
+    every_public_name_is_in_the_reference(tmp_path)
+    the_results_page_has_every_claim(tmp_path)
+    the_reference_has_every_command(tmp_path)
+    the_site_opens_and_searches_without_a_server_or_a_network(tmp_path)
 
 
 class Loads(HTMLParser):
@@ -47,8 +45,7 @@ class Loads(HTMLParser):
             self.found.append(address)
 
 
-@pytest.mark.xdist_group("site")
-def test_no_page_names_anything_in_the_network_that_it_loads(site: Path) -> None:
+def no_page_loads_from_the_network(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
@@ -59,8 +56,7 @@ def test_no_page_names_anything_in_the_network_that_it_loads(site: Path) -> None
         assert not outside, f"{page.relative_to(site)}: {outside}"
 
 
-@pytest.mark.xdist_group("site")
-def test_every_public_name_is_in_the_reference(site: Path) -> None:
+def every_public_name_is_in_the_reference(site: Path) -> None:
     anchors = set()
     for page in (site / "reference").glob("*.html"):
         anchors |= set(re.findall(r'id="([\w.]+)"', page.read_text(encoding="utf-8")))
@@ -68,8 +64,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     assert names <= anchors
 
 
-@pytest.mark.xdist_group("site")
-def test_the_results_page_has_every_claim(site: Path) -> None:
+def the_results_page_has_every_claim(site: Path) -> None:
     page = (site / "results.html").read_text(encoding="utf-8")
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)).replace("&#39;", "'")
     found = 0
@@ -81,16 +76,14 @@ def test_the_results_page_has_every_claim(site: Path) -> None:
     assert found > 30
 
 
-@pytest.mark.xdist_group("site")
-def test_the_reference_has_every_command(site: Path) -> None:
+def the_reference_has_every_command(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     for file in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
         if file.stem != "command" and "@dataclass" in file.read_text(encoding="utf-8"):
             assert f'id="needreplay-{file.stem}"' in page
 
 
-@pytest.mark.xdist_group("site")
-def test_the_site_opens_and_searches_without_a_server_or_a_network(site: Path) -> None:
+def the_site_opens_and_searches_without_a_server_or_a_network(site: Path) -> None:
     chromium = shutil.which("chromium")
     if not chromium:
         if os.environ.get("NEEDREPLAY_CI"):
