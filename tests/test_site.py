@@ -95,12 +95,14 @@ def the_site_opens_and_searches_without_a_server_or_a_network(site: Path) -> Non
     with playwright.sync_playwright() as started:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = started.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         for name in ("reference/replay.html", "results.html", "index.html"):
             page.goto((site / name).as_uri())
-        page.fill(".md-search__input", "update_priorities")
+        page.focus(".md-search__input")
+        page.locator(".md-search-result__meta", has_text="Type to start").wait_for(timeout=60_000)
+        page.locator(".md-search__input").press_sequentially("update_priorities")
         result = page.locator(".md-search-result__item").first
         result.wait_for(timeout=60_000)
         assert "update_priorities" in result.inner_text()

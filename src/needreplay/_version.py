@@ -1,3 +1,3 @@
-"""The version, read by the build and by ``needreplay --version``."""
+"""The version, read by the build and by ``needreplay --version``. CITATION.cff repeats it (tested)."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

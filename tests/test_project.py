@@ -1,0 +1,57 @@
+"""Versions agree, and the workflows are well formed and run targets that exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import needreplay
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def read_yaml(path: Path) -> Any:
+    yaml = pytest.importorskip("yaml")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_one_version() -> None:
+    assert read_yaml(ROOT / "CITATION.cff")["version"] == needreplay.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", changelog, re.M)
+    assert newest is not None
+    assert newest[1] == needreplay.__version__
+
+
+def test_the_citation_has_what_the_format_requires() -> None:
+    citation = read_yaml(ROOT / "CITATION.cff")
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    for reference in (*citation["references"], citation["preferred-citation"]):
+        assert {"type", "title", "authors"} <= set(reference)
+
+
+def test_the_workflows_cover_lint_tests_wheels_and_docs() -> None:
+    assert {path.stem for path in WORKFLOWS} == {"docs", "test", "wheels"}
+    test = read_yaml(ROOT / ".github/workflows/test.yml")["jobs"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert test["test"]["strategy"]["matrix"]["python"] == named
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_runs_targets_and_files_that_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    for job in read_yaml(path)["jobs"].values():
+        assert "runs-on" in job
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            words = step.get("run", "").split()
+            if words[:1] == ["make"]:
+                assert set(words[1:]) <= targets
+            for file in (word for word in words if word.endswith(".py")):
+                assert (ROOT / file).exists()
