@@ -1,0 +1,1 @@
+"""Replay for the learners of other libraries."""

@@ -1,0 +1,68 @@
+"""Prioritized replay and gain x need for Stable-Baselines3.
+
+``DQN``, ``SAC``, ``TD3``, ``DDPG`` and ``QRDQN`` differ from those of Stable-Baselines3 and
+sb3-contrib in replay alone: ``DQN("MlpPolicy", "CartPole-v1", replay=PrioritizedReplay())``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from needreplay.core.errors import NeedReplayError
+
+OLDEST, BEFORE = (2, 7), (2, 10)
+"""The versions of Stable-Baselines3 that are supported: from, and up to but not including."""
+
+
+def check_version(package: str, version: str) -> None:
+    """Refuse a version whose ``train`` was never tested with these classes."""
+    if not OLDEST <= tuple(int(part) for part in version.split(".")[:2]) < BEFORE:
+        oldest, before = (".".join(map(str, pair)) for pair in (OLDEST, BEFORE))
+        raise NeedReplayError(
+            f"{package} is {version}; needreplay.integrations.sb3 supports versions from {oldest} "
+            f"up to but not including {before}. Install one with: pip install 'needreplay[sb3]'"
+        )
+
+
+try:
+    import stable_baselines3
+except ImportError as missing:
+    raise NeedReplayError(
+        "needreplay.integrations.sb3 needs stable-baselines3, which is not installed; install it "
+        "with: pip install 'needreplay[sb3]'"
+    ) from missing
+check_version("stable-baselines3", stable_baselines3.__version__)
+
+from needreplay.integrations.sb3.algorithms import DDPG, DQN, SAC, TD3, WithReplay  # noqa: E402
+from needreplay.integrations.sb3.buffer import (  # noqa: E402
+    PrioritizedReplayBuffer,
+    PrioritizedSamples,
+)
+from needreplay.integrations.sb3.settings import (  # noqa: E402
+    PrioritizedReplay,
+    UniformReplay,
+)
+
+if TYPE_CHECKING:
+    from needreplay.integrations.sb3.contrib import QRDQN
+
+__all__ = [
+    "DDPG",
+    "DQN",
+    "QRDQN",
+    "SAC",
+    "TD3",
+    "PrioritizedReplay",
+    "PrioritizedReplayBuffer",
+    "PrioritizedSamples",
+    "UniformReplay",
+    "WithReplay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "QRDQN":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from needreplay.integrations.sb3.contrib import QRDQN
+
+    return QRDQN

@@ -1,0 +1,149 @@
+"""Stable-Baselines3's off-policy algorithms with another replay.
+
+``train`` is Stable-Baselines3's own code, run with its loss functions replaced. The replacement
+sees prediction and target, so TD errors are exact and not clipped, and it multiplies the gradient
+that enters the prediction by the importance weights. For a loss that is a mean over transitions,
+this is the gradient of the weighted loss. The losses of actor and entropy do not pass through it.
+The logged loss is that without weights. No module of Stable-Baselines3 is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import stable_baselines3 as sb3
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
+from torch import Tensor
+from torch.nn import functional
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer
+from needreplay.integrations.sb3.settings import PrioritizedReplay, Replay, UniformReplay
+
+LOSSES = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
+
+
+class _Losses:
+    """``torch.nn.functional`` as ``train`` sees it: losses weight gradients and note TD errors."""
+
+    def __init__(self, buffer: PrioritizedReplayBuffer) -> None:
+        self._buffer = buffer
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(functional, name)
+        return self.weighted(value) if name in LOSSES else value
+
+    def weighted(self, loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """``loss`` of the last samples, with their weights."""
+
+        def call(prediction: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor:
+            # One column of values, or the quantiles of one or several critics.
+            errors = (target.mean(-1) - prediction.detach().mean(-1)).abs()
+            self._buffer.note_errors(errors)
+            weights = self._buffer.weights.view(-1, *[1] * (prediction.ndim - 1))
+            prediction.register_hook(lambda gradient: gradient * weights)
+            return loss(prediction, target, *args, **options)
+
+        return call
+
+
+class WithReplay(OffPolicyAlgorithm):
+    """An off-policy algorithm of Stable-Baselines3 with ``replay=``; put it before that class.
+
+    Everything else is as Stable-Baselines3 documents it. ``save`` stores what ``replay`` is;
+    ``save_replay_buffer`` stores transitions and priorities.
+
+    Args:
+        replay: how transitions are sampled.
+        *args: the arguments of Stable-Baselines3's class.
+        **options: the arguments of Stable-Baselines3's class.
+    """
+
+    replay: Replay
+
+    def __init__(self, *args: Any, replay: Replay | None = None, **options: Any) -> None:
+        self.replay = PrioritizedReplay() if replay is None else replay
+        super().__init__(*args, **options)
+
+    def _setup_model(self) -> None:
+        if isinstance(self.replay, UniformReplay):
+            super()._setup_model()
+            return
+        if not isinstance(self.replay, PrioritizedReplay):
+            raise NeedReplayError(
+                f"replay is {self.replay!r}; pass UniformReplay(), PrioritizedReplay() or "
+                "NeedReplay()."
+            )
+        chosen = self.replay_buffer_class or PrioritizedReplayBuffer
+        if not issubclass(chosen, PrioritizedReplayBuffer):
+            raise NeedReplayError(
+                f"replay_buffer_class is {chosen.__name__}, which cannot be prioritized"
+                + (
+                    ": hindsight makes new goals, hence other TD errors, at each sample"
+                    if issubclass(chosen, HerReplayBuffer)
+                    else ""
+                )
+                + ". Leave it out, or use replay=UniformReplay()."
+            )
+        self.replay_buffer_class = chosen
+        self.replay_buffer_kwargs = {
+            **self.replay_buffer_kwargs,
+            "replay": self.replay,
+            "n_steps": self.n_steps,
+            "gamma": self.gamma,
+            "seed": self.seed,
+        }
+        # The buffer makes n-step returns itself; Stable-Baselines3 would choose its own buffer.
+        n_steps, self.n_steps = self.n_steps, 1
+        try:
+            super()._setup_model()
+        finally:
+            self.n_steps = n_steps
+
+    def train(self, gradient_steps: int, batch_size: int) -> None:
+        """Stable-Baselines3's ``train``, with weighted losses."""
+        buffer = self.replay_buffer
+        if not isinstance(buffer, PrioritizedReplayBuffer) or not isinstance(
+            self.replay, PrioritizedReplay
+        ):
+            super().train(gradient_steps=gradient_steps, batch_size=batch_size)
+            return
+        if len(buffer.buffer) == 0:
+            return  # no n-step return is complete yet
+        buffer.beta = self.replay.beta_at(1.0 - self._current_progress_remaining)
+        train = super().train.__func__  # type: ignore[attr-defined]
+        losses, names = _Losses(buffer), dict(train.__globals__)
+        names["F"] = losses
+        if "quantile_huber_loss" in names:
+            names["quantile_huber_loss"] = losses.weighted(names["quantile_huber_loss"])
+        with_losses = FunctionType(
+            train.__code__, names, train.__name__, train.__defaults__, train.__closure__
+        )
+        with_losses(self, gradient_steps=gradient_steps, batch_size=batch_size)
+        if not buffer.learn_priorities():
+            raise NeedReplayError(
+                f"{type(self).__name__}.train computed no loss that replay can weight. Is it of "
+                "another version of Stable-Baselines3, or your own? With a train of your own, use "
+                "PrioritizedReplayBuffer as replay_buffer_class."
+            )
+        self.logger.record("replay/beta", buffer.beta)
+        self.logger.record("replay/mean_weight", float(buffer.weights.mean()))
+
+
+class DQN(WithReplay, sb3.DQN):
+    """Stable-Baselines3's DQN with ``replay=``."""
+
+
+class SAC(WithReplay, sb3.SAC):
+    """Stable-Baselines3's SAC with ``replay=``."""
+
+
+class TD3(WithReplay, sb3.TD3):
+    """Stable-Baselines3's TD3 with ``replay=``."""
+
+
+class DDPG(WithReplay, sb3.DDPG):
+    """Stable-Baselines3's DDPG with ``replay=``."""

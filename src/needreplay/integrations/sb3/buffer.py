@@ -1,0 +1,208 @@
+"""A replay buffer that Stable-Baselines3 accepts; transitions are in a needreplay buffer.
+
+The storage is needreplay's and not Stable-Baselines3's, because what needs to know episodes
+(n-step returns, PSER's links, learners of need) is already there, and its C code is faster.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.buffers import BaseBuffer
+from stable_baselines3.common.buffers import ReplayBuffer as SB3ReplayBuffer
+from stable_baselines3.common.vec_env import VecNormalize
+from torch import Tensor
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray, IntArray
+from needreplay.integrations.sb3.settings import PrioritizedReplay
+from needreplay.replay import Batch, Episodes, ReplayBuffer
+
+Observation = AnyArray | dict[str, AnyArray]
+
+
+class PrioritizedSamples(NamedTuple):
+    """What Stable-Baselines3's buffers return, with importance weights and ids."""
+
+    observations: Any
+    actions: Tensor
+    next_observations: Any
+    dones: Tensor
+    rewards: Tensor
+    discounts: Tensor | None
+    weights: Tensor
+    """One row for each transition, one column: multiply the losses by them."""
+    ids: IntArray
+    """Pass these to ``update_priorities``."""
+
+
+class PrioritizedReplayBuffer(SB3ReplayBuffer):
+    """Prioritized replay for an algorithm with a ``train`` of its own.
+
+    Pass it as ``replay_buffer_class``, with ``replay_buffer_kwargs`` for what follows ``n_envs``.
+    ``train`` multiplies the losses by ``samples.weights`` and passes the absolute TD errors to
+    ``update_priorities(samples.ids, errors)``. The classes of this package do this themselves.
+
+    Args:
+        buffer_size: how many transitions are stored, over all environments.
+        observation_space: of one environment; Dict spaces too.
+        action_space: of one environment.
+        device: where samples go.
+        n_envs: how many environments step together.
+        optimize_memory_usage: refused.
+        handle_timeout_termination: bootstrap where a time limit ended the episode.
+        replay: how transitions are sampled.
+        n_steps: number of rewards that a return sums.
+        gamma: their discount.
+        seed: determines what is sampled.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        device: torch.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        replay: PrioritizedReplay | None = None,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        seed: int | None = None,
+    ) -> None:
+        if optimize_memory_usage:
+            raise NeedReplayError(
+                "optimize_memory_usage is True; prioritized replay stores next observations. Set "
+                "it to False, or use UniformReplay()."
+            )
+        BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
+        self.buffer_size = max(buffer_size // n_envs, 1)
+        self.optimize_memory_usage = False
+        self.handle_timeout_termination = handle_timeout_termination
+        self.replay = PrioritizedReplay() if replay is None else replay
+        self.n_steps = n_steps
+        self.gamma = gamma
+        self.seed = secrets.randbits(63) if seed is None else seed
+        self.beta = self.replay.beta_at(0.0)
+        """The exponent of importance weights of the next batch."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Remove everything."""
+        super().reset()
+        shapes: Any = self.obs_shape
+        space: Any = self.observation_space
+        obs: Any = (space.dtype, shapes)
+        if isinstance(space, spaces.Dict):
+            obs = {key: (part.dtype, shapes[key]) for key, part in space.spaces.items()}
+        action = self._maybe_cast_dtype(self.action_space.dtype)
+        self.buffer = ReplayBuffer(
+            self.buffer_size * self.n_envs,
+            {"obs": obs, "action": (action, (self.action_dim,))},
+            sampler=self.replay.sampler(),
+            episodes=Episodes(n_envs=self.n_envs, n_step=self.n_steps, discount=self.gamma),
+            weight_norm=self.replay.weight_norm,
+            seed=self.seed,
+        )
+        """The transitions."""
+        self._ids: IntArray = np.zeros(0, dtype=np.int64)
+        self.weights = torch.ones(0, 1)
+        """The importance weights of the last samples."""
+        self._errors: list[Tensor] = []
+
+    def add(  # type: ignore[override]
+        self,
+        obs: Observation,
+        next_obs: Observation,
+        action: AnyArray,
+        reward: AnyArray,
+        done: AnyArray,
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store one step of every environment."""
+        truncated = np.zeros(self.n_envs, dtype=np.bool_)
+        if self.handle_timeout_termination:
+            truncated[:] = [info.get("TimeLimit.truncated", False) for info in infos]
+        ended = np.asarray(done, dtype=np.bool_)
+        self.buffer.add(
+            obs=self._rows(obs),
+            next_obs=self._rows(next_obs),
+            action=action.reshape(self.n_envs, self.action_dim),
+            reward=reward,
+            terminated=ended & ~truncated,
+            truncated=ended & truncated,
+        )
+        self.pos = (self.pos + 1) % self.buffer_size
+        self.full = self.full or self.pos == 0
+
+    def _rows(self, obs: Observation) -> Any:
+        """``obs`` in the shapes and dtypes that are stored."""
+        space: Any = self.observation_space
+        shapes: Any = self.obs_shape
+        if isinstance(obs, dict):
+            return {
+                key: np.asarray(part, space[key].dtype).reshape(self.n_envs, *shapes[key])
+                for key, part in obs.items()
+            }
+        return np.asarray(obs, space.dtype).reshape(self.n_envs, *shapes)
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
+        """Sample transitions, normalized as ``env`` does it."""
+        self.learn_priorities()
+        batch = self.buffer.sample(int(batch_size), beta=self.beta)
+        samples = self._to_samples(batch, env)
+        self._ids, self.weights = samples.ids, samples.weights
+        return samples
+
+    def _to_samples(self, batch: Batch, env: VecNormalize | None) -> PrioritizedSamples:
+        obs, next_obs = (self._normalize_obs(batch[name], env) for name in ("obs", "next_obs"))
+        discount, reward = batch["discount"][:, None], batch["reward"][:, None]
+        return PrioritizedSamples(
+            self._tensors(obs),
+            self._tensors(batch["action"]),
+            self._tensors(next_obs),
+            self._tensors((discount == 0.0).astype(np.float32)),
+            self._tensors(self._normalize_return(reward, env)),
+            None if self.n_steps == 1 else self._tensors(discount),
+            self._tensors(batch.weights.astype(np.float32)[:, None]),
+            batch.ids,
+        )
+
+    def _normalize_return(self, reward: AnyArray, env: VecNormalize | None) -> AnyArray:
+        """Rewards as ``env`` normalizes them; sums of several are scaled, and not clipped."""
+        if env is None or self.n_steps == 1 or not env.norm_reward:
+            return self._normalize_reward(reward, env)
+        return (reward / np.sqrt(env.ret_rms.var + env.epsilon)).astype(np.float32)
+
+    def _tensors(self, values: Any) -> Any:
+        """Arrays that nobody else has, as tensors."""
+        if isinstance(values, dict):
+            return {key: self._tensors(value) for key, value in values.items()}
+        return torch.as_tensor(values, device=self.device)
+
+    def update_priorities(self, ids: IntArray, errors: Any) -> None:
+        """Set absolute TD errors of transitions ``ids``: an array or tensor, one for each."""
+        if isinstance(errors, Tensor):
+            errors = errors.detach().reshape(-1).cpu().numpy()
+        self.buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+
+    def note_errors(self, errors: Tensor) -> None:
+        """Absolute TD errors on the last samples, of one critic or with a column for each."""
+        self._errors.append(errors.reshape(len(errors), -1))
+
+    def learn_priorities(self) -> bool:
+        """Update priorities with the errors noted since; whether there were any."""
+        errors, self._errors = self._errors, []
+        if errors:
+            of_critics = torch.cat(errors, 1)
+            over_critics = (
+                of_critics.amax(1) if self.replay.critics == "max" else of_critics.mean(1)
+            )
+            self.update_priorities(self._ids, over_critics)
+        return bool(errors)

@@ -1,0 +1,164 @@
+"""Weights reach the critics' gradients, and priorities are absolute TD errors, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from needreplay.integrations.sb3 import PrioritizedReplay
+
+from .sb3_models import ALGORITHMS, CONTINUOUS, priorities, small
+
+
+def quantile_losses(current: Tensor, target: Tensor) -> Tensor:
+    """Of each transition: sum over its quantiles, mean over the target's (Dabney et al. 2018)."""
+    n = current.shape[1]
+    losses = torch.zeros(len(current))
+    for i in range(n):
+        share = (i + 0.5) / n
+        for j in range(target.shape[1]):
+            delta = target[:, j] - current[:, i]
+            huber = functional.huber_loss(current[:, i], target[:, j], reduction="none")
+            losses = losses + torch.where(delta < 0, 1 - share, share) * huber / target.shape[1]
+    return losses
+
+
+def by_hand(model: Any, data: Any) -> tuple[Tensor, Tensor]:
+    """The losses of each transition, summed over critics, and TD errors with a row per critic."""
+    end, reward = data.dones[:, 0], data.rewards[:, 0]
+
+    def target_of(value: Tensor) -> Tensor:
+        return reward + (1 - end) * model.gamma * value
+
+    if hasattr(model, "q_net"):
+        with torch.no_grad():
+            target = target_of(model.q_net_target(data.next_observations).max(1).values)
+        q = model.q_net(data.observations).gather(1, data.actions)[:, 0]
+        return functional.smooth_l1_loss(q, target, reduction="none"), (target - q)[None]
+    if hasattr(model, "quantile_net"):
+        rows = torch.arange(len(reward))
+        with torch.no_grad():
+            after = model.quantile_net_target(data.next_observations)
+            after = after[rows, :, after.mean(1).argmax(1)]
+            target = reward[:, None] + (1 - end)[:, None] * model.gamma * after
+        current = model.quantile_net(data.observations)[rows, :, data.actions[:, 0]]
+        return quantile_losses(current, target), (target.mean(1) - current.mean(1))[None]
+    with torch.no_grad():
+        entropy: Any = 0.0
+        if hasattr(model, "ent_coef_tensor"):
+            model.actor.action_log_prob(data.observations)  # the same random numbers as train
+            action, log_probability = model.actor.action_log_prob(data.next_observations)
+            entropy = 0.1 * log_probability
+        else:
+            noise = torch.zeros_like(data.actions).normal_(0, model.target_policy_noise)
+            noise = noise.clamp(-model.target_noise_clip, model.target_noise_clip)
+            action = (model.actor_target(data.next_observations) + noise).clamp(-1, 1)
+        values = torch.cat(model.critic_target(data.next_observations, action), 1)
+        target = target_of(values.min(1).values - entropy)
+    critics = [q[:, 0] for q in model.critic(data.observations, data.actions)]
+    scale = 0.5 if hasattr(model, "ent_coef_tensor") else 1.0
+    losses = sum(scale * (q - target).square() for q in critics)
+    assert isinstance(losses, Tensor)
+    return losses, torch.stack([target - q for q in critics])
+
+
+def model_of(name: str, **options: Any) -> Any:
+    """Always with the same parameters, and a buffer of 60 transitions that it has not learned."""
+    if name == "QRDQN":
+        options["policy_kwargs"] = {"net_arch": [8], "n_quantiles": 5}
+    if name not in CONTINUOUS:
+        options["max_grad_norm"] = 1e9
+    return small(name, learning_starts=10**6, **options).learn(60)
+
+
+def critic_of(model: Any) -> Any:
+    return getattr(model, "critic", model.policy)
+
+
+class Step:
+    """One gradient step: its samples, the critics' gradients when they step, new priorities."""
+
+    def __init__(self, name: str, weights: float | None = None, **replay: Any) -> None:
+        self.model = model = model_of(name, replay=PrioritizedReplay(beta=0.9, **replay))
+        buffer = model.replay_buffer
+        spread = np.random.default_rng(0).exponential(size=60)
+        buffer.buffer.update_priorities(np.arange(60), spread)
+        sample = buffer.sample
+
+        def sample_once(size: int, env: Any = None) -> Any:
+            self.data = sample(size, env)
+            if weights is not None:
+                buffer.weights = torch.full_like(buffer.weights, weights)
+            return self.data
+
+        buffer.sample = sample_once
+        self.gradients: list[Tensor] = []
+        critic = critic_of(model)
+        critic.optimizer.register_step_pre_hook(
+            lambda *_: self.gradients.extend(
+                p.grad.clone() for p in critic.parameters() if p.grad is not None
+            )
+        )
+        torch.manual_seed(5)
+        model.train(gradient_steps=1, batch_size=32)
+        self.priorities = priorities(model)
+        self.reference = model_of(name)
+        self.reference.policy.set_training_mode(True)
+        torch.manual_seed(5)
+        self.losses, self.errors = by_hand(self.reference, self.data)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_gradient_is_that_of_the_weighted_loss(name: str) -> None:
+    step = Step(name)
+    weights = step.data.weights[:, 0]
+    assert weights.max() == 1.0
+    assert weights.min() < 0.7
+    (weights * step.losses).mean().backward()  # type: ignore[no-untyped-call]
+    expected = [p.grad for p in critic_of(step.reference).parameters() if p.grad is not None]
+    assert len(expected) == len(step.gradients) >= 4
+    for found, wanted in zip(step.gradients, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_weights_of_zero_give_no_gradient(name: str) -> None:
+    assert all((g == 0.0).all() for g in Step(name, weights=0.0).gradients)
+
+
+@pytest.mark.parametrize("critics", ["max", "mean"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_priorities_are_the_absolute_td_errors_not_clipped(name: str, critics: Any) -> None:
+    step = Step(name, critics=critics)
+    absolute = step.errors.detach().abs()
+    assert len(absolute) == (2 if name in ("SAC", "TD3") else 1)
+    expected = absolute.max(0).values if critics == "max" else absolute.mean(0)
+    assert expected.max() > 3.0, "beyond where Huber's loss clips"
+    last = dict(zip(step.data.ids.tolist(), expected.tolist(), strict=True))
+    for number, error in last.items():
+        assert step.priorities[number] == pytest.approx(error + 1e-6, rel=1e-4)
+
+
+def test_the_actors_loss_has_no_weights() -> None:
+    """Weights of 0 leave the critics as they were, so the actor's gradient can be worked out."""
+    step = Step("SAC", weights=0.0)
+    model, obs = step.reference, step.data.observations
+    torch.manual_seed(5)
+    action, log_probability = model.actor.action_log_prob(obs)
+    value = torch.cat(model.critic(obs, action), 1).min(1).values
+    (0.1 * log_probability - value).mean().backward()  # type: ignore[no-untyped-call]
+    pairs = zip(step.model.actor.parameters(), model.actor.parameters(), strict=True)
+    for found, wanted in pairs:
+        torch.testing.assert_close(found.grad, wanted.grad)
+
+
+def test_the_modules_of_sb3_are_untouched() -> None:
+    import stable_baselines3.dqn.dqn as module
+
+    Step("DQN")
+    assert module.F is functional
