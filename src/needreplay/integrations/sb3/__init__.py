@@ -39,6 +39,7 @@ from needreplay.integrations.sb3.buffer import (  # noqa: E402
     PrioritizedSamples,
 )
 from needreplay.integrations.sb3.settings import (  # noqa: E402
+    NeedReplay,
     PrioritizedReplay,
     UniformReplay,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "QRDQN",
     "SAC",
     "TD3",
+    "NeedReplay",
     "PrioritizedReplay",
     "PrioritizedReplayBuffer",
     "PrioritizedSamples",

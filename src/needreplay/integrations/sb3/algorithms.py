@@ -21,7 +21,12 @@ from torch.nn import functional
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer
-from needreplay.integrations.sb3.settings import PrioritizedReplay, Replay, UniformReplay
+from needreplay.integrations.sb3.settings import (
+    NeedReplay,
+    PrioritizedReplay,
+    Replay,
+    UniformReplay,
+)
 
 LOSSES = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 
@@ -72,7 +77,7 @@ class WithReplay(OffPolicyAlgorithm):
         if isinstance(self.replay, UniformReplay):
             super()._setup_model()
             return
-        if not isinstance(self.replay, PrioritizedReplay):
+        if not isinstance(self.replay, PrioritizedReplay | NeedReplay):
             raise NeedReplayError(
                 f"replay is {self.replay!r}; pass UniformReplay(), PrioritizedReplay() or "
                 "NeedReplay()."
@@ -106,13 +111,16 @@ class WithReplay(OffPolicyAlgorithm):
     def train(self, gradient_steps: int, batch_size: int) -> None:
         """Stable-Baselines3's ``train``, with weighted losses."""
         buffer = self.replay_buffer
-        if not isinstance(buffer, PrioritizedReplayBuffer) or not isinstance(
-            self.replay, PrioritizedReplay
-        ):
+        if isinstance(self.replay, UniformReplay):
             super().train(gradient_steps=gradient_steps, batch_size=batch_size)
             return
+        assert isinstance(buffer, PrioritizedReplayBuffer)
         if len(buffer.buffer) == 0:
             return  # no n-step return is complete yet
+        # Transitions are stored as the environment made them, before VecNormalize.
+        obs = self._last_obs if self._vec_normalize_env is None else self._last_original_obs
+        if obs is not None:
+            buffer.present = obs  # type: ignore[assignment]
         buffer.beta = self.replay.beta_at(1.0 - self._current_progress_remaining)
         train = super().train.__func__  # type: ignore[attr-defined]
         losses, names = _Losses(buffer), dict(train.__globals__)

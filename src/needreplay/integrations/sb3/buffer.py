@@ -7,7 +7,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 from __future__ import annotations
 
 import secrets
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +19,11 @@ from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, IntArray
-from needreplay.integrations.sb3.settings import PrioritizedReplay
+from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
 from needreplay.replay import Batch, Episodes, ReplayBuffer
+
+if TYPE_CHECKING:
+    from needreplay.deep.need_model import NeedModel
 
 Observation = AnyArray | dict[str, AnyArray]
 
@@ -71,7 +74,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
         *,
-        replay: PrioritizedReplay | None = None,
+        replay: PrioritizedReplay | NeedReplay | None = None,
         n_steps: int = 1,
         gamma: float = 0.99,
         seed: int | None = None,
@@ -96,22 +99,28 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def reset(self) -> None:
         """Remove everything."""
         super().reset()
-        shapes: Any = self.obs_shape
-        space: Any = self.observation_space
-        obs: Any = (space.dtype, shapes)
-        if isinstance(space, spaces.Dict):
-            obs = {key: (part.dtype, shapes[key]) for key, part in space.spaces.items()}
+        options: dict[str, Any] = {}
+        self.need: NeedModel | None = None
+        """The model of need, with ``NeedReplay``."""
+        if isinstance(self.replay, NeedReplay):
+            device = str(self.device)
+            self.need = self.replay.model(self.observation_space, self.seed, device)
+            options["sampler"] = self.replay.sampler(self.need)
+        else:
+            options["sampler"] = self.replay.sampler()
+            options["weight_norm"] = self.replay.weight_norm
         action = self._maybe_cast_dtype(self.action_space.dtype)
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
-            {"obs": obs, "action": (action, (self.action_dim,))},
-            sampler=self.replay.sampler(),
+            {"obs": self.observation_space, "action": (action, (self.action_dim,))},
             episodes=Episodes(n_envs=self.n_envs, n_step=self.n_steps, discount=self.gamma),
-            weight_norm=self.replay.weight_norm,
             seed=self.seed,
+            **options,
         )
         """The transitions."""
         self._ids: IntArray = np.zeros(0, dtype=np.int64)
+        self.present: Observation | None = None
+        """Where need is seen from: the present observation of every environment."""
         self.weights = torch.ones(0, 1)
         """The importance weights of the last samples."""
         self._errors: list[Tensor] = []
@@ -130,38 +139,50 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         if self.handle_timeout_termination:
             truncated[:] = [info.get("TimeLimit.truncated", False) for info in infos]
         ended = np.asarray(done, dtype=np.bool_)
+        rows, self.present = self._rows(obs), self._rows(next_obs)
+        info = {} if self.need is None else {"features": self.need.features(rows)}
         self.buffer.add(
-            obs=self._rows(obs),
-            next_obs=self._rows(next_obs),
+            obs=rows,
+            next_obs=self.present,
             action=action.reshape(self.n_envs, self.action_dim),
             reward=reward,
             terminated=ended & ~truncated,
             truncated=ended & truncated,
+            **info,
         )
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
-    def _rows(self, obs: Observation) -> Any:
-        """``obs`` in the shapes and dtypes that are stored."""
-        space: Any = self.observation_space
-        shapes: Any = self.obs_shape
+    def _rows(self, obs: Observation, space: Any = None) -> Any:
+        """``obs`` in the shape and dtype that are stored."""
+        space = self.observation_space if space is None else space
         if isinstance(obs, dict):
-            return {
-                key: np.asarray(part, space[key].dtype).reshape(self.n_envs, *shapes[key])
-                for key, part in obs.items()
-            }
-        return np.asarray(obs, space.dtype).reshape(self.n_envs, *shapes)
+            return {key: self._rows(part, space[key]) for key, part in obs.items()}
+        return np.asarray(obs, space.dtype).reshape(self.n_envs, *space.shape)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
-        batch = self.buffer.sample(int(batch_size), beta=self.beta)
+        query = None if self.need is None else self._learn_need()
+        batch = self.buffer.sample(int(batch_size), beta=self.beta, need=query)
         samples = self._to_samples(batch, env)
         self._ids, self.weights = samples.ids, samples.weights
         return samples
 
+    def _learn_need(self) -> AnyArray:
+        """Update the need model when it is its turn; returns the query of the present."""
+        assert self.need is not None
+        assert isinstance(self.replay, NeedReplay)
+        if self.buffer.batches % self.replay.learn_every == 0:
+            self.need.learn(self.buffer)
+            self.need.refresh(self.buffer, self.replay.refresh)
+        return self.need.query(self.present)
+
     def _to_samples(self, batch: Batch, env: VecNormalize | None) -> PrioritizedSamples:
-        obs, next_obs = (self._normalize_obs(batch[name], env) for name in ("obs", "next_obs"))
+        obs, next_obs = (
+            self._normalize_obs(self._as_sb3(batch[name], self.obs_shape), env)
+            for name in ("obs", "next_obs")
+        )
         discount, reward = batch["discount"][:, None], batch["reward"][:, None]
         return PrioritizedSamples(
             self._tensors(obs),
@@ -173,6 +194,12 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             self._tensors(batch.weights.astype(np.float32)[:, None]),
             batch.ids,
         )
+
+    def _as_sb3(self, obs: Any, shape: Any) -> Any:
+        """Observations in Stable-Baselines3's shapes: a number is a row of one."""
+        if isinstance(obs, dict):
+            return {key: self._as_sb3(part, shape[key]) for key, part in obs.items()}
+        return obs.reshape(-1, *shape)
 
     def _normalize_return(self, reward: AnyArray, env: VecNormalize | None) -> AnyArray:
         """Rewards as ``env`` normalizes them; sums of several are scaled, and not clipped."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
 from needreplay.replay.samplers.base import Sampler
+from needreplay.replay.samplers.need import CorrectFor
 from needreplay.replay.validation import check_beta
 from needreplay.rules.priority import annealed
+
+if TYPE_CHECKING:
+    from needreplay.deep.need_model import NeedModel
 
 KINDS = {"proportional": ProportionalSampler, "rank": RankSampler, "pser": PSERSampler}
 
@@ -19,13 +24,10 @@ class UniformReplay:
     """Stable-Baselines3's own buffer: the class then is the original, HER included."""
 
 
-@dataclass(frozen=True)
-class PrioritizedReplay:
-    """Sample by the absolute TD error; importance weights scale the critics' loss."""
+@dataclass(frozen=True, kw_only=True)
+class _ByGain:
+    """What prioritized replay and gain x need share."""
 
-    kind: Literal["proportional", "rank", "pser"] = "proportional"
-    """By priority^alpha, by the rank of the priority, or PSER: priorities that decay back along
-    the episode."""
     alpha: float = 0.6
     """The exponent of priorities: 0 is uniform, 1 fully proportional."""
     beta: float | tuple[float, float] = (0.4, 1.0)
@@ -34,33 +36,95 @@ class PrioritizedReplay:
     """Of several critics, the priority is the maximum or the mean of their absolute TD errors."""
     epsilon: float = 1e-6
     """Added to absolute TD errors, so that a transition without error can be sampled again."""
-    weight_norm: Literal["batch", "buffer"] = "batch"
-    """Divide weights by the maximum in the batch, or over the buffer."""
     uniform_mix: float = 0.0
     """The share of the probability that is uniform."""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise unknown("kind", self.kind, tuple(KINDS))
         if self.critics not in ("max", "mean"):
             raise unknown("critics", self.critics, ("max", "mean"))
-        pair = self.beta if isinstance(self.beta, tuple) else (self.beta, self.beta)
-        if len(pair) != 2:
+        if len(self._betas) != 2:
             raise NeedReplayError(f"beta is {self.beta}; pass a number or a pair (start, end).")
-        for value in pair:
+        for value in self._betas:
             check_beta(value)
         if not 0.0 <= self.epsilon < float("inf"):
             raise NeedReplayError(f"epsilon is {self.epsilon}; it must be finite and at least 0.")
-        self.sampler()
+
+    @property
+    def _betas(self) -> tuple[float, float]:
+        return self.beta if isinstance(self.beta, tuple) else (self.beta, self.beta)
 
     def beta_at(self, progress: float) -> float:
         """β after a share ``progress`` of the steps of ``learn``."""
-        pair = self.beta if isinstance(self.beta, tuple) else (self.beta, self.beta)
-        return annealed(*pair, progress)
+        return annealed(*self._betas, progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrioritizedReplay(_ByGain):
+    """Sample by the absolute TD error; importance weights scale the critics' loss."""
+
+    kind: Literal["proportional", "rank", "pser"] = "proportional"
+    """By priority^alpha, by the rank of the priority, or PSER: priorities that decay back along
+    the episode."""
+    weight_norm: Literal["batch", "buffer"] = "batch"
+    """Divide weights by the maximum in the batch, or over the buffer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            raise unknown("kind", self.kind, tuple(KINDS))
+        self.sampler()
 
     def sampler(self) -> Sampler:
         """A new sampler with these settings."""
         return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix)
 
 
-Replay = UniformReplay | PrioritizedReplay
+@dataclass(frozen=True, kw_only=True)
+class NeedReplay(_ByGain):
+    """Sample by gain x need: priority^alpha times need^need_alpha of the present observation.
+
+    A ``NeedModel`` learns need from the buffer. It is pickled with the buffer, and is
+    ``model.replay_buffer.need``.
+    """
+
+    need_alpha: float = 1.0
+    """The exponent of need: 0 is prioritized replay."""
+    correct_for: CorrectFor = "gain"
+    """What importance weights correct for: gain, need, both."""
+    discount: float = 0.9
+    """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
+    learner: str = "mixtures"
+    """How need is learned: see ``NeedModel``."""
+    learn_every: int = 1
+    """Gradient steps of the algorithm for each update of the need model."""
+    refresh: int = 64
+    """Transitions whose stored features are renewed at each update of the need model."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("learn_every", self.learn_every, int, AT_LEAST_ONE)
+        check_number("refresh", self.refresh, int, COUNT)
+
+    def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
+        """A new need model with these settings."""
+        from needreplay.deep.need_model import NeedModel
+
+        return NeedModel(
+            observation_space,
+            discount=self.discount,
+            learner=self.learner,
+            seed=seed,
+            device=device,
+        )
+
+    def sampler(self, model: NeedModel) -> Sampler:
+        """A new sampler by gain and the need of ``model``."""
+        return model.sampler(
+            alpha=self.alpha,
+            need_alpha=self.need_alpha,
+            correct_for=self.correct_for,
+            uniform_mix=self.uniform_mix,
+        )
+
+
+Replay = UniformReplay | PrioritizedReplay | NeedReplay
