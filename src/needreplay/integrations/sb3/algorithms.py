@@ -49,7 +49,7 @@ class _Losses:
             errors = (target.mean(-1) - prediction.detach().mean(-1)).abs()
             self._buffer.note_errors(errors)
             weights = self._buffer.weights.view(-1, *[1] * (prediction.ndim - 1))
-            prediction.register_hook(lambda gradient: gradient * weights)
+            prediction.register_hook(lambda gradient: gradient * weights)  # type: ignore[no-untyped-call]
             return loss(prediction, target, *args, **options)
 
         return call
@@ -108,7 +108,7 @@ class WithReplay(OffPolicyAlgorithm):
         finally:
             self.n_steps = n_steps
 
-    def train(self, gradient_steps: int, batch_size: int) -> None:
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Stable-Baselines3's ``train``, with weighted losses."""
         buffer = self.replay_buffer
         if isinstance(self.replay, UniformReplay):
@@ -120,9 +120,10 @@ class WithReplay(OffPolicyAlgorithm):
         # Transitions are stored as the environment made them, before VecNormalize.
         obs = self._last_obs if self._vec_normalize_env is None else self._last_original_obs
         if obs is not None:
-            buffer.present = obs  # type: ignore[assignment]
+            buffer.present = obs
         buffer.beta = self.replay.beta_at(1.0 - self._current_progress_remaining)
-        train = super().train.__func__  # type: ignore[attr-defined]
+        own: Any = super().train
+        train = own.__func__
         losses, names = _Losses(buffer), dict(train.__globals__)
         names["F"] = losses
         if "quantile_huber_loss" in names:

@@ -125,7 +125,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """The importance weights of the last samples."""
         self._errors: list[Tensor] = []
 
-    def add(  # type: ignore[override]
+    def add(
         self,
         obs: Observation,
         next_obs: Observation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,11 @@ from needreplay.rules.priority import annealed
 if TYPE_CHECKING:
     from needreplay.deep.need_model import NeedModel
 
-KINDS = {"proportional": ProportionalSampler, "rank": RankSampler, "pser": PSERSampler}
+KINDS: dict[str, Callable[..., Sampler]] = {
+    "proportional": ProportionalSampler,
+    "rank": RankSampler,
+    "pser": PSERSampler,
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""Gain x need: features are stored, need is that of the present, the need model learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
+
+from needreplay import NeedReplayError
+from needreplay.integrations.sb3 import NeedReplay
+
+from .sb3_models import ALGORITHMS, Walk, env_for, small
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_samples_by_gain_x_need(name: str) -> None:
+    """Two environments; probabilities as the model's need of the present and priorities say."""
+    env = make_vec_env(lambda: env_for(name), 2)
+    model = small(name, env, replay=NeedReplay(learn_every=2, discount=0.8)).learn(48)
+    held = model.replay_buffer
+    inner, need = held.buffer, held.need
+    assert inner.batches == model._n_updates
+    assert need.updates == (inner.batches + 1) // 2
+    assert inner.sampler.fallbacks.by_score == 16 * inner.batches
+    held.present = model._last_obs
+    need.refresh(inner, ids=np.arange(48))
+    batch = inner.sample(8, need=need.query(model._last_obs))
+    obs, ids = inner.read(np.arange(48))["obs"], batch.ids
+    of_each = np.mean([need.need(row, obs) for row in model._last_obs], axis=0)
+    scores = inner.sampler.priorities[:48] ** 0.6 * of_each
+    ratio = batch.probabilities / scores[ids]
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-3)
+
+
+def test_need_of_zero_exponent_is_prioritized_replay() -> None:
+    model = small("DQN", replay=NeedReplay(need_alpha=0.0)).learn(40)
+    assert model.replay_buffer.buffer.sampler.need_alpha == 0.0
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(4),
+        spaces.MultiBinary(3),
+        spaces.Dict({"a": spaces.Box(-1.0, 1.0, (2,)), "b": spaces.Discrete(3)}),
+    ],
+    ids=str,
+)
+def test_observations_of_any_kind(space: Any) -> None:
+    policy = "MultiInputPolicy" if isinstance(space, spaces.Dict) else "MlpPolicy"
+    model = small("DQN", Walk(obs=space), policy=policy, n_steps=2, replay=NeedReplay()).learn(32)
+    assert model.replay_buffer.need.updates == model._n_updates > 0
+
+
+def test_need_sees_observations_before_vecnormalize() -> None:
+    env = VecNormalize(make_vec_env(lambda: Walk(), 1))
+    model = small("DQN", env, replay=NeedReplay()).learn(32)
+    present = env.get_original_obs()
+    assert not np.allclose(present, model._last_obs)
+    np.testing.assert_array_equal(model.replay_buffer.present, present)
+
+
+def test_refused() -> None:
+    with pytest.raises(NeedReplayError, match="learn_every is 0"):
+        NeedReplay(learn_every=0)
+    with pytest.raises(NeedReplayError, match="learner of need"):
+        small("DQN", replay=NeedReplay(learner="none"))
+    with pytest.raises(NeedReplayError, match="discount is 1.0"):
+        small("DQN", replay=NeedReplay(discount=1.0))
