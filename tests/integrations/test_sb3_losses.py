@@ -31,10 +31,11 @@ def quantile_losses(current: Tensor, target: Tensor) -> Tensor:
 
 def by_hand(model: Any, data: Any) -> tuple[Tensor, Tensor]:
     """The losses of each transition, summed over critics, and TD errors with a row per critic."""
-    end, reward = data.dones[:, 0], data.rewards[:, 0]
+    reward: Tensor = data.rewards[:, 0]
+    discount: Tensor = (1 - data.dones[:, 0]) * model.gamma
 
     def target_of(value: Tensor) -> Tensor:
-        return reward + (1 - end) * model.gamma * value
+        return reward + discount * value
 
     if hasattr(model, "q_net"):
         with torch.no_grad():
@@ -46,7 +47,7 @@ def by_hand(model: Any, data: Any) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
             after = model.quantile_net_target(data.next_observations)
             after = after[rows, :, after.mean(1).argmax(1)]
-            target = reward[:, None] + (1 - end)[:, None] * model.gamma * after
+            target = reward[:, None] + discount[:, None] * after
         current = model.quantile_net(data.observations)[rows, :, data.actions[:, 0]]
         return quantile_losses(current, target), (target.mean(1) - current.mean(1))[None]
     with torch.no_grad():

@@ -59,7 +59,7 @@ def test_observations_of_any_kind(space: Any) -> None:
 def test_need_sees_observations_before_vecnormalize() -> None:
     env = VecNormalize(make_vec_env(lambda: Walk(), 1))
     model = small("DQN", env, replay=NeedReplay()).learn(32)
-    present = env.get_original_obs()
+    present: Any = env.get_original_obs()
     assert not np.allclose(present, model._last_obs)
     np.testing.assert_array_equal(model.replay_buffer.present, present)
 
@@ -69,5 +69,5 @@ def test_refused() -> None:
         NeedReplay(learn_every=0)
     with pytest.raises(NeedReplayError, match="learner of need"):
         small("DQN", replay=NeedReplay(learner="none"))
-    with pytest.raises(NeedReplayError, match="discount is 1.0"):
+    with pytest.raises(NeedReplayError, match=r"discount is 1\.0"):
         small("DQN", replay=NeedReplay(discount=1.0))
