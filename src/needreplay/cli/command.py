@@ -69,6 +69,7 @@ def _run(words: list[str]) -> int:
     from needreplay.cli.reproduce import Reproduce
     from needreplay.cli.sweep import Sweep
     from needreplay.cli.train import Train
+    from needreplay.cli.watch import Watch
 
     chosen = tyro.extras.subcommand_cli_from_dict(
         {
@@ -77,6 +78,7 @@ def _run(words: list[str]) -> int:
             "eval": Eval,
             "sweep": Sweep,
             "report": Report,
+            "watch": Watch,
             "bench": Bench,
         },
         prog="needreplay",

@@ -59,7 +59,7 @@ class _Agent:
         self.arrays = arrays
         self._parameters = parameters_of(settings)
         self._n_states, self._n_actions = arrays.Q.shape
-        self._rng = stream(seed, "agent")
+        self.rng = stream(seed, "agent")
         self._start = 0
 
     @property
@@ -79,7 +79,7 @@ class _Agent:
     def act(self, state: int) -> int:
         """An epsilon-greedy action, ties broken at random."""
         state = self._checked("state", state, self._n_states)
-        u = self._rng.random()
+        u = self.rng.random()
         value = float(self.arrays.states["value"][state])
         epsilon = float(self.settings.epsilon)
         return int(epsilon_greedy(self.arrays.pairs, self._n_actions, state, value, epsilon, u))
@@ -131,7 +131,7 @@ class DynaQ(_Agent):
     ) -> None:
         """Learn from one step, and plan."""
         s, a, r, s2 = self._transition(state, action, reward, next_state)
-        dyna_step(self.arrays, self._parameters, s, a, r, s2, bool(terminated), self._rng)
+        dyna_step(self.arrays, self._parameters, s, a, r, s2, bool(terminated), self.rng)
 
 
 class QLearning(DynaQ):
@@ -176,7 +176,9 @@ class PrioritizedSweeping(_Agent):
         n_states, n_actions = _sizes(n_states, n_actions)
         initial = _checked_successor(M, n_states) if settings.uses_successor else None
         super().__init__(new_arrays(n_states, n_actions, initial), settings, seed)
-        self._log = np.zeros(0, EVENT)
+        self.log = np.zeros(0, EVENT)
+        """``learn`` writes the pairs that it replays here (``sweeping.EVENT``), as far as they
+        fit."""
 
     @property
     def M(self) -> FloatArray:
@@ -200,7 +202,7 @@ class PrioritizedSweeping(_Agent):
         s, a, r, s2 = self._transition(state, action, reward, next_state)
         arrival = self._start if terminated else s2
         sweeping_step(
-            self.arrays, self._parameters, s, a, r, s2, bool(terminated), arrival, 0, 0, self._log
+            self.arrays, self._parameters, s, a, r, s2, bool(terminated), arrival, 0, 0, self.log
         )
 
 

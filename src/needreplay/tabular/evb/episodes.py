@@ -39,8 +39,16 @@ and their number, and the last reward that was received at a goal (not a number 
 """
 
 START, END, MIDDLE = range(3)
-STEP = np.dtype([("episode", np.int64), ("state", np.int64), ("action", np.int64)])
-"""A step: the state that the agent left, and how."""
+STEP = np.dtype(
+    [
+        ("episode", np.int64),
+        ("state", np.int64),
+        ("action", np.int64),
+        ("next_state", np.int64),
+        ("reward", np.float64),
+    ]
+)
+"""A step: the state that the agent left, how, and what followed."""
 
 
 class Life(NamedTuple):
@@ -167,6 +175,7 @@ def run_episode(
         life = Life(life.backups, life.pauses, doubled(life.steps, place.counts[2], 1))
         entry = life.steps[place.counts[2]]
         entry["episode"], entry["state"], entry["action"] = place.episode[0], s, a
+        entry["next_state"], entry["reward"] = after, reward
         at_end, at_start = rule.end and goal >= 0, rule.start_after and later and step == 0
         known = later or reward != 0.0
         if (at_end or at_start or rule.every_step) and known and rule.backups > 0:

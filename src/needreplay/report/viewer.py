@@ -1,0 +1,78 @@
+"""One self-contained page that shows replay logs: boards, backups in order, a timeline."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from needreplay.core.types import AnyArray
+from needreplay.report.page import write_page
+from needreplay.tabular.replay_events import DIRECTIONS
+from needreplay.tabular.replay_log import KINDS, ReplayLog
+
+
+def write_viewer(
+    path: Path,
+    logs: Sequence[ReplayLog],
+    *,
+    title: str,
+    note: str = "",
+    start: str = "",
+) -> Path:
+    """Write the page ``path``. It opens from a file and loads nothing.
+
+    Args:
+        path: of the page.
+        logs: one or more; two are shown beside each other.
+        title: of the page.
+        note: a paragraph below it.
+        start: the moment that it opens with, as in the page's own links: "runs=0,1&frame=300".
+    """
+    data = {
+        "runs": [_packed_log(log) for log in logs],
+        "kinds": KINDS,
+        "directions": DIRECTIONS,
+        "start": start,
+    }
+    # Inside a script element only "<" could end it; JSON may spell it otherwise.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return write_page(
+        path,
+        "viewer.html",
+        title=title,
+        note=note,
+        several=len(logs) > 1,
+        data=Markup(text),
+    )
+
+
+def _packed_log(log: ReplayLog) -> dict[str, Any]:
+    return {
+        "name": log.name,
+        "world": log.board.name,
+        "columns": log.board.columns,
+        "marks": log.board.marks,
+        "next": _packed(log.board.next_state),
+        "steps": _fields(log.steps),
+        "pauses": _fields(log.pauses),
+        "backups": _fields(log.backups),
+        "writes": _fields(log.writes),
+        "need": _packed(log.need),
+    }
+
+
+def _fields(records: AnyArray) -> dict[str, Any]:
+    return {name: _packed(records[name]) for name in records.dtype.names or ()}
+
+
+def _packed(values: AnyArray) -> dict[str, str]:
+    """Numbers as little-endian bytes in base64."""
+    kind = "f4" if values.dtype.kind == "f" else "i4"
+    content = np.ascontiguousarray(values, f"<{kind}").tobytes()
+    return {"type": kind, "base64": base64.b64encode(content).decode()}
