@@ -2,14 +2,13 @@
 
     python examples/cartpole_dqn.py --sampler need --steps 20000
 
-``need`` learns successor features m of the Q network's last hidden layer phi, and samples with
-probability ~ gain^0.6 x need, where need = m(now) . phi(then) / |phi(then)|^2.
+``need`` learns from the buffer how soon the agent returns to each state (``NeedModel``). It samples
+with probability ~ gain^0.6 x need, seen from the present state.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,30 +16,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
-from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay import NeedModel, ProportionalSampler, ReplayBuffer, UniformSampler
 
-HIDDEN = 32
 DISCOUNT = 0.99
-SAMPLERS: dict[str, Any] = {
-    "uniform": lambda: UniformSampler(),
-    "per": lambda: ProportionalSampler(0.6),
-    "need": lambda: FeatureNeedSampler(HIDDEN, nonnegative=True, alpha=0.6, need_alpha=1.0),
-}
+SAMPLERS = ("uniform", "per", "need")
 
 
-class Network(nn.Module):
-    """Q(s, .) on a hidden layer phi(s) >= 0, and successor features m(s) >= 0 on the same layer."""
-
-    def __init__(self, n_inputs: int, n_actions: int) -> None:
-        super().__init__()
-        self.phi = nn.Sequential(
-            nn.Linear(n_inputs, 64), nn.ReLU(), nn.Linear(64, HIDDEN), nn.ReLU()
-        )
-        self.q = nn.Linear(HIDDEN, n_actions)
-        self.m = nn.Sequential(
-            nn.Linear(HIDDEN, 64), nn.ReLU(), nn.Linear(64, HIDDEN), nn.Softplus()
-        )
+def network() -> nn.Sequential:
+    """Q(s, .)."""
+    return nn.Sequential(
+        nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
+    )
 
 
 def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
@@ -49,35 +35,35 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     env = gymnasium.make("CartPole-v1")
-    online, target = Network(4, 2), Network(4, 2)
+    online, target = network(), network()
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
-    replay = ReplayBuffer.for_spaces(
+    need = NeedModel(env.observation_space, discount=0.9, seed=seed) if sampler == "need" else None
+    chosen = UniformSampler() if sampler == "uniform" else ProportionalSampler(0.6)
+    buffer = ReplayBuffer.for_spaces(
         env.observation_space,
         env.action_space,
         capacity=20_000,
         discount=DISCOUNT,
-        sampler=SAMPLERS[sampler](),
+        sampler=chosen if need is None else need.sampler(alpha=0.6),
         seed=seed,
     )
     returns = [0.0]
     obs, _ = env.reset(seed=seed)
     for step in range(1, steps + 1):
         epsilon = max(0.05, 1.0 - step / 4_000)
-        seen = torch.from_numpy(obs)
         with torch.no_grad():
-            phi = online.phi(seen)
-            greedy, m = int(online.q(phi).argmax()), online.m(phi)
+            greedy = int(online(torch.from_numpy(obs)).argmax())
         action = int(rng.integers(2)) if rng.random() < epsilon else greedy
         next_obs, reward, terminated, truncated, _ = env.step(action)
-        replay.add(
+        buffer.add(
             obs=obs,
             action=action,
             reward=reward,
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
-            **({"features": phi.numpy()} if sampler == "need" else {}),
+            **({} if need is None else {"features": need.features(obs)}),
         )
         returns[-1] += float(reward)
         obs = next_obs
@@ -85,8 +71,11 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
             obs, _ = env.reset()
             returns.append(0.0)
         if step >= 500:
-            need = m.numpy() if sampler == "need" else None
-            learn(replay, online, target, optimizer, need, beta=0.4 + 0.6 * step / steps)
+            query = None if need is None else need.query(obs)
+            learn(buffer, online, target, optimizer, query, beta=0.4 + 0.6 * step / steps)
+            if need is not None:
+                need.learn(buffer)
+                need.refresh(buffer, count=64)
         if step % 500 == 0:
             target.load_state_dict(online.state_dict())
     env.close()
@@ -94,38 +83,27 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
 
 
 def learn(
-    replay: ReplayBuffer,
-    online: Network,
-    target: Network,
+    buffer: ReplayBuffer,
+    online: nn.Module,
+    target: nn.Module,
     optimizer: torch.optim.Optimizer,
-    need: Any,
+    query: np.ndarray | None,
     beta: float,
 ) -> None:
-    """One update: sample, weight the losses, learn, and update priorities and features."""
-    batch = replay.sample(64, need=need, beta=beta)
-    tensors = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
-    action, discount = tensors["action"], tensors["discount"]
-    weights = torch.from_numpy(batch.weights).float()
-    phi = online.phi(tensors["obs"])
+    """One update: sample, weight the losses, learn, and update priorities."""
+    batch = buffer.sample(64, need=query, beta=beta)
+    data = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
     with torch.no_grad():
-        best = online.q(online.phi(tensors["next_obs"])).argmax(1)
-        next_phi = target.phi(tensors["next_obs"])
-        next_q = target.q(next_phi).gather(1, best[:, None])[:, 0]
-        m_target = target.phi(tensors["obs"]) + discount[:, None] * target.m(next_phi)
-    q = online.q(phi).gather(1, action[:, None])[:, 0]
-    error = tensors["reward"] + discount * next_q - q
-    loss = (
-        weights * functional.huber_loss(error, torch.zeros_like(error), reduction="none")
-    ).mean()
-    if need is not None:
-        # The successor loss moves m alone: phi belongs to Q.
-        loss = loss + (online.m(phi.detach()) - m_target).square().mean()
+        best = online(data["next_obs"]).argmax(1, keepdim=True)
+        next_q = target(data["next_obs"]).gather(1, best)[:, 0]
+    q = online(data["obs"]).gather(1, data["action"][:, None])[:, 0]
+    error = data["reward"] + data["discount"] * next_q - q
+    losses = functional.huber_loss(error, torch.zeros_like(error), reduction="none")
+    loss = (torch.from_numpy(batch.weights).float() * losses).mean()
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
-    replay.update_priorities(batch.ids, error.detach().abs().numpy() + 1e-6)
-    if need is not None:
-        replay.set_features(batch.ids, phi.detach().numpy())
+    buffer.update_priorities(batch.ids, error.detach().abs().numpy() + 1e-6)
 
 
 if __name__ == "__main__":
