@@ -81,7 +81,7 @@ def test_a_clean_environment_runs_the_readme(
         return done.stdout + done.stderr
 
     run(python, "-m", "venv", new.parent)
-    pip = [new / "python", "-m", "pip", "-q", "--disable-pip-version-check"]
+    pip: list[str | Path] = [new / "python", "-m", "pip", "-q", "--disable-pip-version-check"]
     run(*pip, "wheel", "--no-deps", "--no-cache-dir", "-w", tmp_path, sdist)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl") is not compiled

@@ -54,7 +54,7 @@ class DoctestExtension(Extension):
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the API into the navigation, and doctests into fences."""
-    config.markdown_extensions.append(DoctestExtension())  # type: ignore[arg-type]
+    config.markdown_extensions.append(DoctestExtension())
     reference: list[Any] = next(
         part["Reference"] for part in config.nav or [] if "Reference" in part
     )
@@ -85,14 +85,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if not (ROOT / target).exists():
                 missing.append(f"{source} links to {link!r}, which does not exist")
             elif place.startswith("files/"):
-                text = _copy(target)
+                copied = _copy(target)
                 # Links of a folder's page start in the folder.
                 repo_path[place] = f"{target}/." if (ROOT / target).is_dir() else target
-                if text is None:
+                if copied is None:
                     files.append(File.generated(config, place, abs_src_path=str(ROOT / target)))
                 else:
-                    files.append(File.generated(config, place, content=text))
-                    waiting.append((repo_path[place], text))
+                    files.append(File.generated(config, place, content=copied))
+                    waiting.append((repo_path[place], copied))
     if missing:
         raise PluginError("\n".join(missing))
     return files

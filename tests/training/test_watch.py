@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from needreplay.training.config import Protocol, RunConfig, _field_docs, explained
+from needreplay.training.config import Protocol, RunConfig, explained, field_docs
 from needreplay.training.watch import starting, status
 from needreplay.worlds.named import WorldSettings
 
@@ -26,7 +26,7 @@ def test_every_setting_has_its_meaning() -> None:
     from needreplay.deep import DeepSettings
 
     for kind in (DeepSettings, WorldSettings, Protocol):
-        said = _field_docs(kind)
+        said = field_docs(kind)
         assert set(said) == {field.name for field in fields(kind)}
         assert all(text and "\n" not in text for text in said.values())
     config = RunConfig("minatar/breakout", overrides={"scale": "raw"})
