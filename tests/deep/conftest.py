@@ -1,4 +1,4 @@
-"""Shared by the tests of the deep agents: one thread, so that sums are always in one order."""
+"""Shared by the tests of the deep agents: one thread, one order of sums; one seed for torch."""
 
 from __future__ import annotations
 
@@ -7,5 +7,6 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
+def _one_thread_and_seed() -> None:
     torch.set_num_threads(1)
+    torch.manual_seed(0)

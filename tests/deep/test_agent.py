@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.deep import DeepAgent
-from needreplay.deep.dqn import q_loss, to_transitions
 from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorLearner
 
@@ -27,10 +27,11 @@ def values(agent: DeepAgent, name: str) -> Tensor:
 @pytest.mark.parametrize("batch_size", [4, 32])
 @pytest.mark.parametrize("encoder", ["own", "shared"])
 @pytest.mark.parametrize("preset", ["printed", "released", "corrected"])
-def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
+def test_with_need_1_per_sr_learns_what_per_learns(
     preset: str, encoder: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Another batch for the successor network would be another draw.
+    # PER-SR has one row more in a pass (the current state), so a math library may sum in another
+    # order. Another batch for the successor network would be another sample.
     apart: dict[str, Any] = {"successor_batch": "same", "batch_size": batch_size}
     if encoder == "shared":
         apart |= {"need_moves_features": False, "successor_moves_features": False}
@@ -40,9 +41,9 @@ def test_with_need_1_per_sr_learns_bit_for_bit_what_per_learns(
     before = values(per, "q").clone()
     taught(per)
     taught(per_sr)
-    assert not torch.equal(values(per, "q"), before)
-    assert torch.equal(values(per, "q"), values(per_sr, "q"))
-    assert torch.equal(values(per, "q_target"), values(per_sr, "q_target"))
+    assert (values(per, "q") - before).abs().max() > 1e-4
+    for network in ("q", "q_target"):
+        assert torch.allclose(values(per, network), values(per_sr, network), rtol=0.0, atol=1e-6)
 
 
 def test_need_changes_what_is_learned() -> None:
@@ -82,21 +83,31 @@ def test_the_successor_losses_never_move_the_q_network(
     assert not torch.equal(values(agent, "successor"), before_m)
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
-def test_weights_of_0_give_no_gradient(sampler: str) -> None:
-    agent = small_agent(sampler=sampler)
-    taught(agent, 12)
-    agent.optimizer.zero_grad()
-    need = agent.need_query(np.zeros(5, np.float32))
-    batch = to_transitions(agent.replay.sample(4, need=need), agent.device)
-    loss = q_loss(agent.q.td_errors(batch).error, torch.zeros(4), None)
-    loss.backward()  # type: ignore[no-untyped-call]
-    grads = [p.grad for p in agent.q.online.parameters()]
-    assert all(grad is not None and not grad.any() for grad in grads)
+SAMPLERS = ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
+
+
+@pytest.mark.parametrize("preset", ["printed", "corrected", "released"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_weights_of_0_leave_the_q_network_as_it_was(
+    sampler: str, preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for weight in (0.0, 1.0):
+        agent = small_agent(preset, sampler=sampler, min_history=20)
+        taught(agent, 19)
+        sample = agent.replay.sample
+
+        def weighted(*args: Any, sample: Any = sample, weight: float = weight, **options: Any) -> Any:
+            return replace(sample(*args, **options), weights=np.full(4, weight))
+
+        monkeypatch.setattr(agent.replay, "sample", weighted)
+        before = values(agent, "q").clone()
+        agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
+        assert agent.learn(np.zeros(5, np.float32)) is not None
+        assert torch.equal(values(agent, "q"), before) == (weight == 0.0)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("sampler", ["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("base", ["dqn", "double-dqn"])
 def test_every_agent_learns_finite_values(base: str, sampler: str, n_step: int) -> None:
     agent = small_agent(sampler=sampler, base=base, n_step=n_step)
@@ -167,7 +178,7 @@ def test_m_of_the_state_alone_does_not_depend_on_the_action() -> None:
         with torch.no_grad():
             features = agent.successor.features(torch.rand(1, 5)).expand(N_ACTIONS, -1)
             m = agent.successor.online.successor(features, torch.arange(N_ACTIONS))
-        assert torch.equal(m[0], m[1]) != depends
+        assert torch.allclose(m[0], m[1], atol=1e-6) != depends
 
 
 SAMPLING_OPTIONS: list[dict[str, Any]] = [
@@ -195,7 +206,7 @@ def test_every_option_of_sampling_changes_what_is_learned(option: dict[str, Any]
 
 
 def test_refreshing_bounds_the_age_of_features() -> None:
-    """Each update tells 8 of at most 64 transitions anew: none is older than 8 draws and a few."""
+    """Each update refreshes 8 of at most 64 transitions: none is older than 9 updates."""
     ages = {}
     for refresh in (0, 8):
         agent = small_agent(sampler="per-sr-sampling", refresh=refresh)
