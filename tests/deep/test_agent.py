@@ -94,12 +94,9 @@ def test_weights_of_0_leave_the_q_network_as_it_was(
     for weight in (0.0, 1.0):
         agent = small_agent(preset, sampler=sampler, min_history=20)
         taught(agent, 19)
-        sample = agent.replay.sample
-
-        def weighted(*args: Any, sample: Any = sample, weight: float = weight, **options: Any) -> Any:
-            return replace(sample(*args, **options), weights=np.full(4, weight))
-
-        monkeypatch.setattr(agent.replay, "sample", weighted)
+        agent.need_query(np.zeros(5, np.float32))
+        batch = replace(agent._sample(), weights=np.full(4, weight))
+        monkeypatch.setattr(agent.replay, "sample", lambda *_, batch=batch, **__: batch)
         before = values(agent, "q").clone()
         agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
         assert agent.learn(np.zeros(5, np.float32)) is not None

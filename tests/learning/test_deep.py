@@ -67,9 +67,8 @@ def fill_with_chain(agent: DeepAgent, length: int, actions: Any = (0, 1)) -> Non
             is_right = action == RIGHT[state]
             ended = bool(is_right and state == length - 1)
             following = obs[min(state + 1, length - 1) if is_right else 0]
-            agent.observe(
-                obs[state], actions[action], float(ended), following, ended, not ended, int(RIGHT[0])
-            )
+            outcome = float(ended), following, ended, not ended
+            agent.observe(obs[state], actions[action], *outcome, int(RIGHT[0]))
 
 
 def observations(agent: DeepAgent) -> Any:
@@ -147,7 +146,8 @@ OWN = [("per", "printed"), ("per", "released"), ("per-sr", "printed"), ("per-sr"
 """Agents with their preset's own optimizer, step size, batch, exponents and weights."""
 
 
-# Measured, seeds 0 to 2: see OWN_RANGE.
+# Measured, seeds 0 to 2: errors from 0.00 to 0.25. With seed 0 and broken: 0.63 to 0.85 without
+# target updates, 1.07 without a learning rate.
 @pytest.mark.parametrize(("name", "preset"), OWN)
 def test_presets_learn_with_their_own_values(name: str, preset: str) -> None:
     agent = make_agent(name, preset, 0, n_states=3, updates=800, capacity=64)
@@ -188,7 +188,8 @@ def agent_among_distractions(name: str, *, noise: bool, seed: int = 0) -> DeepAg
     return agent
 
 
-# Measured: see NEED_RANGE.
+# Measured, seeds 0 to 2: 0.055 to 0.067 with exact need, 0.75 to 0.91 with noise, 0.80 to 0.94 with
+# gain alone.
 def test_exact_need_finds_the_chain_among_distractions() -> None:
     agent = agent_among_distractions("per-sr-sampling", noise=False)
     assert chain_error(agent) < 0.3
@@ -215,9 +216,9 @@ def value_of_a_rare_reward(name: str, seed: int = 0) -> float:
     return float(np.mean(values[-100:]))
 
 
-# Measured: see RARE_RANGE. (Without weights,
-# priorities of |δ| alone would balance where 0.1 (1 - q)² = 0.9 q², which is q = 0.25. The uniform
-# share keeps rows whose priority is stale from being forgotten.)
+# Measured, seeds 0 to 2: 0.088 to 0.102 with weights; without, 0.21 to 0.24 (rank 0.30 to 0.32).
+# Without weights, priorities of |δ| alone would balance where 0.1 (1 - q)² = 0.9 q², which is
+# q = 0.25. The uniform share keeps rows whose priority is stale from being forgotten.
 WEIGHTED = ["per", "rank", "pser", "per-sr-sampling"]
 
 
