@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"src": "*.py", "docs": "*.md", "examples": "*.py", "benchmarks": "*.py", "tools": "*.py"}
+SOURCES = ("src", "tests", "examples", "benchmarks", "tools")
+FOLDERS = dict.fromkeys(SOURCES, "*.py") | {"docs": "*.md"}
 FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile"]
 FILES += [file for folder, kind in FOLDERS.items() for file in sorted((ROOT / folder).rglob(kind))]
+FILES.remove(Path(__file__))
 
 RETIRED = {
     r"told|telling": "set, passed, named",

@@ -46,10 +46,10 @@ def test_a_row_of_fewer_transitions_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_says_if_there_is_no_extension() -> None:
-    told = Report({"needreplay": "1"}, [], 10, 2, "cpu", 0.0, extension=False)
-    assert "C extension was not built here" in told.text()
-    told.extension = True
-    assert "extension" not in told.text()
+    got = Report({"needreplay": "1"}, [], 10, 2, "cpu", 0.0, extension=False)
+    assert "C extension was not built here" in got.text()
+    got.extension = True
+    assert "extension" not in got.text()
 
 
 @pytest.mark.parametrize(

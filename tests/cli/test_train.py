@@ -1,4 +1,4 @@
-"""``needreplay train`` and ``needreplay eval``: what is said where, and exit codes."""
+"""``needreplay train`` and ``needreplay eval``: what is printed where, and exit codes."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_run_without_or_with_a_damaged_checkpoint_cannot_be_played(
     assert "is not the config of a training run" in capfd.readouterr().err
 
 
-def test_killed_stopped_and_gone_on_with_from_the_command_line(tmp_path: Path) -> None:
+def test_killed_stopped_and_resumed_from_the_command_line(tmp_path: Path) -> None:
     """kill -9 at moments of the clock, then Ctrl-C, then the same command to its end."""
     random = np.random.default_rng(0)
     line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", 700, tmp_path / "run")]

@@ -41,7 +41,7 @@ def test_a_bar_ends_with_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
-def test_nothing_is_said_or_loaded_where_nobody_watches() -> None:
+def test_nothing_is_printed_or_loaded_where_nobody_watches() -> None:
     script = (
         "import sys; from needreplay.core.progress import Progress\n"
         "with Progress().task('fig2', total=3) as bar: bar.advance(3)\n"

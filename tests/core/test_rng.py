@@ -49,7 +49,7 @@ def test_a_numpy_integer_names_the_same_stream_as_a_python_one() -> None:
     assert stream(0, np.int64(3)).random() == stream(0, 3).random()  # type: ignore[arg-type]
 
 
-def test_streams_of_neighbours_are_not_correlated() -> None:
+def test_streams_of_neighbors_are_not_correlated() -> None:
     draws = np.array([stream(0, "trial", trial).random(2000) for trial in range(8)])
     correlations = np.corrcoef(draws) - np.eye(8)
     assert np.abs(correlations).max() < 4 / np.sqrt(2000)

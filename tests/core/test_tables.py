@@ -88,7 +88,7 @@ def test_a_damaged_table_is_refused(tmp_path: Path, content: bytes, said: str) -
         tables.read_table(tmp_path / "t.csv")
 
 
-def test_a_missing_file_is_said() -> None:
+def test_a_missing_file_is_named() -> None:
     with pytest.raises(NeedReplayError, match="cannot be read: no such file"):
         tables.read_table("/nowhere/t.csv")
     with pytest.raises(NeedReplayError, match="cannot be read: no such file"):

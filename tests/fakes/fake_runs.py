@@ -1,4 +1,4 @@
-"""Runs that count, for tests of sweeps: they resume, raise, die or fill the disk when told to."""
+"""Runs that count, for tests of sweeps: they resume, raise, die or fill the disk when asked to."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from needreplay.training.run import run_training
 
 
 def draw_only(agent: DeepAgent, present: AnyArray) -> UpdateStats:
-    """An update without its backward pass: the memory is asked and told."""
+    """An update without its backward pass: the buffer is sampled and updated."""
     drawn = agent.replay.sample(
         agent.settings.batch_size, need=agent.need_query(present), beta=agent.beta
     )

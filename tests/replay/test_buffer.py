@@ -1,4 +1,4 @@
-"""The public memory: what it takes, what it hands out, and what it refuses."""
+"""The buffer: what it takes, what it returns, and what it refuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def item(i: int) -> dict[str, Any]:
     return {"obs": np.full(3, i, dtype=np.float32), "action": i, "flag": i % 2 == 0}
 
 
-def memory(capacity: int = 10, count: int = 10, **options: Any) -> ReplayBuffer:
+def make_buffer(capacity: int = 10, count: int = 10, **options: Any) -> ReplayBuffer:
     replay = ReplayBuffer(capacity, COLUMNS, **options)
     for i in range(count):
         replay.add(**item(i))
@@ -48,7 +48,7 @@ def gains(replay: ReplayBuffer) -> dict[int, float]:
 
 
 def test_a_batch_holds_what_was_added() -> None:
-    batch = memory().sample(50)
+    batch = make_buffer().sample(50)
     assert isinstance(batch, Batch)
     assert len(batch) == 50
     assert list(batch.keys()) == ["obs", "action", "flag"]
@@ -63,13 +63,13 @@ def test_a_batch_holds_what_was_added() -> None:
 
 
 def test_a_batch_is_a_copy() -> None:
-    replay = memory()
+    replay = make_buffer()
     replay.sample(20)["obs"][:] = -1.0
     assert np.all(replay.sample(20)["obs"] >= 0)
 
 
 def test_ids_go_on_where_slots_repeat() -> None:
-    replay = memory(capacity=4, count=11)
+    replay = make_buffer(capacity=4, count=11)
     assert len(replay) == 4
     assert (replay.oldest_id, replay.next_id) == (7, 11)
     batch = replay.sample(64)
@@ -78,7 +78,7 @@ def test_ids_go_on_where_slots_repeat() -> None:
 
 
 def test_many_at_once_are_the_same_as_one_by_one() -> None:
-    one, many = memory(7, 20), ReplayBuffer(7, COLUMNS)
+    one, many = make_buffer(7, 20), ReplayBuffer(7, COLUMNS)
     assert many.add(
         obs=np.repeat(np.arange(20.0)[:, None], 3, axis=1),
         action=np.arange(20),
@@ -142,7 +142,7 @@ def test_spaces_of_an_environment() -> None:
     ],
 )
 def test_what_add_refuses(values: dict[str, Any], said: str) -> None:
-    replay = memory(4, 6)
+    replay = make_buffer(4, 6)
     before = replay._ring.rows.copy()
     with pytest.raises(NeedReplayError, match=said):
         replay.add(**values)
@@ -172,10 +172,10 @@ def test_capacities_that_are_refused(capacity: Any) -> None:
 @pytest.mark.parametrize("size", [0, -1, 2.0, None])
 def test_sizes_that_are_refused(size: Any) -> None:
     with pytest.raises(NeedReplayError, match="size is"):
-        memory().sample(size)
+        make_buffer().sample(size)
 
 
-def test_an_empty_memory_cannot_be_sampled() -> None:
+def test_an_empty_buffer_cannot_be_sampled() -> None:
     with pytest.raises(NeedReplayError, match="empty"):
         ReplayBuffer(3, COLUMNS).sample(1)
 
@@ -190,7 +190,7 @@ def test_options_that_are_refused(option: dict[str, Any]) -> None:
 
 
 def test_raw_gain_is_kept_and_its_exponent_applied_once() -> None:
-    replay = memory(4, 4, sampler=ProportionalSampler(0.5))
+    replay = make_buffer(4, 4, sampler=ProportionalSampler(0.5))
     replay.update_priorities(np.arange(4), np.array([4.0, 1.0, 0.0, 9.0]))
     assert gains(replay) == {0: 4.0, 1: 1.0, 2: 0.0, 3: 9.0}
     batch = replay.sample(200)
@@ -199,7 +199,7 @@ def test_raw_gain_is_kept_and_its_exponent_applied_once() -> None:
 
 
 def test_an_update_for_an_overwritten_id_is_dropped_and_counted() -> None:
-    replay = memory(4, 6)
+    replay = make_buffer(4, 6)
     replay.update_priorities(np.array([0, 1, 2, 5]), np.array([50.0, 60.0, 7.0, 8.0]))
     assert gains(replay) == {2: 7.0, 3: 1.0, 4: 1.0, 5: 8.0}
     assert replay.dropped == 2
@@ -208,7 +208,7 @@ def test_an_update_for_an_overwritten_id_is_dropped_and_counted() -> None:
 
 
 def test_of_equal_ids_the_last_counts() -> None:
-    replay = memory(4, 4)
+    replay = make_buffer(4, 4)
     replay.update_priorities(np.array([1, 2, 1, 1, 2]), np.array([5.0, 6.0, 7.0, 8.0, 9.0]))
     replay.check_valid()
     assert gains(replay) == {0: 1.0, 1: 8.0, 2: 9.0, 3: 1.0}
@@ -219,7 +219,7 @@ def test_of_equal_ids_the_last_counts() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1e-300, 1e201])
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_a_gain_that_is_no_gain_is_refused_with_all_others(bad: float, where: int) -> None:
-    replay = memory(4, 6)
+    replay = make_buffer(4, 6)
     replay.update_priorities(np.array([2, 3]), np.array([3.0, 0.5]))
     before = {name: array.copy() for name, array in replay.arrays().items()}
     gain = np.array([1.0, 2.0, 3.0])
@@ -245,14 +245,14 @@ def test_a_gain_that_is_no_gain_is_refused_with_all_others(bad: float, where: in
     ],
 )
 def test_updates_of_a_wrong_kind_are_refused(ids: Any, gain: Any, said: str) -> None:
-    replay = memory(6, 6)
+    replay = make_buffer(6, 6)
     with pytest.raises(NeedReplayError, match=said):
         replay.update_priorities(ids, gain)
     assert set(gains(replay).values()) == {1.0}
 
 
 def test_updates_in_other_dtypes_and_of_nothing() -> None:
-    replay = memory(4, 4)
+    replay = make_buffer(4, 4)
     replay.update_priorities(np.array([0], np.int32), np.array([2.0], np.float32))
     replay.update_priorities([1], [3])
     replay.update_priorities(range(2, 3), [4.5])
@@ -262,7 +262,7 @@ def test_updates_in_other_dtypes_and_of_nothing() -> None:
 
 def test_new_transitions_get_the_largest_gain_seen_or_at_present() -> None:
     for option, expected in (("max_seen", 8.0), ("max_present", 2.0)):
-        replay = memory(3, 3, initial_priority=option)
+        replay = make_buffer(3, 3, initial_priority=option)
         replay.update_priorities(np.arange(3), np.array([8.0, 0.5, 2.0]))
         replay.add(**item(3))
         assert gains(replay)[3] == 8.0
@@ -276,7 +276,7 @@ def test_new_transitions_get_the_largest_gain_seen_or_at_present() -> None:
 
 
 def test_weights_by_the_batchs_maximum() -> None:
-    replay = memory(10, 10, sampler=ProportionalSampler(1.0))
+    replay = make_buffer(10, 10, sampler=ProportionalSampler(1.0))
     replay.update_priorities(np.arange(10), np.arange(1.0, 11.0))
     batch = replay.sample(5, beta=0.7)
     raw = (10 * batch.probabilities) ** -0.7
@@ -288,7 +288,7 @@ def test_weights_by_the_batchs_maximum() -> None:
     "sampler", [UniformSampler(), ProportionalSampler(1.0), RankSampler(exact=True), PSERSampler()]
 )
 def test_weights_by_the_buffers_maximum(sampler: Any) -> None:
-    replay = memory(10, 10, sampler=sampler, weight_norm="buffer")
+    replay = make_buffer(10, 10, sampler=sampler, weight_norm="buffer")
     gain = np.arange(10.0)
     replay.update_priorities(np.arange(10), gain)
     seen: dict[int, tuple[float, float]] = {}
@@ -302,24 +302,26 @@ def test_weights_by_the_buffers_maximum(sampler: Any) -> None:
 
 
 def test_one_zero_gain_does_not_shrink_the_weights() -> None:
-    replay = memory(4, 4, sampler=ProportionalSampler(1.0), weight_norm="buffer")
+    replay = make_buffer(4, 4, sampler=ProportionalSampler(1.0), weight_norm="buffer")
     replay.update_priorities(np.arange(4), np.array([0.0, 1.0, 2.0, 4.0]))
     batch = replay.sample(50, beta=1.0)
     np.testing.assert_allclose(batch.weights, np.array([np.nan, 1.0, 0.5, 0.25])[batch.ids])
 
 
-def test_a_draw_that_does_not_know_its_smallest_is_refused_for_the_buffers_maximum() -> None:
+def test_a_sampler_that_does_not_know_its_smallest_is_refused_for_the_buffers_maximum() -> None:
     class Blind(UniformSampler):
         """Does not know its smallest probability."""
 
         smallest_probability = None  # type: ignore[assignment]
 
     with pytest.raises(NeedReplayError, match=r'uniform sampler .* weight_norm="batch"'):
-        memory(sampler=Blind(), weight_norm="buffer")
+        make_buffer(sampler=Blind(), weight_norm="buffer")
 
 
 def test_beta_is_annealed_by_batches() -> None:
-    replay = memory(4, 4, sampler=ProportionalSampler(1.0), beta=LinearBeta(0.0, 1.0, batches=2))
+    replay = make_buffer(
+        4, 4, sampler=ProportionalSampler(1.0), beta=LinearBeta(0.0, 1.0, batches=2)
+    )
     replay.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
     for beta in (0.0, 0.5, 1.0, 1.0):
         batch = replay.sample(8)
@@ -342,7 +344,7 @@ def test_corrected_probabilities_make_the_weights_and_factors_are_handed_on() ->
             assert need is not None
             return Sampled(drawn.slots, drawn.probabilities, False, need * corrected, corrected)
 
-    batch = memory(sampler=ByGainAndNeed()).sample(20, need=np.array(2.0), beta=1.0)
+    batch = make_buffer(sampler=ByGainAndNeed()).sample(20, need=np.array(2.0), beta=1.0)
     np.testing.assert_allclose(batch.weights, (batch.ids + 1.0).min() / (batch.ids + 1.0))
     np.testing.assert_array_equal(batch.probabilities, 0.1)
     assert batch.need is not None
@@ -350,39 +352,41 @@ def test_corrected_probabilities_make_the_weights_and_factors_are_handed_on() ->
     assert not batch.normalized
 
 
-# What is told by id ------------------------------------------------------------------------------
+# What is set by id -------------------------------------------------------------------------------
 
 
-def test_features_and_states_are_told_by_id() -> None:
-    told: list[tuple[str, list[int], list[Any]]] = []
+def test_features_and_states_are_set_by_id() -> None:
+    got: list[tuple[str, list[int], list[Any]]] = []
 
     class Listening(UniformSampler):
-        """Notes what it is told."""
+        """Records what it gets."""
 
         def set_features(self, slots: AnyArray, features: AnyArray) -> None:
-            told.append(("features", slots.tolist(), features.tolist()))
+            got.append(("features", slots.tolist(), features.tolist()))
 
         def set_state(self, slots: AnyArray, states: AnyArray) -> None:
-            told.append(("state", slots.tolist(), states.tolist()))
+            got.append(("state", slots.tolist(), states.tolist()))
 
-    replay = memory(4, 6, sampler=Listening())
+    replay = make_buffer(4, 6, sampler=Listening())
     replay.set_features(np.array([1, 5, 4, 5]), np.array([[1.0], [2.0], [3.0], [4.0]]))
     replay.set_states([2], [7])
-    assert told == [("features", [0, 1], [[3.0], [4.0]]), ("state", [2], [7])]
+    assert got == [("features", [0, 1], [[3.0], [4.0]]), ("state", [2], [7])]
     assert replay.dropped == 1
     with pytest.raises(NeedReplayError, match="one per id"):
         replay.set_features([2, 3], np.zeros((3, 1)))
     with pytest.raises(NeedReplayError, match="never existed"):
         replay.set_states([99], [7])
     with pytest.raises(NeedReplayError, match="set_features"):
-        memory().set_features([2], np.zeros((1, 1)))
+        make_buffer().set_features([2], np.zeros((1, 1)))
 
 
 # Seeds ------------------------------------------------------------------------------------------
 
 
-def test_draws_follow_from_the_seed() -> None:
-    a, b, c = (memory(sampler=UniformSampler(), seed=seed).sample(30).ids for seed in (1, 1, 2))
+def test_samples_follow_from_the_seed() -> None:
+    a, b, c = (
+        make_buffer(sampler=UniformSampler(), seed=seed).sample(30).ids for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
 
@@ -400,7 +404,7 @@ def test_more_transitions_at_once_than_fit() -> None:
         assert set(replay.sample(20)["action"]) == {1, 2}
 
 
-def test_an_update_of_a_sequence_draw_hands_gains_back() -> None:
+def test_an_update_of_pser_passes_priorities_back() -> None:
     episodes = Episodes()
     columns = {"obs": np.float32, "action": np.int64}
     sampler = PSERSampler(alpha=1.0, retained=0.0, decay=0.5, window=2)
@@ -415,7 +419,7 @@ def test_an_update_of_a_sequence_draw_hands_gains_back() -> None:
 
 
 def test_an_update_is_noted_for_weights_by_the_buffer() -> None:
-    replay = memory(3, 3, weight_norm="buffer", sampler=ProportionalSampler(1.0), beta=1.0)
+    replay = make_buffer(3, 3, weight_norm="buffer", sampler=ProportionalSampler(1.0), beta=1.0)
     replay.update_priorities([0, 1, 2], [4.0, 1.0, 2.0])
     replay.check_valid()
     batch = replay.sample(30)
@@ -441,10 +445,10 @@ def test_ten_million_gains_do_not_drift() -> None:
     "make", [RankSampler, lambda: NeedScalingSampler(RankSampler(), n_features=2)]
 )
 def test_what_follows_from_other_things_is_counted_but_not_saved(make: Any) -> None:
-    memory(100_000, 0, sampler=make())  # what is compiled or imported is no part of it
+    make_buffer(100_000, 0, sampler=make())  # what is compiled or imported is no part of it
     sampler = make()
     tracemalloc.start()
-    replay = memory(100_000, 0, sampler=sampler)
+    replay = make_buffer(100_000, 0, sampler=sampler)
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     saved = sum(array.nbytes for array in replay.arrays().values())

@@ -1,4 +1,4 @@
-"""A memory against a naive list, through every order of operations, at every capacity to 70."""
+"""A buffer against a naive list, through every order of operations, at every capacity to 70."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Machine(RuleBasedStateMachine):
     @rule(after=st.integers(0, 3))
     def save_and_load(self, after: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "memory"
+            path = Path(folder) / "buffer"
             self.replay.save(path)
             again = self.make()
             for _ in range(after):

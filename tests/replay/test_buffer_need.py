@@ -1,4 +1,4 @@
-"""The public memory with need draws: told by id, forgotten when overwritten, saved and loaded."""
+"""The buffer with need samplers: set by id, forgotten when overwritten, saved and loaded."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from needreplay.replay.samplers.base import Sampler
 CAPACITY = 40
 
 
-def memory(sampler: Sampler) -> ReplayBuffer:
+def make_buffer(sampler: Sampler) -> ReplayBuffer:
     return ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=sampler, seed=3)
 
 
 def fill(replay: ReplayBuffer, count: int, *, states: bool) -> FloatArray:
-    """``count`` transitions with a state or features each; answers with their gains."""
+    """``count`` transitions with a state or features each; returns their priorities."""
     rng = stream(count, "replay need")
     ids = np.array(replay.add(x=rng.random(count).astype(np.float32)))
     if states:
@@ -48,8 +48,8 @@ def fill(replay: ReplayBuffer, count: int, *, states: bool) -> FloatArray:
     "make",
     [lambda **k: StateNeedSampler(3, **k), lambda **k: ExhaustiveNeedSampler(n_states=3, **k)],
 )
-def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., Sampler]) -> None:
-    replay = memory(make(alpha=1.0, need_alpha=1.0))
+def test_an_overwritten_transition_has_no_state_until_set(make: Callable[..., Sampler]) -> None:
+    replay = make_buffer(make(alpha=1.0, need_alpha=1.0))
     fill(replay, CAPACITY, states=True)
     replay.set_states(np.arange(CAPACITY), np.zeros(CAPACITY, dtype=np.int64))
     new = replay.add(x=np.zeros(CAPACITY - 1, dtype=np.float32))
@@ -72,16 +72,16 @@ def test_an_overwritten_transition_has_no_state_until_told(make: Callable[..., S
         lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
     ],
 )
-def test_a_loaded_memory_goes_on_with_the_very_draws(
+def test_a_loaded_buffer_takes_the_same_samples(
     make: Callable[[], Sampler], tmp_path: Path
 ) -> None:
     need = stream(5, "need").random(4)
-    old, new = memory(make()), memory(make())
+    old, new = make_buffer(make()), make_buffer(make())
     fill(old, 70, states=False)
     old.sample(8, need=need)
     old.update_priorities(np.arange(60, 70), np.full(10, 0.3))
-    old.save(tmp_path / "memory")
-    new.load(tmp_path / "memory")
+    old.save(tmp_path / "buffer")
+    new.load(tmp_path / "buffer")
     for _ in range(3):
         a, b = old.sample(8, need=need), new.sample(8, need=need)
         np.testing.assert_array_equal(a.ids, b.ids)
@@ -104,19 +104,22 @@ def test_weights_correct_for_both_or_for_gain_alone(
 ) -> None:
     batches = []
     for correct_for in ("both", "gain"):
-        replay = memory(make(need_alpha=1.0, alpha=1.0, correct_for=correct_for))
+        replay = make_buffer(make(need_alpha=1.0, alpha=1.0, correct_for=correct_for))
         gains = fill(replay, CAPACITY, states=states)
         batches.append(replay.sample(16, need=np.arange(1.0, 5.0), beta=1.0))
     both, gain = batches
     np.testing.assert_array_equal(both.ids, gain.ids)
-    told = gains[gain.ids]
-    np.testing.assert_allclose(gain.weights, told.min() / told)
+    got = gains[gain.ids]
+    np.testing.assert_allclose(gain.weights, got.min() / got)
     np.testing.assert_allclose(both.weights, both.probabilities.min() / both.probabilities)
     assert not np.allclose(both.weights, gain.weights)
 
 
-def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
-    plain, uniform = memory(ProportionalSampler(stratified=False)), memory(UniformSampler())
+def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
+    plain, uniform = (
+        make_buffer(ProportionalSampler(stratified=False)),
+        make_buffer(UniformSampler()),
+    )
     for replay in (plain, uniform):
         rng = stream(70, "replay need")
         ids = np.array(replay.add(x=rng.random(70).astype(np.float32)))
@@ -128,7 +131,7 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
             FeatureNeedSampler(4, alpha=alpha, need_alpha=0.0),
             ExhaustiveNeedSampler(n_features=4, alpha=alpha, need_alpha=0.0),
         ):
-            replay = memory(sampler)
+            replay = make_buffer(sampler)
             fill(replay, 70, states=False)
             ours = replay.sample(64, need=np.ones(4))
             np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
@@ -145,7 +148,7 @@ def test_reductions_to_prioritised_and_to_uniform_replay() -> None:
         lambda: PSERSampler(0.7),
     ],
 )
-def test_weights_of_magnitude_by_the_buffer_are_those_of_its_draw_by_gain(
+def test_weights_of_magnitude_by_the_buffer_are_those_of_its_sampler(
     make: Callable[[], Any], tmp_path: Path
 ) -> None:
     plain = ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=make(), weight_norm="buffer", seed=3)
@@ -159,9 +162,9 @@ def test_weights_of_magnitude_by_the_buffer_are_those_of_its_draw_by_gain(
     for replay in (plain, scaled):
         replay.add(x=np.zeros(70, dtype=np.float32))
         replay.update_priorities(np.arange(30, 70), np.arange(40.0))
-    scaled.save(tmp_path / "memory")
+    scaled.save(tmp_path / "buffer")
     scaled.update_priorities(np.arange(30, 70), np.full(40, 2.0))
-    scaled.load(tmp_path / "memory")
+    scaled.load(tmp_path / "buffer")
     for _ in range(20):
         a, b = plain.sample(4, beta=1.0), scaled.sample(4, need=np.arange(40.0), beta=1.0)
         np.testing.assert_array_equal(a.ids, b.ids)
@@ -191,7 +194,7 @@ def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sam
     assert replay.next_to_refresh(3).tolist() == []
     replay.set_features(range(6, 13), np.ones((7, 2)))
     turns = [replay.next_to_refresh(3).tolist() for _ in range(3)]
-    # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never told.
+    # Slots 0 to 7 hold ids 8 to 12 and 5 to 7; id 5 was never set.
     assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]
     assert replay.next_to_refresh(0).tolist() == []
     assert replay.next_to_refresh(10**30).tolist() == [10, 11, 12, 6, 7, 8, 9]

@@ -55,7 +55,7 @@ def brute_force(steps: list[Step], n: int, discount: float) -> dict[int, tuple[f
 
 
 def stored(replay: ReplayBuffer) -> list[tuple[float, ...]]:
-    """Every transition in the memory, oldest first."""
+    """Every transition in the buffer, oldest first."""
     rows = []
     for ident in range(replay.oldest_id, replay.next_id):
         slot = ident % replay.capacity
@@ -72,7 +72,7 @@ COLUMNS = ("env", "action", "obs", "reward", "next_obs", "discount")
 def test_against_brute_force(n_step: int, n_envs: int) -> None:
     discount = 0.9
     walks = [walk(120, f"env {e}") for e in range(n_envs)]
-    replay = memory(n_envs, n_step, discount)
+    replay = make_buffer(n_envs, n_step, discount)
     ids: list[int] = []
     for t in range(120):
         steps = [w[t] for w in walks]
@@ -90,7 +90,7 @@ def test_against_brute_force(n_step: int, n_envs: int) -> None:
         np.testing.assert_allclose(found[key], transition, rtol=1e-6, atol=1e-6)
 
 
-def memory(n_envs: int, n_step: int, discount: float, **options: Any) -> ReplayBuffer:
+def make_buffer(n_envs: int, n_step: int, discount: float, **options: Any) -> ReplayBuffer:
     columns = {"obs": np.float64, "action": np.int64, "env": np.int16}
     episodes = Episodes(n_envs=n_envs, n_step=n_step, discount=discount, **options)
     return ReplayBuffer(1000, columns, episodes=episodes, sampler=UniformSampler())
@@ -105,7 +105,7 @@ def together(steps: list[Step], envs: range) -> dict[str, Any]:
 
 
 def test_truncation_bootstraps_from_the_true_last_observation_and_termination_does_not() -> None:
-    replay = memory(1, 3, 0.5)
+    replay = make_buffer(1, 3, 0.5)
     common = {"action": 0, "env": 0, "reward": 1.0}
     replay.add(obs=0.0, next_obs=1.0, terminated=False, truncated=False, **common)
     assert len(replay) == 0
@@ -116,7 +116,7 @@ def test_truncation_bootstraps_from_the_true_last_observation_and_termination_do
 
 
 def test_next_step_autoreset_passes_over_the_reset_step() -> None:
-    replay = memory(2, 1, 0.5, autoreset="next_step")
+    replay = make_buffer(2, 1, 0.5, autoreset="next_step")
     false, true = np.array([False, False]), np.array([True, False])
     common = {"action": np.zeros(2, int), "env": np.arange(2), "reward": np.ones(2)}
     step = {"truncated": false, **common}
@@ -127,14 +127,14 @@ def test_next_step_autoreset_passes_over_the_reset_step() -> None:
     assert pairs == [(0, 0, 1), (0, 5, 6), (1, 0, 1), (1, 1, 2), (1, 2, 3)]
 
 
-def test_previous_ids_are_told_within_an_episode_only() -> None:
-    told: list[tuple[int, int]] = []
+def test_previous_ids_are_passed_within_an_episode_only() -> None:
+    got: list[tuple[int, int]] = []
 
     class Watching(UniformSampler):
-        """Notes what it is told of trajectories."""
+        """Records what it gets of trajectories."""
 
         def place(self, slots: Any, previous: Any) -> None:
-            told.extend(zip(slots.tolist(), previous.tolist(), strict=True))
+            got.extend(zip(slots.tolist(), previous.tolist(), strict=True))
 
     columns = {"obs": np.float64, "action": np.int64}
     replay = ReplayBuffer(4, columns, episodes=Episodes(n_envs=2), sampler=Watching())
@@ -144,7 +144,7 @@ def test_previous_ids_are_told_within_an_episode_only() -> None:
             obs=np.zeros(2), action=np.zeros(2, int), reward=np.zeros(2), next_obs=np.zeros(2),
             terminated=ended, truncated=np.array([False, False]),
         )  # fmt: skip
-    assert told == [(0, -1), (1, -1), (2, -1), (3, 1), (0, 2), (1, 3)]
+    assert got == [(0, -1), (1, -1), (2, -1), (3, 1), (0, 2), (1, 3)]
 
 
 @pytest.mark.parametrize(

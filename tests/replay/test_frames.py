@@ -56,7 +56,7 @@ def wrapped(name: str, ends: float, padding: str, values: int) -> gym.Env[AnyArr
 def run(
     replay: ReplayBuffer, envs: list[gym.Env[AnyArray, np.int64]], steps: int
 ) -> dict[int, tuple[AnyArray, AnyArray, bool]]:
-    """Fill the memory; each action's (number's) stacks, and whether it ended an episode."""
+    """Fill the buffer; each action's (number's) stacks, and whether it ended an episode."""
     given: dict[int, tuple[AnyArray, AnyArray, bool]] = {}
     number = 0
     now = [env.reset()[0] for env in envs]
@@ -100,7 +100,7 @@ def test_stacks_are_those_of_gymnasiums_wrapper(
     ends: float, n_envs: int, padding: str, values: int
 ) -> None:
     envs = [wrapped(f"{e}", ends, padding, values) for e in range(n_envs)]
-    replay = memory(60, UniformSampler(), n_envs=n_envs)
+    replay = make_buffer(60, UniformSampler(), n_envs=n_envs)
     run(replay, envs, 400 // n_envs)
     assert len(replay) > 10
     assert replay.next_id >= 390
@@ -111,14 +111,14 @@ def test_stacks_are_those_of_gymnasiums_wrapper(
 )
 @pytest.mark.parametrize("capacity", [1, 2, 7, 30])
 def test_short_episodes_cost_capacity_not_correctness(sampler: Sampler, capacity: int) -> None:
-    replay = memory(capacity, sampler)
+    replay = make_buffer(capacity, sampler)
     run(replay, [wrapped("short", 0.6, "zero", 256)], 300)
     assert 1 <= len(replay) <= capacity
 
 
 @pytest.mark.parametrize("n_step", [2, 3])
 def test_n_step_stacks(n_step: int) -> None:
-    replay = memory(50, UniformSampler(), n_step=n_step)
+    replay = make_buffer(50, UniformSampler(), n_step=n_step)
     given = run(replay, [wrapped("n-step", 0.05, "reset", 256)], 300)
     batch = replay.sample(200)
     for i, action in enumerate(batch["action"]):
@@ -128,7 +128,7 @@ def test_n_step_stacks(n_step: int) -> None:
         np.testing.assert_array_equal(batch["next_obs"][i], given[last][1])
 
 
-def memory(capacity: int, sampler: Sampler, **options: Any) -> ReplayBuffer:
+def make_buffer(capacity: int, sampler: Sampler, **options: Any) -> ReplayBuffer:
     space = gym.spaces.Box(0, 255, (STACK, 3, 5), np.uint8)
     return ReplayBuffer.for_spaces(
         space,
@@ -153,7 +153,7 @@ def stacks(count: int) -> AnyArray:
 
 @pytest.mark.parametrize(("padded", "frames"), [(4, 2), (2, 4), (1, 5)])
 def test_repeated_first_frames_are_stored_once(padded: int, frames: int) -> None:
-    replay = memory(10, UniformSampler())
+    replay = make_buffer(10, UniformSampler())
     row = stacks(9)
     obs = np.concatenate([np.repeat(row[0][:1], padded, axis=0), row[1][: STACK - padded]])
     next_obs = np.concatenate([obs[1:], row[8][-1:]])
@@ -165,7 +165,7 @@ def test_repeated_first_frames_are_stored_once(padded: int, frames: int) -> None
 
 
 def test_a_loss_of_life_shares_its_frames() -> None:
-    replay = memory(10, UniformSampler())
+    replay = make_buffer(10, UniformSampler())
     row = stacks(4)
     replay.add(**step(row[0], row[1]))
     before = replay._writer.arrays()["numbers"][0]
@@ -175,7 +175,7 @@ def test_a_loss_of_life_shares_its_frames() -> None:
 
 
 def test_the_first_observation_of_the_next_episode_is_refused_as_the_last_of_this() -> None:
-    replay = memory(10, UniformSampler())
+    replay = make_buffer(10, UniformSampler())
     row = stacks(9)
     replay.add(**step(row[0], row[1]))
     numbers = replay._writer.arrays()["numbers"].copy()
@@ -188,7 +188,7 @@ def test_the_first_observation_of_the_next_episode_is_refused_as_the_last_of_thi
 
 
 def test_next_step_autoreset_passes_over_the_reset_step() -> None:
-    replay = memory(10, UniformSampler(), autoreset="next_step")
+    replay = make_buffer(10, UniformSampler(), autoreset="next_step")
     row = stacks(9)
     replay.add(**step(row[0], row[1], terminated=True))
     replay.add(**step(row[1], row[6]))
@@ -202,7 +202,7 @@ def test_next_step_autoreset_passes_over_the_reset_step() -> None:
 
 @pytest.mark.parametrize("wrong", ["shape", "dtype"])
 def test_frames_of_another_shape_or_dtype_are_refused(wrong: str) -> None:
-    replay = memory(10, UniformSampler())
+    replay = make_buffer(10, UniformSampler())
     row = stacks(2)
     bad = row[0][:3] if wrong == "shape" else row[0].astype(np.float32)
     with pytest.raises(NeedReplayError, match="nothing was stored"):
@@ -220,14 +220,14 @@ def test_a_space_that_is_no_stack_is_refused() -> None:
         )
 
 
-def test_a_draw_that_cannot_clear_is_refused() -> None:
+def test_a_sampler_that_cannot_clear_is_refused() -> None:
     class Stubborn(UniformSampler):
         """Cannot do with fewer slots."""
 
         clear = None  # type: ignore[assignment]
 
     with pytest.raises(NeedReplayError, match="clear"):
-        memory(5, Stubborn())
+        make_buffer(5, Stubborn())
 
 
 def test_atari_frames_take_at_most_7200_bytes_a_transition() -> None:

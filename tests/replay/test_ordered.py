@@ -1,4 +1,4 @@
-"""Sorted blocks against sorting everything anew."""
+"""Sorted blocks against sorting everything again."""
 
 from __future__ import annotations
 

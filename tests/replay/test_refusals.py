@@ -1,4 +1,4 @@
-"""What a memory cannot take is refused in prose, and the memory is as before, byte for byte."""
+"""What a buffer cannot take is refused, and the buffer is as before, byte for byte."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def given(*values: Any) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("value", values, ids=names)
 
 
-def memory(sampler: Sampler, **options: Any) -> ReplayBuffer:
+def make_buffer(sampler: Sampler, **options: Any) -> ReplayBuffer:
     replay = ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=sampler, seed=5, **options)
     ids = replay.add(x=np.arange(STORED, dtype=np.float32))
     if getattr(sampler, "n_features", None):
@@ -85,7 +85,7 @@ def need_for(replay: ReplayBuffer) -> int:
 
 
 def contents(replay: ReplayBuffer) -> Any:
-    """All that a memory is, as it would be saved."""
+    """All that a buffer is, as it would be saved."""
     return (
         {name: array.tobytes() for name, array in replay.arrays().items()},
         repr(replay.__dict__["_rng"].bit_generator.state),
@@ -94,7 +94,7 @@ def contents(replay: ReplayBuffer) -> Any:
 
 
 def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> None:
-    """``ask`` is refused in prose that has ``words``, and changes nothing."""
+    """``ask`` is refused with a message that has ``words``, and changes nothing."""
     before = contents(replay)
     with pytest.raises(NeedReplayError) as refused:
         ask()
@@ -133,7 +133,7 @@ def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> Non
     np.array([np.longdouble("1e400")]),
 )
 def test_gains(make: Make, value: Any) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(
         replay,
         lambda: replay.update_priorities([0], value),
@@ -165,7 +165,7 @@ def test_gains(make: Make, value: Any) -> None:
     np.array([2, 0.0], dtype=object),
 )
 def test_gains_that_are_fine(make: Make, value: Any) -> None:
-    replay, same = memory(make()), memory(make())
+    replay, same = make_buffer(make()), make_buffer(make())
     replay.update_priorities([1, 3], value)
     same.update_priorities(np.array([1, 3]), np.array([float(value[0]), float(value[1])]))
     assert contents(replay) == contents(same)
@@ -173,7 +173,7 @@ def test_gains_that_are_fine(make: Make, value: Any) -> None:
 
 @given(RAGGED, np.ma.array([0], mask=[True]), [0.0], ["0"], [True], 0, None, [[0]], [10**400])
 def test_ids(value: Any) -> None:
-    replay = memory(ExhaustiveNeedSampler(n_features=2))
+    replay = make_buffer(ExhaustiveNeedSampler(n_features=2))
     refuses(replay, lambda: replay.update_priorities(value, [1.0]), "ids", "integers")
     refuses(replay, lambda: replay.set_features(value, [[1.0, 1.0]]), "ids", "integers")
     refuses(replay, lambda: replay.read(value), "ids", "integers")
@@ -202,7 +202,7 @@ def test_ids(value: Any) -> None:
     [[np.nan, 0.0], [0.0, 0.0]],
 )
 def test_features(make: Make, value: Any) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.set_features([0, 1], value), "features", "Nothing was changed")
 
 
@@ -215,7 +215,7 @@ def test_features(make: Make, value: Any) -> None:
     np.asfortranarray([[1.0, 2.0], [0.0, 3.0]]),
 )
 def test_features_that_are_fine(make: Make, value: Any) -> None:
-    replay, same = memory(make()), memory(make())
+    replay, same = make_buffer(make()), make_buffer(make())
     replay.set_features([0, 1], value)
     same.set_features(np.arange(2), np.array(value, dtype=np.float64))
     assert contents(replay) == contents(same)
@@ -244,14 +244,14 @@ def test_features_that_are_fine(make: Make, value: Any) -> None:
     [-1, 0],
 )
 def test_states(make: Make, value: Any) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.set_states([0, 1], value), "states", "Nothing was changed")
 
 
 @each(BY_STATES)
 @given([2, 0], (2, 0), np.array([2, 0], dtype=np.uint64), np.array([2, 0], dtype=np.int8))
 def test_states_that_are_fine(make: Make, value: Any) -> None:
-    replay, same = memory(make()), memory(make())
+    replay, same = make_buffer(make()), make_buffer(make())
     replay.set_states([0, 1], value)
     replay.set_states([], [])
     same.set_states(np.arange(2), np.array([2, 0]))
@@ -280,26 +280,26 @@ NOT_NEED: list[Callable[[int], Any]] = [
 @each(BY_NEED)
 @pytest.mark.parametrize("wrong", NOT_NEED)
 def test_need(make: Make, wrong: Callable[[int], Any]) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     need = wrong(need_for(replay))
     refuses(replay, lambda: replay.sample(3, need=need), "need", "Nothing was sampled")
 
 
 @each(BY_NEED)
 def test_no_need_at_all(make: Make) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.sample(3), "need is missing")
 
 
 @each(BY_GAIN)
 @given("x", [1j], RAGGED, 1.0)
-def test_need_that_a_draw_by_priority_does_not_take(make: Make, value: Any) -> None:
-    replay = memory(make())
+def test_need_that_a_sampler_by_priority_does_not_take(make: Make, value: Any) -> None:
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.sample(3, need=value), "takes no need")
 
 
 def test_need_is_looked_at_even_where_it_does_not_count() -> None:
-    replay = memory(FeatureNeedSampler(2, need_alpha=0.0))
+    replay = make_buffer(FeatureNeedSampler(2, need_alpha=0.0))
     refuses(replay, lambda: replay.sample(3, need="x"), "need")  # type: ignore[arg-type]
     assert len(replay.sample(3)) == len(replay.sample(3, need=np.ones(2))) == 3
 
@@ -316,7 +316,7 @@ def test_need_is_looked_at_even_where_it_does_not_count() -> None:
     ],
 )
 def test_need_that_is_fine(make: Make, fine: Callable[[int], Any]) -> None:
-    replay, same = memory(make()), memory(make())
+    replay, same = make_buffer(make()), make_buffer(make())
     length = need_for(replay)
     ids = replay.sample(3, need=fine(length)).ids
     np.testing.assert_array_equal(ids, same.sample(3, need=np.ones(length)).ids)
@@ -355,7 +355,7 @@ a_beta = given(0, 1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), Fraction(
 @not_beta
 @each(BY_GAIN)
 def test_beta_of_a_batch(make: Make, value: Any) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.sample(3, beta=value), "beta", "from 0")
 
 
@@ -367,14 +367,14 @@ def test_beta_of_a_schedule(name: str, value: Any) -> None:
 
 
 @not_beta
-def test_beta_of_a_memory(value: Any) -> None:
+def test_beta_of_a_buffer(value: Any) -> None:
     with pytest.raises(NeedReplayError, match=r"(?s)^beta is .* number from 0"):
-        memory(ProportionalSampler(), beta=value)
+        make_buffer(ProportionalSampler(), beta=value)
 
 
-def test_none_is_no_beta_of_a_memory_or_a_schedule() -> None:
+def test_none_is_no_beta_of_a_buffer_or_a_schedule() -> None:
     with pytest.raises(NeedReplayError, match=r"^beta is None"):
-        memory(ProportionalSampler(), beta=None)
+        make_buffer(ProportionalSampler(), beta=None)
     with pytest.raises(NeedReplayError, match=r"^start is None"):
         LinearBeta(None)  # type: ignore[arg-type]
 
@@ -392,13 +392,13 @@ def test_batches_as_a_float_that_is_whole() -> None:
 @a_beta
 def test_a_beta_that_is_fine(value: Any) -> None:
     number = float(value)
-    weights = memory(ProportionalSampler()).sample(3, beta=number).weights.tolist()
-    assert memory(ProportionalSampler()).sample(3, beta=value).weights.tolist() == weights
-    assert memory(ProportionalSampler(), beta=value).sample(3).weights.tolist() == weights
+    weights = make_buffer(ProportionalSampler()).sample(3, beta=number).weights.tolist()
+    assert make_buffer(ProportionalSampler()).sample(3, beta=value).weights.tolist() == weights
+    assert make_buffer(ProportionalSampler(), beta=value).sample(3).weights.tolist() == weights
     schedule = LinearBeta(value, value, batches=1)
     assert (schedule.start, schedule.end) == (number, number)
     assert type(schedule.start) is type(schedule.end) is float
-    assert memory(ProportionalSampler(), beta=schedule).sample(3).weights.tolist() == weights
+    assert make_buffer(ProportionalSampler(), beta=schedule).sample(3).weights.tolist() == weights
 
 
 # Whose features are next ------------------------------------------------------------------------
@@ -407,19 +407,19 @@ def test_a_beta_that_is_fine(value: Any) -> None:
 @each(BY_FEATURES)
 @given(-1, 1.5, 2.0, np.nan, True, np.bool_(1), "x", None, [1], np.array([1]), 1j, -(10**400))
 def test_count_of_features_to_refresh(make: Make, value: Any) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.next_to_refresh(value), "count is", "whole number")
 
 
 @each({**BY_GAIN, **BY_STATES, **BY_NUMBER})
 def test_refreshing_without_features(make: Make) -> None:
-    replay = memory(make())
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.next_to_refresh(1), "features")
 
 
 @each({name: make for name, make in {**BY_STATES, **BY_NUMBER}.items() if name != "grouped"})
-def test_what_would_have_features_is_said(make: Make) -> None:
-    replay = memory(make())
+def test_what_would_have_features_is_named(make: Make) -> None:
+    replay = make_buffer(make())
     refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")
 
 
@@ -427,12 +427,12 @@ def test_what_would_have_features_is_said(make: Make) -> None:
 
 
 @each({name: make for name, make in BY_NEED.items() if not name.startswith("magnitude")})
-def test_the_smallest_probability_of_a_draw_by_need(make: Make) -> None:
+def test_the_smallest_probability_of_a_sampler_by_need(make: Make) -> None:
     with pytest.raises(NeedReplayError, match=r'changes with every need.*weight_norm="batch"'):
-        memory(make(), weight_norm="buffer")
+        make_buffer(make(), weight_norm="buffer")
 
 
 def test_the_smallest_probability_of_scaling_by_a_sampler_that_has_none() -> None:
     inner = FeatureNeedSampler(2, need_alpha=0.0)
     with pytest.raises(NeedReplayError, match=r'weight_norm="batch"'):
-        memory(NeedScalingSampler(inner, n_features=2), weight_norm="buffer")
+        make_buffer(NeedScalingSampler(inner, n_features=2), weight_norm="buffer")

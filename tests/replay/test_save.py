@@ -28,7 +28,7 @@ from needreplay.replay.samplers import (
     StateNeedSampler,
 )
 
-DRAWS: dict[str, Any] = {
+SAMPLERS: dict[str, Any] = {
     "uniform": UniformSampler,
     "proportional": ProportionalSampler,
     "rank": RankSampler,
@@ -43,7 +43,7 @@ DRAWS: dict[str, Any] = {
 }
 
 
-def memory(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
+def make_buffer(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
     space = gym.spaces.Box(0, 255, (3, 2, 2), np.uint8)
     chosen: dict[str, Any] = {
         "capacity": 40,
@@ -56,12 +56,12 @@ def memory(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
         **options,
     }
     return ReplayBuffer.for_spaces(
-        space, gym.spaces.Discrete(4), sampler=DRAWS[sampler](), **chosen
+        space, gym.spaces.Discrete(4), sampler=SAMPLERS[sampler](), **chosen
     )
 
 
 class Actor:
-    """Steps two environments of random frames; its own numbers do not depend on the memory."""
+    """Steps two environments of random frames; its own numbers do not depend on the buffer."""
 
     def __init__(self, seed: int) -> None:
         self._rng = stream(seed, "actor")
@@ -84,7 +84,7 @@ class Actor:
 
 
 def need_now(replay: ReplayBuffer) -> Any:
-    """Another need at each batch, for a draw that takes it."""
+    """Another need at each batch, for a sampler that takes it."""
     sampler: Any = replay.sampler
     if getattr(sampler, "n_states", None) or getattr(sampler, "n_features", None):
         return np.abs(stream(replay.batches, "need").standard_normal(3))
@@ -126,18 +126,18 @@ def go_on(replay: ReplayBuffer, actor: Actor, steps: int) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:Every priority")
-@pytest.mark.parametrize("sampler", DRAWS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("steps", [1, 7, 60])
-def test_goes_on_with_the_very_draws(sampler: str, steps: int, tmp_path: Path) -> None:
-    straight, actor = memory(sampler), Actor(0)
+def test_a_loaded_buffer_takes_the_same_samples(sampler: str, steps: int, tmp_path: Path) -> None:
+    straight, actor = make_buffer(sampler), Actor(0)
     go_on(straight, actor, steps - 1)
     starve(straight)
     go_on(straight, actor, 1)
-    straight.save(tmp_path / "memory")
-    resumed, other = memory(sampler, seed=9), Actor(0)
-    go_on(memory(sampler), other, steps)
+    straight.save(tmp_path / "buffer")
+    resumed, other = make_buffer(sampler, seed=9), Actor(0)
+    go_on(make_buffer(sampler), other, steps)
     go_on(resumed, Actor(5), 20)
-    resumed.load(tmp_path / "memory")
+    resumed.load(tmp_path / "buffer")
     resumed.check_valid()
     for a, b in zip(go_on(straight, actor, 40), go_on(resumed, other, 40), strict=True):
         for x, y in zip(a, b, strict=True):
@@ -147,18 +147,18 @@ def test_goes_on_with_the_very_draws(sampler: str, steps: int, tmp_path: Path) -
 
 
 def test_saving_changes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
-    replay = memory()
+    replay = make_buffer()
     go_on(replay, Actor(0), 30)
     before = {name: array.copy() for name, array in replay.arrays().items()}
-    replay.save(tmp_path / "memory")
-    replay.save(tmp_path / "memory")
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    replay.save(tmp_path / "buffer")
+    replay.save(tmp_path / "buffer")
+    assert [path.name for path in tmp_path.iterdir()] == ["buffer"]
     for name, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[name])
 
 
 def assert_refused(path: Path, said: str, **options: Any) -> None:
-    replay = memory(**options)
+    replay = make_buffer(**options)
     go_on(replay, Actor(1), 25)
     before = {name: array.copy() for name, array in replay.arrays().items()}
     state = replay._rng.bit_generator.state
@@ -171,8 +171,8 @@ def assert_refused(path: Path, said: str, **options: Any) -> None:
 
 
 def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "memory"
-    replay = memory()
+    path = tmp_path / "buffer"
+    replay = make_buffer()
     go_on(replay, Actor(0), 30)
     replay.save(path)
     whole = path.read_bytes()
@@ -188,7 +188,7 @@ def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "memory"
+    path = tmp_path / "buffer"
     assert_refused(path, "cannot be opened")
     for content in (b"", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(content)
@@ -196,11 +196,11 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replay = memory()
+    replay = make_buffer()
     monkeypatch.setattr(save, "FORMAT", 99)
-    replay.save(tmp_path / "memory")
+    replay.save(tmp_path / "buffer")
     monkeypatch.undo()
-    assert_refused(tmp_path / "memory", "format 99")
+    assert_refused(tmp_path / "buffer", "format 99")
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_other_settings_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
-    memory(**options).save(tmp_path / "memory")
-    assert_refused(tmp_path / "memory", "was saved with")
+    make_buffer(**options).save(tmp_path / "buffer")
+    assert_refused(tmp_path / "buffer", "was saved with")
 
 
 RECORD, TURNED = [("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]
@@ -236,23 +236,23 @@ def test_columns_in_another_order_are_refused(
     columns: dict[str, Any], others: dict[str, Any], tmp_path: Path
 ) -> None:
     """They lie elsewhere in a row: read back, they would have changed places."""
-    ReplayBuffer(3, columns).save(tmp_path / "memory")
+    ReplayBuffer(3, columns).save(tmp_path / "buffer")
     with pytest.raises(NeedReplayError, match="was saved with columns"):
-        ReplayBuffer(3, others).load(tmp_path / "memory")
+        ReplayBuffer(3, others).load(tmp_path / "buffer")
 
 
 def test_another_exponent_is_refused(tmp_path: Path) -> None:
     columns = {"x": np.int64}
-    ReplayBuffer(3, columns, sampler=ProportionalSampler(0.5)).save(tmp_path / "memory")
+    ReplayBuffer(3, columns, sampler=ProportionalSampler(0.5)).save(tmp_path / "buffer")
     with pytest.raises(NeedReplayError, match=r"alpha 0\.5"):
-        ReplayBuffer(3, columns, sampler=ProportionalSampler(0.6)).load(tmp_path / "memory")
+        ReplayBuffer(3, columns, sampler=ProportionalSampler(0.6)).load(tmp_path / "buffer")
 
 
 def test_a_save_that_fails_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "memory"
-    replay = memory()
+    path = tmp_path / "buffer"
+    replay = make_buffer()
     replay.save(path)
     whole = path.read_bytes()
     go_on(replay, Actor(0), 10)
@@ -264,20 +264,20 @@ def test_a_save_that_fails_leaves_the_old_file(
     with pytest.raises(OSError, match="No space"):
         replay.save(path)
     assert path.read_bytes() == whole
-    assert [p.name for p in tmp_path.iterdir()] == ["memory"]
+    assert [p.name for p in tmp_path.iterdir()] == ["buffer"]
 
 
-@pytest.mark.parametrize("sampler", DRAWS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("how", ["short", "broken"])
-def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
+def test_a_file_that_fails_between_both_readings_leaves_the_buffer_empty(
     sampler: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "memory"
-    saved = memory(sampler)
+    path = tmp_path / "buffer"
+    saved = make_buffer(sampler)
     go_on(saved, Actor(0), 30)
     saved.save(path)
     whole = path.read_bytes()
-    replay = memory(sampler)
+    replay = make_buffer(sampler)
     go_on(replay, Actor(1), 25)
     read_into = save.SavedBuffer.read_into
 
@@ -305,7 +305,7 @@ def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
     assert len(replay) == replay.next_id == replay.batches == replay.dropped == 0
     with pytest.raises(NeedReplayError, match="buffer is empty"):
         replay.sample(1)
-    fresh = memory(sampler)
+    fresh = make_buffer(sampler)
     fresh._rng = stream(1, "both")
     replay._rng = stream(1, "both")
     for a, b in zip(go_on(fresh, Actor(2), 30), go_on(replay, Actor(2), 30), strict=True):
@@ -316,10 +316,10 @@ def test_a_file_that_fails_between_both_readings_leaves_the_memory_empty(
     assert len(replay) == len(saved)
 
 
-def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
+def test_a_file_cut_between_both_readings_leaves_the_buffer_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "memory"
+    path = tmp_path / "buffer"
     replay = ReplayBuffer(5_000, {"x": (np.float64, 100)}, sampler=UniformSampler())
     replay.add(x=np.ones((5_000, 100)))
     replay.save(path)
@@ -336,14 +336,14 @@ def test_a_file_cut_between_both_readings_leaves_the_memory_empty(
     replay.check_valid()
 
 
-def test_a_draw_within_a_draw_has_to_agree(tmp_path: Path) -> None:
+def test_a_sampler_within_a_sampler_has_to_agree(tmp_path: Path) -> None:
     columns = {"x": np.int64}
     make = NeedScalingSampler
-    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "memory")
+    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "buffer")
     with pytest.raises(NeedReplayError, match=r"sampler\.by_priority\.alpha 0\.5"):
-        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(tmp_path / "memory")
+        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(tmp_path / "buffer")
     with pytest.raises(NeedReplayError, match=r"sampler\.by_priority proportional"):
-        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "memory")
+        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "buffer")
 
 
 def test_no_second_copy_is_made(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_no_second_copy_is_made(tmp_path: Path) -> None:
 
     replay = ReplayBuffer(40_000, {"x": (np.float64, 100)}, sampler=UniformSampler())
     replay.add(x=np.ones((20_000, 100)))
-    path = tmp_path / "memory"
+    path = tmp_path / "buffer"
     tracemalloc.start()
     replay.save(path)
     replay.load(path)

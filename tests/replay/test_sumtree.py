@@ -59,7 +59,7 @@ def test_a_leaf_without_mass_is_never_found(capacity: int, beyond: float) -> Non
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_leaves_are_drawn_in_proportion(stratified: bool) -> None:
+def test_leaves_are_sampled_in_proportion(stratified: bool) -> None:
     tree = SumTree(70)
     masses = np.arange(70, dtype=np.float64) % 7
     tree.set(np.arange(70), masses)
@@ -73,7 +73,7 @@ def test_leaves_are_drawn_in_proportion(stratified: bool) -> None:
     assert statistic < stats.chi2.ppf(1 - 1e-4, possible.sum() - 1)
 
 
-def test_a_stratified_batch_has_one_draw_in_each_share() -> None:
+def test_a_stratified_batch_has_one_sample_in_each_share() -> None:
     tree = SumTree(64)
     tree.set(np.arange(64), np.ones(64))
     slots = tree.sample(16, stream(4, "sumtree"), stratified=True)

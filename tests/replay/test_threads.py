@@ -1,4 +1,4 @@
-"""An actor's and a learner's thread on one memory, under load."""
+"""An actor's and a learner's thread on one buffer, under load."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_ids_and_columns_belong_together() -> None:
 
 
 def test_no_gain_goes_to_a_transition_that_came_later() -> None:
-    """Each id is told a gain of its own below 1, which is what new transitions get."""
+    """Each id is set a gain of its own below 1, which is what new transitions get."""
     # by the buffer: the extension takes no part, and threads take turns within an update
     capacity = 2**15
     replay = ReplayBuffer(
@@ -151,8 +151,8 @@ def test_a_file_saved_meanwhile_holds_whole_and_consecutive_transitions(tmp_path
         replay.add(value=value, copies=np.full(50, value))
 
     def learn() -> None:
-        replay.save(tmp_path / "memory")
-        again.load(tmp_path / "memory")
+        replay.save(tmp_path / "buffer")
+        again.load(tmp_path / "buffer")
         again.check_valid()
         ids = np.arange(again.oldest_id, again.next_id)
         kept = again.read(ids)

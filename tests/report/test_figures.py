@@ -83,7 +83,7 @@ def test_an_open_band_is_not_drawn(tmp_path: Path) -> None:
     assert np.isfinite([low, high]).all()
 
 
-def test_an_agent_has_one_colour_everywhere() -> None:
+def test_an_agent_has_one_color_everywhere() -> None:
     assert colors_of(["ps", "ps-sr"])["ps"] == colors_of(["ps", "x"])["ps"] == AGENT_COLORS["ps"]
     many = colors_of(["ps-sr", "a", "ps", "b", "c", "d", "e", "f"])
     assert len(set(many.values())) == len(PALETTE)

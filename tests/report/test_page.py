@@ -1,4 +1,4 @@
-"""The page: what is on it, that nothing from a file is believed, and that damage is said."""
+"""The page: what is on it, that nothing from a file is trusted, and that damage is named."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_folder_of_something_else_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["meta.json", "claims.json", "data.csv", "figure.svg"])
-def test_a_missing_file_is_said_and_the_rest_shown(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named_and_the_rest_shown(tmp_path: Path, name: str) -> None:
     folder = make_folder(tmp_path, "fig2")
     (folder / name).unlink()
     section = read_section(folder)
@@ -152,7 +152,7 @@ def test_a_missing_file_is_said_and_the_rest_shown(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b"null"])
-def test_a_damaged_record_is_said(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_record_is_named(tmp_path: Path, content: bytes) -> None:
     folder = make_folder(tmp_path, "fig2")
     (folder / "meta.json").write_bytes(content)
     assert read_section(folder).problems

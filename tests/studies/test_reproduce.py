@@ -143,7 +143,7 @@ def test_a_full_disk_leaves_the_older_figure(
     assert {path.name for path in tmp_path.iterdir()} == {"curve", "curve-cache", "report.html"}
 
 
-def test_a_stop_says_what_is_done_and_how_to_go_on(
+def test_a_stop_says_what_is_done_and_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(name: str) -> Study:
@@ -199,7 +199,7 @@ def run_so_far(log: Path) -> list[str]:
     return sorted(path.name.rpartition(" ")[0] for path in log.iterdir())
 
 
-def test_a_figure_that_was_stopped_goes_on(tmp_path: Path, log: Path) -> None:
+def test_a_figure_that_was_stopped_resumes(tmp_path: Path, log: Path) -> None:
     reproduce(["curve"], OPTIONS, tmp_path / "undisturbed", ARGV)
     all_trials = run_so_far(log)
     assert len(all_trials) == len(set(all_trials)) == 16
@@ -252,7 +252,7 @@ def test_a_figure_whose_process_was_killed_resumes(
     assert (out / "curve" / "data.csv").read_bytes() == undisturbed
 
 
-def test_runs_of_another_source_are_not_gone_on_with(
+def test_runs_of_another_source_are_not_resumed(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Stopped):

@@ -77,7 +77,7 @@ def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
     assert table["updates"].tolist() != table["replayed"].tolist()
 
 
-def test_chunks_are_the_whole(tmp_path: Path) -> None:
+def test_chunks_add_up_to_one_run(tmp_path: Path) -> None:
     """Results do not depend on how trials are cut into runs."""
     execute(one(MAZE), tmp_path / "whole")
     for spec in parsed(MAZE + "trials_per_run = 3\n", "a.toml").runs:
@@ -92,7 +92,7 @@ def test_chunks_are_the_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [MAZE, CLIFF])
-def test_a_chunk_goes_on_after_a_stop(
+def test_a_chunk_resumes_after_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     spec = one(text)
@@ -118,7 +118,7 @@ def test_a_chunk_goes_on_after_a_stop(
 
 
 def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
-    """Also by whoever was told to run it: a task that Ray had given up may have gone on."""
+    """Also by whoever was asked to run it: a task that Ray had given up may still run."""
     execute(one(MAZE), tmp_path)
     (tmp_path / "metrics.csv").write_text("as it is")
     execute(one(MAZE), tmp_path)
@@ -166,7 +166,7 @@ def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
         parsed(text.replace("min_history", "x"), "a.toml")
 
 
-def test_the_time_is_told_from_measured_speed(tmp_path: Path) -> None:
+def test_the_time_is_estimated_from_measured_speed(tmp_path: Path) -> None:
     maze, more = one(MAZE), one(MAZE + "seed = 1\n")
     assert like(maze) == like(more)
     assert like(maze) != like(one(CLIFF))

@@ -1,4 +1,4 @@
-"""Worker processes: results, errors and deaths are told apart, and no process is left behind."""
+"""Worker processes: results, errors and deaths are distinguished, and no process is left behind."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
 
 
 def test_the_table_tells_submitted_from_running(tmp_path: Path) -> None:
-    """A cluster is handed every run at once, and works on as many as it has room for."""
+    """A cluster gets every run at once, and works on as many as it has slots for."""
     from fake_runs import counting
     from rich.console import Console
 

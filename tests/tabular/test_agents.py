@@ -230,17 +230,17 @@ class Corridor(gymnasium.Env[Any, Any]):
 def test_an_episode_cut_short_is_not_terminated(
     make: Callable[[int, int], Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, bool]] = []
+    got: list[tuple[int, bool]] = []
     agent, env = make(4, 1), Corridor()
     learn = agent.learn
 
     def listening(*step: Any) -> None:
-        told.append(step[3:])
+        got.append(step[3:])
         learn(*step)
 
     monkeypatch.setattr(agent, "learn", listening)
     played = play(agent, env, 2, seed=5)
-    assert told == [(1, False), (2, False), (3, False)] * 2
+    assert got == [(1, False), (2, False), (3, False)] * 2
     assert played.steps.tolist() == [3, 3]
     assert played.returns.tolist() == [3.0, 3.0]
     assert env.seeds == [5, None]

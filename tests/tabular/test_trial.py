@@ -46,7 +46,7 @@ def test_need_begins_at_the_random_policy(maze: TransitionTable) -> None:
     np.testing.assert_array_equal(M[8], np.eye(54)[8])
     np.testing.assert_allclose(M[11], 10.0 * np.eye(54)[11], atol=1e-12)
     assert (np.delete(M[:, 11], 11) == 0.0).all()
-    # A neighbour of the goal, (1, 8): M = I + gamma T M, with two walls' sides to stay at.
+    # A neighbor of the goal, (1, 8): M = I + gamma T M, with two walls' sides to stay at.
     below = 17
     np.testing.assert_allclose(
         M[below],
@@ -79,7 +79,7 @@ def test_episodes_can_be_run_in_parts(
     np.testing.assert_array_equal(agent.M, whole.M)
 
 
-def test_the_log_goes_on_where_it_stopped(small_maze: TransitionTable) -> None:
+def test_the_log_continues_where_it_stopped(small_maze: TransitionTable) -> None:
     settings = PS_SR["printed"]
     _, whole = logged_trial(small_maze, settings, 4, stream(3))
     agent, rng, log = new_agent(small_maze, settings), stream(3), np.zeros(5000, EVENT)
@@ -116,7 +116,7 @@ def test_a_log_that_overflows_is_made_again(
     np.testing.assert_array_equal(log, events)
     assert trial.lengths.tolist() == expected.lengths.tolist()
     np.testing.assert_array_equal(trial.M, expected.M)
-    # The generator was put back, then used once: it goes on as if there had been one trial.
+    # The generator was put back, then used once: it continues as if there had been one trial.
     once = stream(4)
     run_trial(small_maze, settings, 10, once)
     assert rng.random() == once.random()

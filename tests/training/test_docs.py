@@ -1,4 +1,4 @@
-"""docs/deep.md says what the source says; run as a script, this writes its table anew."""
+"""docs/deep.md says what the source says; run as a script, this writes its table again."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_the_table_of_settings_is_that_of_the_source() -> None:
 
 
 def test_every_column_is_explained() -> None:
-    told = {line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if "|" in line}
-    assert set(COLUMNS) <= told
+    got = {line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if "|" in line}
+    assert set(COLUMNS) <= got
 
 
 def test_every_agent_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""The walk: what the learner is told, when the world is reset, what a return is."""
+"""The walk: what the learner gets, when the world is reset, what a return is."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Lives(gymnasium.Env[Any, Any]):
 
 
 class Listener:
-    """An agent that notes what it is told; its actions count up."""
+    """An agent that records what it gets; its actions count up."""
 
     def __init__(self, *, stores_next_action: bool = False) -> None:
         self.stores_next_action = stores_next_action
-        self.told: list[tuple[Any, ...]] = []
+        self.got: list[tuple[Any, ...]] = []
         self.presents: list[int] = []
         self.chosen = 0
 
@@ -53,7 +53,7 @@ class Listener:
         return int(choices.integers(9))
 
     def observe(self, obs: Any, action: int, reward: float, next_obs: Any, *ends: Any) -> None:
-        self.told.append((int(obs[0]), action, reward, int(next_obs[0]), *ends))
+        self.got.append((int(obs[0]), action, reward, int(next_obs[0]), *ends))
 
     def learn(self, present: Any) -> str:
         self.presents.append(int(present[0]))
@@ -76,8 +76,8 @@ def test_a_lost_life_ends_the_learners_episode_and_not_the_game() -> None:
     env, agent = Lives(), Listener()
     (episode,) = episodes_of(env, agent, 1)
     assert episode == 12.0, "the return is of the complete game"
-    assert [row[4] for row in agent.told] == [False, False, True, False, False, True]
-    assert [row[3] for row in agent.told] == [1, 2, 3, 4, 5, 6], "the true next observation"
+    assert [row[4] for row in agent.got] == [False, False, True, False, False, True]
+    assert [row[3] for row in agent.got] == [1, 2, 3, 4, 5, 6], "the true next observation"
     assert agent.presents == [1, 2, 3, 4, 5, 0], "need is asked where the agent is: at a new start"
     assert len(env.seeds) == 2, "reset at the game's end only"
 
@@ -92,7 +92,7 @@ def test_every_reset_is_seeded_by_the_episodes_number() -> None:
 def test_the_stored_next_action_is_the_one_taken_next_across_a_lost_life_too() -> None:
     env, agent = Lives(), Listener(stores_next_action=True)
     episodes_of(env, agent, 1)
-    stored = [row[6] for row in agent.told]
+    stored = [row[6] for row in agent.got]
     assert stored[:-1] == env.actions[1:], "what is stored is what is done"
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment, and gone on with, writes the very bytes of one that was not.
+"""A run that is killed at any moment and resumed writes the same bytes as one that was not.
 
 Killed runs are processes of their own, forked from a server that has imported everything already.
 """

@@ -35,7 +35,7 @@ def test_every_setting_has_its_meaning() -> None:
 
 
 @pytest.mark.parametrize(("kept", "words"), [(True, "starting"), (False, "compiled")])
-def test_who_waits_for_kernels_is_told_so(
+def test_who_waits_for_kernels_sees_why(
     kept: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("needreplay.core.jit.has_cached_kernels", lambda _package: kept)

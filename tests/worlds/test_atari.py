@@ -43,7 +43,7 @@ def test_a_game_follows_from_its_seed_alone_whatever_was_played_before() -> None
     assert any(not np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_a_lost_life_is_told_and_the_game_goes_on() -> None:
+def test_a_lost_life_is_reported_and_the_game_continues() -> None:
     env = make_world("atari/Breakout", WorldSettings(sticky=0.0, life_loss_ends=True))
     _, info = env.reset(seed=0)
     lives, lost, terminated = [info["lives"]], 0, False
@@ -53,14 +53,14 @@ def test_a_lost_life_is_told_and_the_game_goes_on() -> None:
         obs, _, terminated, truncated, info = env.step(1)
         assert not truncated
         if before is not None:
-            assert np.array_equal(before[1:], obs[:-1]), "the stack is never begun anew"
+            assert np.array_equal(before[1:], obs[:-1]), "the stack never starts again"
         lives.append(info["lives"])
         assert info["life_lost"] == (0 < lives[-1] < lives[-2])
         lost += info["life_lost"]
     assert (lives[0], lives[-1], lost) == (5, 0, 4), "the last life is the game's end"
 
 
-def test_without_the_setting_nobody_is_told_of_a_lost_life() -> None:
+def test_without_the_setting_a_lost_life_is_not_reported() -> None:
     env = make_world("atari/Breakout", PLAIN)
     env.reset(seed=0)
     assert "life_lost" not in env.step(1)[4]

@@ -57,7 +57,7 @@ def never_left(table: TransitionTable) -> list[int]:
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_action_strings_until_they_terminate(n: int) -> None:
-    """2^(n+1) − 2 transitions, one of them rewarded: the printed memory, walked in the table."""
+    """2^(n+1) − 2 transitions, one of them rewarded: the printed buffer, walked in the table."""
     table = cliffwalk_table(n)
     steps, rewards = 0, 0.0
     for code in range(2**n):

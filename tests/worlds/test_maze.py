@@ -59,7 +59,7 @@ def test_moves_on_the_dyna_maze(state: int, action: int, arrival: int) -> None:
 
 def test_only_the_step_onto_the_goal_is_rewarded_and_ends() -> None:
     expected = np.zeros((54, 4), dtype=bool)
-    expected[17, UP] = True  # (0, 7), the goal's other neighbour, is a wall
+    expected[17, UP] = True  # (0, 7), the goal's other neighbor, is a wall
     np.testing.assert_array_equal(TABLE.ends, expected)
     np.testing.assert_array_equal(TABLE.reward_mean, expected.astype(float))
     np.testing.assert_array_equal(TABLE.reward_std, np.where(expected, 0.1, 0.0))

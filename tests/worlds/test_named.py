@@ -1,4 +1,4 @@
-"""Worlds by name: CartPole as it is, and in prose what cannot be played."""
+"""Worlds by name: CartPole as it is, and a clear refusal of what cannot be played."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_by_hand() -> None:
     )
 
 
-def test_probabilities_and_draws_after_many_updates_are_exact() -> None:
+def test_probabilities_and_samples_after_many_updates_are_exact() -> None:
     rng = stream(1, "grouped")
     n, n_states = 700, 13
     states, priorities = rng.integers(0, n_states, n), rng.random(n)
@@ -112,7 +112,7 @@ def test_kernels_on_a_full_buffer() -> None:
     np.testing.assert_allclose(p, sampler.probabilities(need), rtol=1e-12)
 
 
-def test_need_exponent_0_is_priority_alone_slot_for_slot() -> None:
+def test_need_alpha_0_is_priority_alone_slot_for_slot() -> None:
     rng = stream(3, "grouped")
     states, priorities, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
     without = filled(states, priorities, 5, need_alpha=0.0)

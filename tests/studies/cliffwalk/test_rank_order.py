@@ -34,7 +34,7 @@ def test_any_sequence_of_changes_is_a_sorted_list(n: int, seed: int) -> None:
         assert [gain_at_place(order, p) for p in range(n)] == [gains[slot] for slot in expected]
 
 
-def test_ranks_are_drawn_by_a_power_law() -> None:
+def test_ranks_are_sampled_by_a_power_law() -> None:
     order = rank_order(np.arange(3), 1.0, 1.0)
     # 1, 1/2, 1/3 of 11/6
     np.testing.assert_allclose(order.cumulative, [6 / 11, 9 / 11, 1.0])
@@ -42,5 +42,5 @@ def test_ranks_are_drawn_by_a_power_law() -> None:
     assert drawn == [0, 0, 1, 1, 2, 2]
 
 
-def test_without_an_exponent_nothing_is_drawn() -> None:
+def test_without_an_exponent_there_are_no_probabilities() -> None:
     assert rank_order(np.arange(3), 1.0, None).cumulative.size == 0

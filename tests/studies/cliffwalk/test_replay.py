@@ -135,7 +135,7 @@ def test_samples_follow_the_distribution(method: Method) -> None:
     np.testing.assert_allclose(probabilities(agent, rule, need), p, rtol=1e-12)
 
 
-def test_need_in_the_draw_and_in_the_step_have_the_same_mean() -> None:
+def test_need_in_the_probability_and_in_the_step_have_the_same_mean() -> None:
     agent, rule = made("need-magnitude", 4, need_alpha=1.0)
     rng = stream(3, "magnitude")
     agent.pairs["q"][:8] = rng.random(8)
@@ -258,7 +258,7 @@ def test_how_a_replay_went() -> None:
     assert replay(agent, rule, stream(0, "went")) == OVERFLOWED
 
 
-def test_a_greedy_draw_at_rest() -> None:
+def test_a_greedy_sampler_at_rest() -> None:
     # With a step size of 0 the rewarded transition keeps δ = 1 and the largest gain for ever.
     agent, rule = made("gain", start_priority=0.5, step_size=0.0)
     went = [replay(agent, rule, stream(0, "went")) for _ in range(10)]

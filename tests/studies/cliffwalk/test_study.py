@@ -429,7 +429,7 @@ def test_need_rows_are_of_the_largest_size() -> None:
     assert len(data_table(found)) == 6
 
 
-def test_variants_pair_scaling_with_drawing() -> None:
+def test_variants_pair_scaling_with_sampling() -> None:
     variants = variants_of("corrected")
     assert len({variant.label for variant in variants}) == len(variants)
     for variant in variants:

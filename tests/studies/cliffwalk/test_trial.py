@@ -58,7 +58,7 @@ def test_the_oracle_by_hand() -> None:
     np.testing.assert_allclose(found.q, [[q0, 0.0], [q1, 0.0]], rtol=1e-12)
 
 
-def test_need_exponent_0_makes_the_very_draws_of_per() -> None:
+def test_need_alpha_0_takes_the_samples_of_per() -> None:
     for preset in ("printed", "released"):
         per = trial_of("per", 4, preset)
         for method in ("need", "need-random", "need-backward"):
@@ -91,7 +91,7 @@ def test_need_that_never_leaves_the_start_cannot_converge() -> None:
         np.testing.assert_array_equal(found.M[0], [1.0, 0.0, 0.0, 0.0])
 
 
-def test_a_greedy_draw_at_rest_is_given_up_early() -> None:
+def test_a_greedy_sampler_at_rest_is_given_up_early() -> None:
     trials = [trial_of("gain", 3, trial=trial) for trial in range(8)]
     stuck = [found for found in trials if not found.converged]
     assert stuck
