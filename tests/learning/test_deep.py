@@ -72,7 +72,9 @@ def fill_with_chain(agent: DeepAgent, length: int, actions: Any = (0, 1)) -> Non
 
 
 def observations(agent: DeepAgent) -> Any:
-    return np.eye(agent.q.online.body[0].in_features, dtype=np.float32)  # type: ignore[union-attr]
+    """One row for each state: [state] is 1."""
+    n_states = next(agent.q.online.parameters()).shape[1]
+    return np.eye(n_states, dtype=np.float32)
 
 
 def values_after_learning(agent: DeepAgent) -> FloatArray:
@@ -182,8 +184,9 @@ def agent_among_distractions(name: str, *, noise: bool, seed: int = 0) -> DeepAg
     M = torch.from_numpy(occupancy.astype(np.float32))
     if agent.successor is not None:
         # Features are the states themselves, so that need is M's row.
-        agent.successor.online.encoder = agent.successor.target.encoder = torch.nn.Identity()
-        agent.successor.online.successor = lambda features, _: features @ M  # type: ignore[method-assign]
+        for network in (agent.successor.online, agent.successor.target):
+            network.encoder = torch.nn.Identity()
+        agent.successor.online.successor = lambda features, action: features @ M  # type: ignore[method-assign]  # noqa: ARG005
         agent.successor.loss = lambda *_, **__: torch.zeros((), requires_grad=True)  # type: ignore[method-assign]
     return agent
 
