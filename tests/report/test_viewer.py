@@ -314,6 +314,27 @@ def test_runs_that_are_refused(world: World, name: str, said: str) -> None:
         watched_run(name, world, episodes=2)
 
 
+def test_the_gallery_shows_five_moments(browser: Any, tmp_path: Path) -> None:
+    assert main(["gallery", "--out", str(tmp_path / "gallery.html")]) == 0
+    page = Page(browser, tmp_path / "gallery.html")
+    said = []
+    for number in range(5):
+        page.page.locator(".moment").nth(number).click()
+        page.until(f"location.hash === document.querySelectorAll('.moment')[{number}].hash")
+        assert page.page.locator(".text:visible").count() == 1
+        said.append(page.said())
+    assert "at the end of an episode" in said[0]
+    assert "reverse event 1." in said[0]
+    assert "at the start of an episode" in said[1]
+    assert "forward event" in said[1]
+    assert "e-10, need" in said[1], "only the floor"
+    assert "reverse event" in said[2]
+    assert "Backup 1 of 20: state 8 right to state 9" in said[3]
+    assert "state 0 action 0 to state 1" in said[4], "value is back at the start"
+    assert "Backup 4 of 4: state 6" in page.said(1)
+    page.close()
+
+
 def test_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

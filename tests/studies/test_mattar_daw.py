@@ -218,9 +218,23 @@ def test_a_variant_without_forward_events_answers_all_the_same(result: Any) -> N
     assert np.isnan(table["mean"][row]).all()
 
 
-def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(__file__).parents[2] / "docs" / "mattar_daw.md"
-    code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+def test_the_tutorial_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "tutorial_replay.md"
+    blocks = page.read_text(encoding="utf-8").split("```python\n")[1:]
+    code = "".join(block.split("```")[0] for block in blocks)
     monkeypatch.chdir(tmp_path)
-    exec(code.replace("range(30)", "range(2)"), {})
+    exec(
+        code.replace(
+            'episodes, simulations = read_task("maze.txt"), 50, 30',
+            'episodes, simulations = read_task("maze.txt"), 50, 6',
+        ),
+        {},
+    )
+    printed = capsys.readouterr().out.splitlines()
+    shown = page.read_text(encoding="utf-8").split("```text\n")[1].split("```")[0].splitlines()
+    assert [line.split(":")[0] for line in printed[:6]] == [line.split(":")[0] for line in shown]
+    assert printed[6] == str(["forward"] * 5 + ["none"])
     assert len(read_replay(tmp_path / "replay.csv")) > 1000
+    assert len(read_replay(tmp_path / "mine.csv")) == 6

@@ -69,7 +69,7 @@ def _run(words: list[str]) -> int:
     from needreplay.cli.reproduce import Reproduce
     from needreplay.cli.sweep import Sweep
     from needreplay.cli.train import Train
-    from needreplay.cli.watch import Watch
+    from needreplay.cli.watch import Gallery, Watch
 
     chosen = tyro.extras.subcommand_cli_from_dict(
         {
@@ -79,6 +79,7 @@ def _run(words: list[str]) -> int:
             "sweep": Sweep,
             "report": Report,
             "watch": Watch,
+            "gallery": Gallery,
             "bench": Bench,
         },
         prog="needreplay",

@@ -52,8 +52,8 @@ class Train:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
+        from needreplay.training.bar import run_with_bar
         from needreplay.training.config import RunConfig
-        from needreplay.training.watch import run_watched
 
         config = RunConfig(
             world=self.world,
@@ -69,7 +69,7 @@ class Train:
             return
         if self.out is None:
             raise NeedReplayError("Name a folder for the run: --out DIR.")
-        path = run_watched(config, self.out, tensorboard=self.tensorboard)
+        path = run_with_bar(config, self.out, tensorboard=self.tensorboard)
         print(f"{outcome(path)} -> {path}")
 
 

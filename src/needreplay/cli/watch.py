@@ -1,4 +1,4 @@
-"""``needreplay watch``: a page in which tabular agents replay."""
+"""``needreplay watch`` and ``gallery``: pages in which tabular agents replay."""
 
 from __future__ import annotations
 
@@ -69,3 +69,21 @@ class Watch:
         )
         backups = sum(len(log.backups) for log in logs)
         print(f"{backups:,} backups, {self.out.stat().st_size / 1e6:.1f} MB -> {self.out}")
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Write one offline HTML page with five moments of replay worth seeing.
+
+    Reverse replay after the first reward, forward replay before a run, what need changes in a maze,
+    a shock, and the cliffwalk.
+    """
+
+    out: Annotated[Path, arg(metavar="FILE.html")] = Path("gallery.html")
+    """The page."""
+
+    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+        """Run the command."""
+        from needreplay.report.gallery import write_gallery
+
+        print(f"The page: {write_gallery(self.out)}")

@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -17,13 +17,23 @@ from needreplay.tabular.replay_events import DIRECTIONS
 from needreplay.tabular.replay_log import KINDS, ReplayLog
 
 
+class Moment(NamedTuple):
+    """A moment of some logs."""
+
+    title: str
+    text: str
+    """one paragraph"""
+    start: str
+    """as in the page's own links: "runs=0,1&frame=300" """
+
+
 def write_viewer(
     path: Path,
     logs: Sequence[ReplayLog],
     *,
     title: str,
     note: str = "",
-    start: str = "",
+    moments: Sequence[Moment] = (),
 ) -> Path:
     """Write the page ``path``. It opens from a file and loads nothing.
 
@@ -32,13 +42,13 @@ def write_viewer(
         logs: one or more; two are shown beside each other.
         title: of the page.
         note: a paragraph below it.
-        start: the moment that it opens with, as in the page's own links: "runs=0,1&frame=300".
+        moments: a list to choose from; the page opens with the first.
     """
     data = {
         "runs": [_packed_log(log) for log in logs],
         "kinds": KINDS,
         "directions": DIRECTIONS,
-        "start": start,
+        "start": moments[0].start if moments else "",
     }
     # Inside a script element only "<" could end it; JSON may spell it otherwise.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
@@ -47,6 +57,7 @@ def write_viewer(
         "viewer.html",
         title=title,
         note=note,
+        moments=moments,
         several=len(logs) > 1,
         data=Markup(text),
     )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,7 +249,13 @@ class _Recorder:
 
 
 def evb_log(
-    name: str, board: Board, found: Simulation, task: Task, settings: EVBSettings
+    name: str,
+    board: Board,
+    found: Simulation,
+    task: Task,
+    settings: EVBSettings,
+    *,
+    implanted: Mapping[int, tuple[int, int, float]] | None = None,
 ) -> ReplayLog:
     """The log of a simulation; what the agent knew is computed again, step by step.
 
@@ -258,6 +265,8 @@ def evb_log(
         found: the simulation; not of a world that changes its moves, nor with need "given".
         task: its world.
         settings: of its agent.
+        implanted: by pause, a (state, action, reward) that was written into the agent's memory
+            before it.
     """
     rule, agent = rule_of(settings), new_agent(task, settings)
     pauses = np.zeros(len(found.pauses), PAUSE)
@@ -280,6 +289,8 @@ def evb_log(
             _learn(agent, rule, task, step, found.steps, made)
             write(frame, np.array([[step["state"], step["action"]]]))
             made += 1
+        if implanted and number in implanted:
+            agent.reward[implanted[number][:2]] = implanted[number][2]
         need[number] = need_of(agent, rule, int(pause["state"]))
         listed = found.backups[pause["first"] : pause["first"] + pause["count"]]
         listed = np.stack([listed["state"], listed["action"], listed["length"]], axis=1)

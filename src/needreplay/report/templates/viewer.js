@@ -321,14 +321,14 @@ function drawTrail(pen, run, center) {
 }
 
 function drawScale(pen, run, size, low, high) {
-  const y = run.rows * size + 8, width = Math.min(run.columns * size, 320), bar = Math.max(20, width - 190);
+  const y = run.rows * size + 8, width = Math.min(run.columns * size, 320), bar = Math.max(20, width - 212);
   if (view.layer === "none") return;
   if (view.layer === "value" && !run.writes.frame.length) return pen.text(0, y + 6, "value is not known", ink.quiet, 12, "left");
   const name = { value: "value", need: "need", gain: "gain (log)" }[view.layer];
   pen.text(0, y + 6, name, ink.ink, 12, "left");
-  for (let i = 0; i < 24; i++) pen.rect(118 + (i * bar) / 24, y, bar / 24 + 0.5, 12, css(shade(i / 23)));
-  pen.text(112, y + 6, view.layer === "gain" ? number(high * 1e-10) : number(low), ink.ink, 12, "right");
-  pen.text(124 + bar, y + 6, number(high), ink.ink, 12, "left");
+  for (let i = 0; i < 24; i++) pen.rect(140 + (i * bar) / 24, y, bar / 24 + 0.5, 12, css(shade(i / 23)));
+  pen.text(134, y + 6, view.layer === "gain" ? number(high * 1e-10) : number(low), ink.ink, 12, "right");
+  pen.text(146 + bar, y + 6, number(high), ink.ink, 12, "left");
 }
 const SCALE = 26;
 
@@ -616,10 +616,18 @@ if ($("other")) {
     go(panels[0], run.frame);
   });
 }
+// A gallery's list of moments: links to addresses, and the paragraph of the one chosen last.
+const moments = [...document.querySelectorAll(".moment")], texts = [...document.querySelectorAll(".text")];
+function tell(n) {
+  moments.forEach((a, i) => (i === n ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current")));
+  texts.forEach((p, i) => { p.hidden = i !== n; });
+}
+moments.forEach((a, i) => a.addEventListener("click", () => tell(i)));
 addEventListener("hashchange", () => { if (location.hash !== address()) restore(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColors(); layout(); });
 new ResizeObserver(() => layout()).observe($("panels"));
 readColors();
+tell(Math.max(0, moments.findIndex((a) => a.getAttribute("href") === location.hash)));
 restore();
 
 // For tests and for the console.

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
+from needreplay.training.bar import starting, status
 from needreplay.training.config import Protocol, RunConfig, explained, field_docs
-from needreplay.training.watch import starting, status
 from needreplay.worlds.named import WorldSettings
 
 

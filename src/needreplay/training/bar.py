@@ -39,7 +39,7 @@ def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> 
     return ", ".join(words)
 
 
-def run_watched(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
+def run_with_bar(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
     """``run_training`` with a bar where standard error is a terminal; Ctrl-C says how to resume."""
     done, last_row, speed = 0, None, Speed()
     show: Callable[[int, str], None] = lambda _steps, _text: None  # noqa: E731
