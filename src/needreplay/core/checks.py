@@ -19,6 +19,8 @@ SHARE = (0.0, 1.0)
 ANY = (0.0, math.inf)
 COUNT = (0, math.inf)
 AT_LEAST_ONE = (1, math.inf)
+OWN = "module:name"
+"""How a user's own class or function is named."""
 
 
 def check_fields(settings: Any, bounds: Bounds) -> None:
@@ -26,9 +28,11 @@ def check_fields(settings: Any, bounds: Bounds) -> None:
     cls: Any = type(settings)
     for name, kind in _kinds(cls).items():
         value = getattr(settings, name)
-        if get_origin(kind) is Literal:
-            if not isinstance(value, str) or value not in get_args(kind):
-                raise unknown(name, value, get_args(kind))
+        words = words_of(kind)
+        if words:
+            own = OWN in words and isinstance(value, str) and ":" in value
+            if not own and (not isinstance(value, str) or value not in words):
+                raise unknown(name, value, words)
         elif kind is bool:
             if not isinstance(value, bool | np.bool_):
                 raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
@@ -37,6 +41,18 @@ def check_fields(settings: Any, bounds: Bounds) -> None:
                 raise NeedReplayError(f"{name} is {value!r}; it must be text.")
         elif kind in (int, float):
             check_number(name, value, kind, bounds.get(name))
+
+
+def words_of(kind: Any) -> tuple[str, ...]:
+    """The words that a field of type ``kind`` takes; ``Literal | str``: one's own, too.
+
+    >>> words_of(Literal["dqn"] | str)
+    ('dqn', 'module:name')
+    """
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    parts = get_args(kind)
+    return (*get_args(parts[0]), OWN) if str in parts and get_origin(parts[0]) is Literal else ()
 
 
 @cache

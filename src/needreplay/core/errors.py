@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class NeedReplayError(ValueError):
@@ -10,8 +11,15 @@ class NeedReplayError(ValueError):
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> NeedReplayError:
-    """The error for a name that is not in a list: "There is no preset 'x'; choose from ..."."""
-    return NeedReplayError(f"There is no {kind} {name!r}; choose from: {', '.join(known)}.")
+    """The error for a name that is not in a list.
+
+    >>> print(unknown("agent", "pre", ["uniform", "per", "rank"]))
+    There is no agent 'pre'; choose from: uniform, per, rank. Did you mean 'per'?
+    """
+    names = list(known)
+    near = get_close_matches(str(name), names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return NeedReplayError(f"There is no {kind} {name!r}; choose from: {', '.join(names)}.{hint}")
 
 
 def counted(number: int, what: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_json, write_json
 from needreplay.deep.agent import DeepAgent
@@ -17,8 +18,6 @@ NETWORKS, REPLAY, COUNTERS = "networks.pt", "replay", "agent.json"
 
 def save_agent(agent: DeepAgent, folder: Path) -> None:
     """Write the agent's state; call it between episodes, when no n-step window is open."""
-    if agent.settings.samples_by_need:
-        agent.set_new_features()
     state: dict[str, Any] = {name: net.state_dict() for name, net in agent.networks().items()}
     state["optimizer"] = agent.optimizer.state_dict()
     try:
@@ -33,6 +32,7 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
     counters = {
         "steps": agent.steps,
         "updates": agent.updates,
+        "next_feature_id": agent.next_feature_id,
         "successor_updates": 0 if agent.successor is None else agent.successor.updates,
         "action_rng": agent.action_rng.bit_generator.state,
     }
@@ -57,11 +57,18 @@ def load_networks(agent: DeepAgent, folder: Path) -> None:
 
 def load_agent(agent: DeepAgent, folder: Path) -> None:
     """Load what ``save_agent`` wrote into an agent with the same settings."""
-    counters = read_json(folder / COUNTERS)
+    path = folder / COUNTERS
+    counters = read_json(path)
     load_networks(agent, folder)
     agent.replay.load(folder / REPLAY)
-    agent.next_feature_id = agent.replay.next_id
-    agent.steps, agent.updates = counters["steps"], counters["updates"]
-    if agent.successor is not None:
-        agent.successor.updates = counters["successor_updates"]
-    agent.action_rng.bit_generator.state = counters["action_rng"]
+    try:
+        for name in ("steps", "updates", "successor_updates", "next_feature_id"):
+            check_number(name, counters[name], int, COUNT)
+        check_number("next_feature_id", counters["next_feature_id"], int, (0, agent.replay.next_id))
+        agent.steps, agent.updates = counters["steps"], counters["updates"]
+        agent.next_feature_id = counters["next_feature_id"]
+        if agent.successor is not None:
+            agent.successor.updates = counters["successor_updates"]
+        agent.action_rng.bit_generator.state = counters["action_rng"]
+    except (NeedReplayError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise NeedReplayError(f"{str(path)!r} is damaged: {error}.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from needreplay._version import __version__
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.lock import locked
+from needreplay.core.machine import record_machine
 from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.folder import DONE, FAILED, PROGRESS, prepare_run, read_progress
 from needreplay.sweeps.kinds import kind_named
@@ -41,6 +43,8 @@ def execute(spec: RunSpec, folder: Path, version: str = __version__) -> None:
         if (folder / DONE).exists():
             return
         (folder / FAILED).unlink(missing_ok=True)
+        if spec.kind != "deep" and (warning := record_machine(folder)):
+            print(f"needreplay: {warning}", file=sys.stderr)
         with Pace(folder / PROGRESS) as pace:
             kind_named(spec.kind).run(dict(spec.config), folder, pace.update)
         if not (folder / DONE).exists():

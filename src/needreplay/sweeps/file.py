@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -15,11 +16,12 @@ from typing import Any
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.core.imports import load_object
-from needreplay.sweeps.kinds import check_callable, kind_named
+from needreplay.core.imports import load_object, refuse_code
+from needreplay.sweeps.kinds import SHIPPED, check_callable, kind_named
 
 _PLURALS = {"worlds": "world", "agents": "agent", "presets": "preset", "seeds": "seed"}
 _TOP = ("name", "about", "runs")
+_PLAIN_NAME = re.compile(r"\w[\w .,+=@()-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,23 @@ def shipped_sweeps() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".toml") for path in folder.iterdir()))
 
 
-def load_sweep(source: str | Path) -> Sweep:
+def load_sweep(source: str | Path, *, allow_code: Collection[str] = ()) -> Sweep:
     """Load a sweep from a file, a shipped name or ``module:function``.
 
     A file ends in .toml. The function takes no arguments and returns ``RunSpec`` objects. Whatever
-    can be refused is refused here, before anything runs.
+    can be refused is refused here, before anything runs or is imported.
+
+    Args:
+        source: what to load.
+        allow_code: modules that a file may use, in worlds, agents, settings and kinds.
     """
     text = str(source)
     if text.endswith(".toml"):
         try:
-            return parsed(Path(text).read_text(encoding="utf-8"), text, Path(text).stem)
-        except (OSError, UnicodeDecodeError) as error:
+            content = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
             raise NeedReplayError(f"The sweep {text!r} cannot be read: {error}.") from error
+        return parsed(content, text, Path(text).stem, allow_code=allow_code)
     if ":" in text:
         specs = check_callable(load_object(text), text)()
         specs = list(specs) if isinstance(specs, Iterable) else []
@@ -111,11 +118,13 @@ def load_sweep(source: str | Path) -> Sweep:
     return parsed(shipped.read_text(encoding="utf-8"), f"{text}.toml", text)
 
 
-def parsed(text: str, source: str, name: str = "sweep") -> Sweep:
+def parsed(
+    text: str, source: str, name: str = "sweep", *, allow_code: Collection[str] = ()
+) -> Sweep:
     """The sweep of a TOML text; errors call it ``source``."""
     try:
         entries = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise NeedReplayError(f"{source} is not TOML: {error}.") from error
     for key in entries:
         if key not in _TOP:
@@ -129,8 +138,17 @@ def parsed(text: str, source: str, name: str = "sweep") -> Sweep:
         specs = [spec for block in blocks for spec in _expanded(block)]
     except NeedReplayError as error:
         raise NeedReplayError(f"{source}: {error}") from error
+    for spec in specs:
+        # What one's own kind does with its config is up to it.
+        refuse_code(spec.plain if spec.kind in SHIPPED else spec.kind, allow_code, source)
+    name = entries.get("name", name)
+    if not isinstance(name, str) or not _PLAIN_NAME.fullmatch(name):
+        raise NeedReplayError(
+            f"{source}: name is {name!r}; it must be a plain file name: letters, digits, spaces, "
+            "'.', '_', '+' and '-', with a letter or digit first."
+        )
     about = str(entries.get("about", "")).strip()
-    return Sweep(str(entries.get("name", name)), about, _complete(specs, source))
+    return Sweep(name, about, _complete(specs, source))
 
 
 def _complete(specs: Iterable[RunSpec], source: str) -> tuple[RunSpec, ...]:

@@ -7,6 +7,7 @@ finds there, calls ``on_units`` with the amount of work done, and at the end wri
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.imports import load_object
-from needreplay.training.config import RunConfig
+from needreplay.training.config import RunConfig, check_learns
 
 Config: TypeAlias = dict[str, Any]
 OnUnits: TypeAlias = Callable[[int], None]
@@ -81,13 +82,18 @@ def filled(config: Config, defaults: Config, kind: str) -> Config:
 def _run_deep(config: Config, folder: Path, on_units: OnUnits) -> None:
     from needreplay.training.run import run_training
 
-    run_training(RunConfig(**config), folder, on_steps=lambda steps, _row: on_units(steps))
+    run_training(
+        RunConfig(**config),
+        folder,
+        on_steps=lambda steps, _row: on_units(steps),
+        on_warning=lambda text: print(f"needreplay: {text}", file=sys.stderr),
+    )
 
 
 def _complete_deep(config: Config) -> Config:
     defaults = {**asdict(RunConfig(world="")), "world": REQUIRED}
     found = RunConfig(**filled(config, defaults, "deep"))
-    found.resolved()
+    check_learns(found)
     return {**asdict(found), "overrides": dict(found.overrides)}
 
 

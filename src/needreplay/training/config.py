@@ -10,10 +10,11 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_fields
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, changed, check_fields, words_of
 from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.imports import load_object
 from needreplay.worlds.adapt import LARGE_IMAGE
 from needreplay.worlds.named import Kind, WorldSettings, kind_of, make_world, observation_shape
 
@@ -94,10 +95,36 @@ class Resolved:
         return {**asdict(self.agent), **asdict(self.world), **asdict(self.protocol)}
 
 
+def check_learns(config: RunConfig) -> None:
+    """Refuse settings under which nothing is ever learned."""
+    settings = config.resolved().agent
+    for name, most in (("steps", config.steps), ("capacity", settings.capacity)):
+        if settings.min_history > most:
+            raise NeedReplayError(
+                f"min_history is {settings.min_history:,}, above {name} {most:,}, so nothing would "
+                f"be learned; give more {name}, or set min_history to {most:,} or less."
+            )
+
+
+def agent_class(name: str) -> type[DeepAgent]:
+    """The class of a named agent: ours, or the user's own as ``module:name``."""
+    from needreplay.deep import DeepAgent
+
+    if ":" not in name:
+        return DeepAgent
+    found = load_object(name)
+    if not isinstance(found, type) or not issubclass(found, DeepAgent):
+        raise NeedReplayError(f"{name!r} is not a subclass of needreplay.deep.DeepAgent.")
+    return found
+
+
 def agent_settings(world: str, kind: Kind, preset: str, agent: str) -> DeepSettings:
     """The agent's settings for a world; images other than Atari's get MinAtar's sizes."""
     from needreplay.deep.presets import deep_preset
 
+    if ":" in agent:
+        settings = agent_settings(world, kind, preset, "per")
+        return changed(settings, **agent_class(agent).changes)
     if kind != "image":
         return deep_preset(preset, "nature" if kind == "atari" else kind, agent)
     large = min(observation_shape(world)[1:]) >= LARGE_IMAGE
@@ -134,10 +161,9 @@ def make_agent(
     """The config's agent, untrained; one that only plays needs no large ``capacity``."""
     import torch
 
-    from needreplay.deep import DeepAgent
-
     try:
-        torch.empty(1, device=config.device)
+        # The value has to come back: some devices (meta) hold none.
+        torch.ones(1, device=config.device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise NeedReplayError(f"The device {config.device!r} cannot be used: {reason}.") from error
@@ -145,14 +171,23 @@ def make_agent(
         # More threads would add in another order, and a resumed run would not be the same.
         torch.set_num_threads(1)
     settings = config.resolved().agent
-    return DeepAgent(
-        settings if capacity is None else replace(settings, capacity=capacity),
-        env.observation_space,
-        int(env.action_space.n),  # type: ignore[attr-defined]
-        steps=config.steps,
-        seed=config.seed,
-        device=config.device,
-    )
+    if capacity is not None:
+        settings = replace(settings, capacity=capacity)
+    try:
+        return agent_class(config.agent)(
+            settings,
+            env.observation_space,
+            int(env.action_space.n),  # type: ignore[attr-defined]
+            steps=config.steps,
+            seed=config.seed,
+            device=config.device,
+        )
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        sizes = [f"{name} {getattr(settings, name):,}" for name in ("capacity", "features")]
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise NeedReplayError(
+            f"An agent with {' and '.join(sizes)} does not fit into memory: {reason}."
+        ) from error
 
 
 class Setting(NamedTuple):
@@ -172,7 +207,7 @@ def explained(settings: Any) -> list[Setting]:
         Setting(
             f.name,
             getattr(settings, f.name),
-            tuple(map(str, get_args(hints[f.name]))),
+            words_of(hints[f.name]),
             found[f.name],
         )
         for f in fields(settings)

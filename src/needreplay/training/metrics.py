@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import write_text
+from needreplay.core.tables import write_bytes
 from needreplay.training.folder import RESUME
 
 if TYPE_CHECKING:
@@ -81,7 +83,9 @@ class Sums:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Sums:
         """What ``to_json`` gave, after JSON, where NaN is the text "nan"."""
-        sums = {name: float(value) for name, value in plain["sums"].items()}
+        for name in ("episodes", "updates"):
+            check_number(name, plain[name], int, COUNT)
+        sums = {str(name): float(value) for name, value in plain["sums"].items()}
         return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums)
 
 
@@ -90,21 +94,29 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._sha = hashlib.sha256()
 
-    def start(self, rows: int) -> None:
-        """Keep the first ``rows`` rows: those after the checkpoint are written again."""
-        lines = [",".join(COLUMNS)]
-        if rows:
+    @property
+    def digest(self) -> str:
+        """Of all that is written so far."""
+        return self._sha.hexdigest()
+
+    def start(self, rows: int, digest: str | None = None) -> None:
+        """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
+        kept = (",".join(COLUMNS) + "\n").encode()
+        if digest is not None:
             try:
-                lines = self.path.read_text(encoding="utf-8").splitlines()[: rows + 1]
+                kept = b"".join(self.path.read_bytes().splitlines(keepends=True)[: rows + 1])
             except OSError:
-                lines = []
-            if len(lines) != rows + 1 or lines[0] != ",".join(COLUMNS):
+                kept = b""
+            if hashlib.sha256(kept).hexdigest() != digest:
                 raise NeedReplayError(
-                    f"{str(self.path)!r} does not hold the {rows} rows that the checkpoint counts; "
-                    "remove the run's folder to start again."
+                    f"{str(self.path)!r} does not hold the {rows} rows that the checkpoint was "
+                    "written after: it is damaged, or of another run. Put the file back, or train "
+                    "in a new folder."
                 )
-        write_text(self.path, "".join(line + "\n" for line in lines))
+        self._sha = hashlib.sha256(kept)
+        write_bytes(self.path, kept)
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row."""
@@ -114,6 +126,7 @@ class MetricsFile:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
+            self._sha.update(line.encode())
         except OSError as error:
             raise NeedReplayError(
                 f"{str(self.path)!r} cannot be written: {error.strerror}. {RESUME}"
@@ -124,11 +137,17 @@ class MetricsFile:
 
         The paper reports the best; the others show whether it lasted.
         """
-        with self.path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        try:
+            with self.path.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+            returns = {
+                name: [(float(row[name]), int(row["iteration"])) for row in rows if row[name]]
+                for name in ("train_return", "eval_return")
+            }
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            raise NeedReplayError(f"{str(self.path)!r} is damaged: {error}.") from error
         summary: dict[str, Any] = {"rows": len(rows)}
-        for name in ("train_return", "eval_return"):
-            found = [(float(row[name]), int(row["iteration"])) for row in rows if row[name]]
+        for name, found in returns.items():
             if not found:
                 continue
             best, iteration = max(found, key=lambda pair: pair[0])

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.machine import record_machine
 from needreplay.core.tables import read_json, write_json
-from needreplay.training.config import RunConfig, make_agent, make_env
+from needreplay.training.config import RunConfig, check_learns, make_agent, make_env
 from needreplay.training.evaluation import evaluate
 from needreplay.training.folder import (
     DONE,
     METRICS,
     RUN,
+    checked_digests,
     claimed,
+    done_of,
     newest_checkpoint,
+    steps_of,
     write_checkpoint,
 )
 from needreplay.training.loop import train
 from needreplay.training.metrics import Curves, MetricsFile, Sums
+from needreplay.training.stopping import Stop, Stopped
 
 if TYPE_CHECKING:
     import gymnasium
@@ -30,6 +38,10 @@ if TYPE_CHECKING:
 
 REPORT_PERIOD = 20
 """Steps between two calls of ``on_steps``."""
+CHECKPOINT_SECONDS = 300.0
+"""Longest time between checkpoints, if episodes are shorter and ..."""
+CHECKPOINT_COST = 0.05
+"""... writing them takes no larger share of the time."""
 
 
 def run_training(
@@ -38,32 +50,47 @@ def run_training(
     *,
     on_steps: Callable[[int, dict[str, Any] | None], None] = lambda _steps, _row: None,
     on_evaluation: Callable[[int], None] = lambda _steps: None,
+    on_warning: Callable[[str], object] = warnings.warn,
     tensorboard: bool = False,
 ) -> Path:
     """Train until the run is complete, and return the path of its metrics.
 
     The same call resumes after any stop and ends with the same metrics, byte for byte (on one CPU
-    thread). A folder with another run, or in which another process trains, is refused.
+    thread of the same type of CPU, with the same versions). Ctrl-C and SIGTERM stop it at the end
+    of an episode, with a checkpoint; a second one stops at once. A complete run with fewer
+    ``steps`` is extended. A folder with another run, or in which another process trains, is
+    refused.
 
     Args:
         config: what to run.
         folder: the run's folder.
         on_steps: called with the number of steps done, and with each row as it is written.
         on_evaluation: called with the steps done of an evaluation.
+        on_warning: called with what the user should know.
         tensorboard: whether to write each row as points of TensorBoard's curves, too.
     """
     # Refuse what cannot run before anything is written.
     env = make_env(config)
     with closing(env), closing(make_env(config)) as eval_env:
+        check_learns(config)
         agent = make_agent(config, env)
         with claimed(folder, config) as path:
             metrics = MetricsFile(path / METRICS)
-            if (path / DONE).exists():
+            done = done_of(path)
+            if done is not None and done["steps"] >= config.steps:
+                if done != {"steps": done["steps"], **metrics.summary()}:
+                    raise NeedReplayError(
+                        f"{str(path / DONE)!r} does not fit the rows of {METRICS}: one of them is "
+                        "damaged or of another run."
+                    )
                 return metrics.path
+            if warning := record_machine(path):
+                on_warning(warning)
             run = _Run(config, path, agent, metrics)
             run.resume()
+            (path / DONE).unlink(missing_ok=True)
             curves = Curves(path, agent.steps + 1) if tensorboard else None
-            with closing(curves) if curves is not None else nullcontext():
+            with closing(curves) if curves is not None else nullcontext(), run.stop.listening():
 
                 def on_row(row: dict[str, Any]) -> None:
                     if curves is not None:
@@ -86,25 +113,55 @@ class _Run:
     episodes: int = 0
     iteration: int = 0
     rows: int = 0
+    next_checkpoint: int = 0
     sums: Sums = field(default_factory=Sums)
+    stop: Stop = field(default_factory=Stop)
+
+    def __post_init__(self) -> None:
+        self.protocol = self.config.resolved().protocol
+        self.next_checkpoint = self.protocol.checkpoint_steps
+        self.saved = 0, 0
+        self.saved_at = time.monotonic()
+        self.save_seconds = 0.0
 
     def resume(self) -> None:
         """Load the newest checkpoint, if there is one, and remove the rows after it."""
+        found = newest_checkpoint(self.folder)
+        if found is None:
+            if (self.folder / DONE).exists():
+                raise NeedReplayError(
+                    f"The run in {str(self.folder)!r} is complete, but its checkpoint is missing; "
+                    "it cannot be extended."
+                )
+            self.metrics.start(0)
+            return
+        try:
+            digests = checked_digests(found)
+            self._load(found)
+        except NeedReplayError as error:
+            raise NeedReplayError(
+                f"{str(error).rstrip('.')}; remove {str(found)!r} to resume from the "
+                "checkpoint before it, or from the start if there is none."
+            ) from error
+        self.metrics.start(self.rows, digests.get(METRICS, ""))
+
+    def _load(self, checkpoint: Path) -> None:
         from needreplay.deep.checkpoint import load_agent
 
-        found = newest_checkpoint(self.folder)
-        if found is not None:
-            try:
-                load_agent(self.agent, found)
-                state = read_json(found / RUN)
-            except NeedReplayError as error:
-                raise NeedReplayError(
-                    f"{str(error).rstrip('.')}; remove {str(found)!r} to resume from the "
-                    "checkpoint before it, or from the start if there is none."
-                ) from error
-            self.episodes, self.iteration = state["episodes"], state["iteration"]
-            self.rows, self.sums = state["rows"], Sums.from_json(state["sums"])
-        self.metrics.start(self.rows)
+        load_agent(self.agent, checkpoint)
+        path = checkpoint / RUN
+        state = read_json(path)
+        try:
+            for name in ("episodes", "iteration", "rows", "next_checkpoint"):
+                check_number(name, state[name], int, COUNT)
+                setattr(self, name, state[name])
+            self.sums = Sums.from_json(state["sums"])
+        except (NeedReplayError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NeedReplayError(f"{str(path)!r} is damaged: {error}.") from error
+        if self.agent.steps != steps_of(checkpoint):
+            raise NeedReplayError(
+                f"{str(checkpoint)!r} holds {self.agent.steps} steps, not those of its name."
+            )
 
     def finish(
         self,
@@ -115,10 +172,11 @@ class _Run:
         on_row: Callable[[dict[str, Any]], None],
     ) -> None:
         """Train, evaluate and save until the planned steps are done."""
-        agent, config, protocol = self.agent, self.config, self.config.resolved().protocol
+        agent, config = self.agent, self.config
         on_steps(agent.steps, None)
 
         def stepped() -> None:
+            self.stop.check()
             if agent.steps % REPORT_PERIOD == 0:
                 on_steps(agent.steps, None)
 
@@ -130,39 +188,50 @@ class _Run:
             on_update=lambda learned: self.sums.add_update(learned),
             on_step=stepped,
         )
-        next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
-        while agent.steps < config.steps:
+        self.saved = agent.steps, self.rows
+        while True:
+            ended = agent.steps >= config.steps
+            if agent.steps >= (self.iteration + 1) * self.protocol.iteration_steps or (
+                ended and self.sums.episodes
+            ):
+                try:
+                    on_row(self._add_row(eval_env, on_evaluation))
+                except Stopped:
+                    # Nothing has changed since the episode ended: the row is made on resuming.
+                    self._checkpoint()
+                    raise
+            unsaved = (agent.steps, self.rows) != self.saved
+            if agent.steps >= self.next_checkpoint or (ended and unsaved):
+                if agent.settings.samples_by_need:
+                    # Part of the run: features are computed in other batches from here on.
+                    agent.set_new_features()
+                self.next_checkpoint = _next(agent.steps, self.protocol.checkpoint_steps)
+                self._checkpoint()
+            elif unsaved and (self.stop.asked or self._is_time_to_save()):
+                self._checkpoint()
+            if ended:
+                return
+            if self.stop.asked:
+                raise self.stop.stopped()
             self.sums.add_episode(next(episodes))
             self.episodes += 1
-            ended = agent.steps >= config.steps
-            if agent.steps >= (self.iteration + 1) * protocol.iteration_steps or ended:
-                # An episode may be longer than an iteration, which then has no row.
-                self.iteration = max(self.iteration + 1, agent.steps // protocol.iteration_steps)
-                row = self._row()
-                if protocol.eval_steps:
-                    returns = evaluate(
-                        eval_env,
-                        agent,
-                        seed=config.seed,
-                        iteration=self.iteration,
-                        steps=protocol.eval_steps,
-                        on_step=on_evaluation,
-                    )
-                    row["eval_episodes"] = len(returns)
-                    row["eval_return"] = sum(returns) / len(returns)
-                self.metrics.append(row)
-                self.rows += 1
-                self.sums = Sums()
-                on_row(row)
-            if agent.steps >= next_checkpoint or ended:
-                write_checkpoint(self.folder, agent.steps, self._save)
-                next_checkpoint = _next(agent.steps, protocol.checkpoint_steps)
 
-    def _row(self) -> dict[str, Any]:
-        agent = self.agent
+    def _add_row(
+        self, eval_env: gymnasium.Env[Any, Any], on_evaluation: Callable[[int], None]
+    ) -> dict[str, Any]:
+        """Evaluate, and write what this iteration measured."""
+
+        def stepped(steps: int) -> None:
+            if self.stop.asked:
+                raise self.stop.stopped()
+            on_evaluation(steps)
+
+        agent, protocol = self.agent, self.protocol
+        # An episode may be longer than an iteration, which then has no row.
+        iteration = max(self.iteration + 1, agent.steps // protocol.iteration_steps)
         features = getattr(agent.replay.sampler, "features", None)
-        return {
-            "iteration": self.iteration,
+        row = {
+            "iteration": iteration,
             "steps": agent.steps,
             "updates": agent.updates,
             "train_episodes": self.sums.episodes,
@@ -170,12 +239,38 @@ class _Run:
             "feature_age": None if features is None else features.oldest_age,
             **self.sums.means(),
         }
+        if protocol.eval_steps:
+            returns = evaluate(
+                eval_env,
+                agent,
+                seed=self.config.seed,
+                iteration=iteration,
+                steps=protocol.eval_steps,
+                on_step=stepped,
+            )
+            row["eval_episodes"] = len(returns)
+            row["eval_return"] = sum(returns) / len(returns)
+        self.metrics.append(row)
+        self.iteration, self.rows, self.sums = iteration, self.rows + 1, Sums()
+        return row
+
+    def _is_time_to_save(self) -> bool:
+        longest = max(CHECKPOINT_SECONDS, self.save_seconds / CHECKPOINT_COST)
+        return time.monotonic() - self.saved_at > longest
+
+    def _checkpoint(self) -> None:
+        began = time.monotonic()
+        write_checkpoint(self.folder, self.agent.steps, self._save, self.metrics.digest)
+        self.saved = self.agent.steps, self.rows
+        self.saved_at = time.monotonic()
+        self.save_seconds = self.saved_at - began
 
     def _save(self, folder: Path) -> None:
         from needreplay.deep.checkpoint import save_agent
 
         save_agent(self.agent, folder)
-        state = {"episodes": self.episodes, "iteration": self.iteration, "rows": self.rows}
+        names = ("episodes", "iteration", "rows", "next_checkpoint")
+        state = {name: getattr(self, name) for name in names}
         write_json(folder / RUN, {**state, "sums": self.sums.to_json()})
 
 

@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.wrappers import TimeLimit
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.imports import allow_current_folder
+from needreplay.core.imports import find_module
 from needreplay.worlds.adapt import adapted
 from needreplay.worlds.settings import WorldSettings
 
@@ -71,11 +71,17 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
         raise NeedReplayError(
             f"The world {world!r} is an Atari game without preprocessing; use atari/{game} instead."
         )
-    allow_current_folder()
+    if ":" in world:
+        find_module(world)
     try:
-        # Not every constructor takes a render_mode.
-        options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-        env = gymnasium.make(world, **options)
+        try:
+            # Not every constructor takes a render_mode.
+            options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+            env = gymnasium.make(world, **options)
+        except TypeError as error:
+            if render_mode is None or "render_mode" not in str(error):
+                raise
+            env = gymnasium.make(world)
     except (gymnasium.error.Error, ImportError) as error:
         raise NeedReplayError(
             f"There is no world {world!r} ({str(error).rstrip('.')}); use minatar/<game>, "

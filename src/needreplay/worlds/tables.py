@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.imports import allow_current_folder
+from needreplay.core.imports import find_module
 from needreplay.core.types import TransitionTable
 from needreplay.worlds.cliffwalk import cliffwalk_table
 from needreplay.worlds.discrete import as_discrete, require_discrete
@@ -52,7 +52,8 @@ def make_table(world: World, **options: Any) -> TransitionTable:
     if world == "cliffwalk":
         return _made(world, {"n": 10, **options}, cliffwalk_table)
     if isinstance(world, str) and _is_id(world):
-        allow_current_folder()
+        if ":" in world:
+            find_module(world)
         try:
             made = gymnasium.make(world, **options)
         except (gymnasium.error.Error, ImportError, TypeError) as error:
