@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,9 +15,9 @@ from needreplay.studies import STUDIES
 LAB = ("jinja2", "matplotlib", "PIL", "scipy")
 """What figures and pages need, and the buffer and training do not."""
 REFUSED = 2
-INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""As in shells: 128 + the number of SIGINT or SIGPIPE."""
+SIGNAL = 128
+"""As in shells: 128 + the number of a signal, such as SIGINT or SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"needreplay {__version__}")
         return 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path may hold bytes that are no text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(words or ["--help"])
@@ -47,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
-        return _stopped(str(stop))
+        return _stopped(str(stop), getattr(stop, "signum", signal.SIGINT))
     except RuntimeError as error:
         # Python 3.11 wraps a Ctrl-C during the creation of a class, as in imports.
         if isinstance(error.__cause__, KeyboardInterrupt):
@@ -55,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise
 
 
-def _stopped(message: str = "") -> int:
+def _stopped(message: str = "", signum: int = signal.SIGINT) -> int:
     print(f"\nneedreplay: {message or 'stopped.'}", file=sys.stderr)
-    return INTERRUPTED
+    return SIGNAL + signum
 
 
 def _run(words: list[str]) -> int:

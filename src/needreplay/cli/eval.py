@@ -9,6 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from needreplay.cli.arguments import AllowCode, check_seed, folder_named
 from needreplay.core.errors import NeedReplayError, counted
 
 FILM_STEPS = 1_000
@@ -23,7 +24,7 @@ class Eval:
       needreplay eval runs/a --video film.gif
     """
 
-    run_folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    run_folder: Annotated[Positional[str], arg(metavar="DIR")]
     """Folder that needreplay train (or a run of a sweep) wrote."""
     episodes: Annotated[int, arg(metavar="N")] = 10
     """Episodes to play."""
@@ -34,6 +35,8 @@ class Eval:
     video: Annotated[Path | None, arg(metavar="FILE.gif")] = None
     """Also write the first episode (at most 1,000 steps of it) as a GIF; for agents with need, the
     need of the last 60 steps is beside the frame."""
+    allow_code: AllowCode = ()
+    """Let the run import this module for its world, agent, sampler or network; repeat for more."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
@@ -41,11 +44,12 @@ class Eval:
 
         if self.episodes < 1:
             raise NeedReplayError(f"--episodes must be at least 1, not {self.episodes}.")
-        if self.seed < 0:
-            raise NeedReplayError(f"--seed must be 0 or more, not {self.seed}.")
+        check_seed(self.seed)
         if self.video is not None and self.video.suffix.lower() != ".gif":
             raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
-        player = load_player(self.run_folder, epsilon=self.epsilon)
+        player = load_player(
+            folder_named("DIR", self.run_folder), epsilon=self.epsilon, allow_code=self.allow_code
+        )
         filmed = None
         if self.video is not None:
             # First, because a world may not render and a file may not be writable.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
+
+from needreplay.cli.arguments import check_seed, folder_named
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Report:
     A folder from somebody else is read as data: nothing in it is executed.
     """
 
-    folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    folder: Annotated[Positional[str], arg(metavar="DIR")]
     """Folder of a sweep, finished or not."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Of the bootstrap: same seed, same numbers."""
@@ -29,5 +30,6 @@ class Report:
         """Run the command."""
         from needreplay.report.sweep_page import write_sweep_page
 
-        page = write_sweep_page(self.folder, seed=self.seed)
+        check_seed(self.seed)
+        page = write_sweep_page(folder_named("DIR", self.folder), seed=self.seed)
         print(f"The page: {page}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from needreplay.cli.arguments import AllowCode, folder_named
 from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.processes import usable_cores
 
@@ -33,11 +35,22 @@ class Sweep:
 
     Sweeps that come with needreplay: paper-maze, paper-cliffwalk, minatar-small, minatar-full,
     paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs failed.
+
+    A file of your own, mine.toml (docs/sweeps.md has all of it):
+      [[runs]]                                    # every combination of the lists is a run
+      worlds = ["minatar/breakout", "my_module:MyEnv-v0"]   # or: world = "CartPole-v1"
+      agents = ["uniform", "per"]                 # or: agent = "my_module:MyAgent"
+      preset = "corrected"                        # or: presets = [...]
+      steps = 200_000
+      seeds = 3                                   # 0, 1, 2; or a list
+      overrides = [{ alpha = 0.6 }, { alpha = 0.8 }]   # settings, as in train --set
+    A [[runs]] may name its kind: deep (the default), tabular, cliffwalk, or module:function. A file
+    that names a module of yours needs --allow-code MODULE: only you decide what code runs.
     """
 
     sweep: Annotated[Positional[str], arg(metavar="FILE|NAME")]
     """A TOML file, one of the names above, or module:function (docs/sweeps.md)."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: sweeps/NAME)")] = (
+    out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="(default: sweeps/NAME)")] = (
         None
     )
     """Folder of the sweep; each run has its own in DIR/runs."""
@@ -62,15 +75,18 @@ class Sweep:
     """Only this run (its name, or the start of it); repeat it for more."""
     dry_run: bool = False
     """List the runs and estimate their time from a measured speed; run nothing."""
+    allow_code: AllowCode = ()
+    """Let the file use this module (in world, agent, sampler, network, kind); repeat for more."""
 
     def run(self, argv: Sequence[str]) -> int:
         """Run the command."""
         from needreplay.sweeps import load_sweep
 
         self._refuse()
-        sweep = load_sweep(self.sweep)
+        given = None if self.out is None else folder_named("--out", self.out)
+        sweep = load_sweep(self.sweep, allow_code=self.allow_code)
         chosen = self._chosen(sweep)
-        out = self.out or Path("sweeps") / sweep.name.replace(":", "-")
+        out = given or Path("sweeps") / sweep.name.replace(":", "-")
         if self.dry_run:
             _dry_run(chosen, out, self.workers or usable_cores(), self.engine)
             return 0
@@ -144,6 +160,12 @@ def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
         print(f"failed{tries}: {failure.spec.name} {failure.spec.label}", file=sys.stderr)
         for line in failure.lines:
             print(f"    {line}", file=sys.stderr)
+    if len(types := cpu_types(out, sweep)) > 1:
+        print(
+            f"The runs were made on {len(types)} types of CPU ({'; '.join(types)}): they are equal "
+            "within rounding at each update, not bit for bit.",
+            file=sys.stderr,
+        )
     for name in sorted(set(result.retried)):
         print(f"lost with its process and started again: {name}", file=sys.stderr)
     print(
@@ -151,6 +173,17 @@ def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
         f"{len(result.kept)} done before, {len(result.failures)} failed -> {out}\n"
         f"The page: needreplay report {out}"
     )
+
+
+def cpu_types(out: Path, sweep: SweepOfRuns) -> list[str]:
+    """The types of CPU that runs of a sweep worked on."""
+    from needreplay.core.machine import machines_of
+
+    found = set()
+    for spec in sweep.runs:
+        with suppress(NeedReplayError):
+            found |= {str(each.get("cpu")) for each in machines_of(out / "runs" / spec.name)}
+    return sorted(found)
 
 
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
+from needreplay.cli.arguments import folder_named
 from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
@@ -19,26 +21,35 @@ if TYPE_CHECKING:
 class Train:
     """Train a deep agent on a world. After any stop, the same command resumes.
 
+    Ctrl-C and SIGTERM save a checkpoint at the end of the episode; a second one stops at once. A
+    complete run goes on with a larger --steps.
+
     For example
       needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a
       needreplay train --world CartPole-v1 --agent per --steps 20000 --out runs/b
       needreplay train --world my_module:MyEnv-v0 --out runs/c
       needreplay train --world minatar/asterix --set scale=raw --out runs/d
       needreplay train --world atari/Pong --preset released --settings
+      needreplay train --world CartPole-v1 --agent my_module:MyAgent --out runs/e
+
+    Your own code is module:name, found where Python finds modules and in the current folder:
+    --world my_module:MyEnv-v0 (which registers that id), --agent (a subclass of
+    needreplay.deep.DeepAgent), --set sampler=... (a function of the settings that returns a
+    sampler), --set network=... (a function of the observation's shape that returns a torch module).
     """
 
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(needed to train)")] = None
+    out: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="(needed to train)")] = None
     """Folder of the run: config.json, metrics.csv, the newest checkpoint, done.json."""
     world: Annotated[str, arg(metavar="NAME")] = "minatar/breakout"
     """minatar/<game>, atari/<Game>, or a Gymnasium id with discrete actions; my_module:MyEnv-v0
-    names the module that registers your own environment."""
+    names the module that registers your own environment; it may be in the current folder."""
     agent: Annotated[str, arg(metavar="NAME")] = "per-sr"
     """uniform, per, rank, pser, per-sr (need scales the update), per-sr-sampling (need is part of
-    the probability), dqn, double-dqn."""
+    the probability), dqn, double-dqn, or your own module:Name."""
     preset: Annotated[str, arg(metavar="NAME")] = "corrected"
     """printed: the paper's text; released: its code; corrected: its code without its faults."""
-    steps: Annotated[int, arg(metavar="N")] = 1_000_000
-    """Steps of training; the last episode is played to its end."""
+    steps: Annotated[str, arg(metavar="N")] = "1000000"
+    """Steps of training, such as 20000 or 2e4; the last episode is played to its end."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """Same seed, same run."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
@@ -50,7 +61,7 @@ class Train:
     settings: FlagCreatePairsOff[bool] = False
     """Print every setting of this run with its value and meaning, and exit."""
 
-    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+    def run(self, argv: Sequence[str]) -> None:
         """Run the command."""
         from needreplay.training.bar import run_with_bar
         from needreplay.training.config import RunConfig
@@ -59,7 +70,7 @@ class Train:
             world=self.world,
             agent=self.agent,
             preset=self.preset,
-            steps=self.steps,
+            steps=_value(self.steps),
             seed=self.seed,
             overrides=parsed_overrides(self.set),
             device=self.device,
@@ -69,7 +80,12 @@ class Train:
             return
         if self.out is None:
             raise NeedReplayError("Name a folder for the run: --out DIR.")
-        path = run_with_bar(config, self.out, tensorboard=self.tensorboard)
+        path = run_with_bar(
+            config,
+            folder_named("--out", self.out),
+            command=shlex.join(argv),
+            tensorboard=self.tensorboard,
+        )
         print(f"{outcome(path)} -> {path}")
 
 
@@ -106,8 +122,8 @@ def settings_text(config: RunConfig) -> str:
 def parsed_overrides(words: Sequence[str]) -> dict[str, Any]:
     """The value of each NAME=VALUE as a boolean, a number or a word, whichever fits first.
 
-    >>> parsed_overrides(["scale=raw", "features=32", "reward_clip=false"])
-    {'scale': 'raw', 'features': 32, 'reward_clip': False}
+    >>> parsed_overrides(["scale=raw", "capacity=1e5", "reward_clip=false"])
+    {'scale': 'raw', 'capacity': 100000, 'reward_clip': False}
     """
     overrides: dict[str, Any] = {}
     for word in words:
@@ -121,9 +137,13 @@ def parsed_overrides(words: Sequence[str]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    whole = "e" in text.lower() and number.is_integer()
+    return int(number) if whole else number

@@ -107,9 +107,10 @@ def prepare_folder(path: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch(exist_ok=False)
         probe.unlink()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else str(error)
         raise NeedReplayError(
-            f"The folder {str(folder)!r} cannot be written: {_reason(error)}; choose another."
+            f"The folder {str(folder)!r} cannot be written: {reason}; choose another."
         ) from error
     return folder
 

@@ -5,13 +5,15 @@ Yuan & Mattar's Algorithm 3 for a batch. Without need it is DQN or double DQN fr
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.imports import load_object
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, IntArray
 from needreplay.deep.dqn import (
@@ -75,6 +77,9 @@ class DeepAgent:
         seed: decides the initial networks, the actions and the samples.
         device: where the networks are.
     """
+
+    changes: ClassVar[Mapping[str, Any]] = {}
+    """Settings in which a subclass differs from its preset."""
 
     def __init__(
         self,
@@ -365,6 +370,14 @@ class DeepAgent:
 def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
     """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
     alpha, mix = settings.alpha, settings.uniform_mix
+    if ":" in settings.sampler:
+        own: Sampler = load_object(settings.sampler)(settings)
+        if not hasattr(own, "set_priorities"):
+            raise NeedReplayError(
+                f"The sampler {settings.sampler!r} must be a function of DeepSettings that returns "
+                "a Sampler (see needreplay.replay.samplers.base)."
+            )
+        return own
     if settings.sampler == "uniform":
         return UniformSampler()
     if settings.sampler == "rank":

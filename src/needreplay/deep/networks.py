@@ -15,25 +15,26 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.imports import load_object
 from needreplay.deep.branch_kernels import BranchFunction, can_run, hidden_sizes
-from needreplay.deep.settings import DeepSettings, Network
+from needreplay.deep.settings import DeepSettings
 
 Shape = tuple[int, ...]
 
 MAX_PIXEL = 255.0
-INPUT_SCALE: dict[Network, float] = {"nature": MAX_PIXEL, "minatar": 1.0, "vector": 1.0}
-_AXES: dict[Network, int] = {"nature": 3, "minatar": 3, "vector": 1}
+INPUT_SCALE: dict[str, float] = {"nature": MAX_PIXEL, "minatar": 1.0, "vector": 1.0}
+_AXES: dict[str, int] = {"nature": 3, "minatar": 3, "vector": 1}
 
 
 class QNetwork(nn.Module):
     """Q(s, ·): layers up to the last hidden one (``body``), and a linear head."""
 
-    def __init__(self, network: Network, shape: Shape, n_actions: int) -> None:
+    def __init__(self, network: str, shape: Shape, n_actions: int) -> None:
         super().__init__()
         check_shape(network, shape)
         self.body, self.n_hidden = q_body(network, shape)
         self.head = nn.Linear(self.n_hidden, n_actions)
-        self.input_scale = INPUT_SCALE[network]
+        self.input_scale = INPUT_SCALE.get(network, 1.0)
 
     def hidden(self, obs: Tensor) -> Tensor:
         """The last hidden layer, after its ReLU."""
@@ -53,17 +54,31 @@ def scaled(obs: Tensor, scale: float) -> Tensor:
     return obs.float() / scale
 
 
-def check_shape(network: Network, shape: Shape) -> None:
-    """Refuse observations with the wrong number of axes."""
-    if len(shape) != _AXES[network]:
+def check_shape(network: str, shape: Shape) -> None:
+    """Refuse observations with the wrong number of axes; the user's own networks know theirs."""
+    if len(shape) != _AXES.get(network, len(shape)):
         raise NeedReplayError(
             f"The network {network!r} takes observations with {_AXES[network]} axes, but these "
             f"have the shape {shape}; choose the network that fits the world."
         )
 
 
-def q_body(network: Network, shape: Shape) -> tuple[nn.Module, int]:
+def own_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
+    """The layers that the user's function ``module:name`` makes, and how many features they give."""
+    body = load_object(network)(shape)
+    features = body(torch.zeros(1, *shape)) if isinstance(body, nn.Module) else None
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        raise NeedReplayError(
+            f"The network {network!r} must take the shape of an observation and return a torch "
+            "module from observations (a float tensor) to rows of features."
+        )
+    return body, features.shape[1]
+
+
+def q_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
     """All layers below the head, and the number of units in the last of them."""
+    if ":" in network:
+        return own_body(network, shape)
     if network == "vector":
         return nn.Sequential(
             nn.Linear(shape[0], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()
@@ -100,7 +115,7 @@ class SuccessorNetwork(nn.Module):
         own = settings.encoder == "own"
         nonnegative = settings.feature_sign == "nonnegative"
         self.n_features = settings.features if own else n_shared
-        self.input_scale = INPUT_SCALE[network]
+        self.input_scale = INPUT_SCALE.get(network, 1.0)
         self.per_action = settings.successor_of == "pair"
         self.encoder = encoder(network, shape, self.n_features, nonnegative) if own else None
         self.branches = Branches(
@@ -170,10 +185,13 @@ class Branches(nn.Module):
         return functional.softplus(x) if self.nonnegative else x
 
 
-def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) -> nn.Module:
+def encoder(network: str, shape: Shape, n_features: int, nonnegative: bool) -> nn.Module:
     """f: observations to features; linear at the end, or a ReLU if ``nonnegative``."""
     layers: list[nn.Module]
-    if network == "vector":
+    if ":" in network:
+        body, n_hidden = own_body(network, shape)
+        layers = [body, nn.Linear(n_hidden, n_features)]
+    elif network == "vector":
         layers = [nn.Linear(shape[0], 64), nn.ReLU(), nn.Linear(64, n_features)]
     elif network == "minatar":
         n_flat = 16 * (shape[1] - 2) * (shape[2] - 2)
@@ -198,9 +216,11 @@ def encoder(network: Network, shape: Shape, n_features: int, nonnegative: bool) 
     return nn.Sequential(*layers, *([nn.ReLU()] if nonnegative else []))
 
 
-def decoder(network: Network, shape: Shape, n_features: int, *, small: bool) -> nn.Module:
+def decoder(network: str, shape: Shape, n_features: int, *, small: bool) -> nn.Module:
     """g: features to scaled observations; linear at the end. ``small``: a quarter of the width."""
     part = 4 if small else 1
+    if ":" in network:
+        network = "vector" if len(shape) == 1 else "minatar"
     if network == "vector":
         width = 64 // part
         return nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, shape[0]))

@@ -24,9 +24,10 @@ class DeepSettings:
     # DQN.
     base: Base = "double-dqn"
     """dqn: the target network's maximum; double-dqn: its value of the online network's choice"""
-    network: Network = "minatar"
+    network: Network | str = "minatar"
     """layers of the Q network and the successor network: nature (84 x 84 x 4 pixels), minatar
-    (10 x 10 planes) or vector (a row of numbers)"""
+    (10 x 10 planes) or vector (a row of numbers); your own: a function of the observation's shape
+    that returns a torch module from observations to rows of features"""
     discount: float = 0.99
     """γ, for Q and for the successor representation"""
     n_step: int = 1
@@ -66,9 +67,9 @@ class DeepSettings:
     """decay of rmsprop's averages"""
 
     # Sampling.
-    sampler: SamplerName = "per"
+    sampler: SamplerName | str = "per"
     """how batches are sampled, and what need does: scale the update (per-sr) or be part of the
-    probability (per-sr-sampling)"""
+    probability (per-sr-sampling); your own: a function of these settings that returns a Sampler"""
     gain: Literal["abs", "sqrt-huber"] = "abs"
     """the priority of a transition: |δ| + gain_floor, or sqrt(huber(δ) + 1e-10)"""
     gain_floor: float = 1e-6

@@ -1,7 +1,8 @@
-"""Training with a progress bar: speed, return and time to finish."""
+"""Training with a progress bar or lines: speed, return and time to finish."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from typing import Any
 
 from needreplay.core.clock import Speed, duration
 from needreplay.training.config import RunConfig
-from needreplay.training.folder import RESUME
+from needreplay.training.folder import newest_checkpoint, steps_of
 from needreplay.training.run import run_training
+from needreplay.training.stopping import Stopped
 
 
 def starting() -> str:
@@ -39,17 +41,31 @@ def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> 
     return ", ".join(words)
 
 
+<<<<<<< HEAD:src/needreplay/training/bar.py
 def run_with_bar(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
     """``run_training`` with a bar where standard error is a terminal; Ctrl-C says how to resume."""
+=======
+def run_watched(
+    config: RunConfig, folder: str | Path, *, command: str = "", tensorboard: bool = False
+) -> Path:
+    """``run_training`` with a bar where standard error is a terminal, else a line per iteration.
+
+    A stop says from where ``command`` resumes.
+    """
+>>>>>>> f53a30a (Stop with a checkpoint, take own agents, say what is wrong):src/needreplay/training/watch.py
     done, last_row, speed = 0, None, Speed()
     show: Callable[[int, str], None] = lambda _steps, _text: None  # noqa: E731
+    lines = not sys.stderr.isatty()
 
     def on_steps(steps: int, row: dict[str, Any] | None) -> None:
         nonlocal done, last_row
         done, last_row = steps, row or last_row
         if steps > 0:
             now = speed.update(time.monotonic(), steps)
-            show(steps, status(steps, config.steps, now, last_row))
+            text = status(steps, config.steps, now, last_row)
+            show(steps, text)
+            if lines and row is not None:
+                say(text)
 
     def on_evaluation(steps: int) -> None:
         if steps % 50 == 0:
@@ -61,11 +77,12 @@ def run_with_bar(config: RunConfig, folder: str | Path, *, tensorboard: bool = F
             folder,
             on_steps=on_steps,
             on_evaluation=on_evaluation,
+            on_warning=lambda text: say(f"needreplay: {text}"),
             tensorboard=tensorboard,
         )
 
     try:
-        if not sys.stderr.isatty():
+        if lines:
             return run()
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
@@ -76,4 +93,18 @@ def run_with_bar(config: RunConfig, folder: str | Path, *, tensorboard: bool = F
             show = lambda steps, text: bar.update(task, completed=steps, description=text)  # noqa: E731
             return run()
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"stopped at step {done:,}. {RESUME}") from stop
+        raise Stopped(
+            f"stopped at step {done:,}; {resumption(folder)} with: {command or 'the same call'}",
+            getattr(stop, "signum", signal.SIGINT),
+        ) from stop
+
+
+def resumption(folder: str | Path) -> str:
+    """Where a run goes on."""
+    found = newest_checkpoint(Path(folder))
+    return "start from the beginning" if found is None else f"resume from step {steps_of(found):,}"
+
+
+def say(text: str) -> None:
+    """Print a line to standard error, at once."""
+    print(text, file=sys.stderr, flush=True)

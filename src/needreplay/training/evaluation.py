@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,12 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray
 from needreplay.training.config import RunConfig, make_agent, make_env
-from needreplay.training.folder import config_of, newest_checkpoint
+from needreplay.training.folder import (
+    checked_digests,
+    config_of,
+    newest_checkpoint,
+    steps_of,
+)
 from needreplay.training.loop import reset_seed
 from needreplay.worlds.named import kind_of
 
@@ -142,18 +147,26 @@ class Player(NamedTuple):
         return played, film
 
 
-def load_player(folder: str | Path, *, epsilon: float | None = None) -> Player:
-    """Load the agent of a run's newest checkpoint, on the CPU."""
-    from needreplay.deep.checkpoint import load_networks
+def load_player(
+    folder: str | Path, *, epsilon: float | None = None, allow_code: Collection[str] = ()
+) -> Player:
+    """Load the agent of a run's newest checkpoint, on the CPU.
+
+    Args:
+        folder: the run's.
+        epsilon: probability of random actions; the run's own unless given.
+        allow_code: modules that the run may import for its world, agent, sampler or network.
+    """
+    from needreplay.deep.checkpoint import NETWORKS, load_networks
 
     path = Path(folder)
-    config = replace(config_of(path), device="cpu")
+    config = replace(config_of(path, allow_code), device="cpu")
     if epsilon is not None:
         config = replace(config, overrides={**config.overrides, "eval_epsilon": epsilon})
     if newest_checkpoint(path) is None:
         raise NeedReplayError(
             f"The run in {str(path)!r} has no checkpoint yet; train on: the first comes after "
-            f"{config.resolved().protocol.checkpoint_steps:,} steps."
+            f"{config.resolved().protocol.checkpoint_steps:,} steps, or some minutes, or at Ctrl-C."
         )
     with closing(make_env(config)) as env:
         # It only plays, so its buffer stays empty.
@@ -162,10 +175,11 @@ def load_player(folder: str | Path, *, epsilon: float | None = None) -> Player:
         found = newest_checkpoint(path)
         assert found is not None
         try:
+            checked_digests(found, NETWORKS)
             load_networks(agent, found)
         except NeedReplayError:
             # A run under way may have replaced it in the meantime.
             if newest_checkpoint(path) != found:
                 continue
             raise
-        return Player(config, agent, int(found.name.rpartition("-")[2]))
+        return Player(config, agent, steps_of(found))
