@@ -97,7 +97,7 @@ dist: $(READY) ## Build dist/: the sdist, and from it the wheel.
 test-dist: $(READY) ## Install the package with each Python found here, with and without C, and run the README's code.
 	@$(BIN)/pytest -m dist tests/test_dist.py
 
-fuzz: $(READY) ## Run the property tests on new random cases for FUZZ_SECONDS (600).
+fuzz: $(READY) ## Attack files, arguments, signals and sequences of calls for FUZZ_SECONDS (600); print counts.
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
 
 bench: $(READY) ## Measure speed as ratios to named peers.

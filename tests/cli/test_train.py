@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ SMALL = (
 SETTINGS = [word for setting in SMALL.split() for word in ("--set", setting)]
 
 
-def words(world: str, steps: int, out: Path, *more: str) -> list[str]:
+def words(world: str, steps: int | str, out: Path, *more: str) -> list[str]:
     return ["train", "--world", world, "--steps", str(steps), *SETTINGS, "--out", str(out), *more]
 
 
@@ -38,12 +39,16 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_training_says_one_line_where_nobody_watches(
+def test_training_says_a_line_per_iteration_where_nobody_watches(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words("CartPole-v1", 120, tmp_path, "--agent", "per")) == 0
+    assert main(words("CartPole-v1", "2.1e2", tmp_path, "--agent", "per")) == 0
     out, err = capfd.readouterr()
-    assert err == ""
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()[1:]
+    assert len(rows) >= 2
+    lines = err.splitlines()
+    assert [line.split()[0] for line in lines] == [row.split(",")[1] for row in rows]
+    assert all(" of 210 steps, " in line for line in lines)
     assert out.count("\n") == 1
     assert "steps, return in training" in out
     assert out.endswith(f"-> {tmp_path / 'metrics.csv'}\n")
@@ -91,6 +96,14 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("train --out x --set scale", "--set 'scale' is not of the form NAME=VALUE."),
         ("train --out x --set scale=big", "There is no scale 'big'; choose from: raw, mean, max."),
         ("train --out x --set featurs=3", "There is no setting 'featurs'; choose from: action_set"),
+        ("train --out=", "--out is ''; name a folder."),
+        ("train --out x --world :", "':' is not of the form module:name."),
+        ("train --out x\0y --world CartPole-v1", "--out is 'x\\x00y'; name a folder."),
+        ("train --out x --world CartPole-v1 --device meta", "The device 'meta' cannot be used: "),
+        ("train --out x --world CartPole-v1 --set capacity=1e30", "An agent with capacity 1,000,"),
+        ("train --out x --world CartPole-v1 --set capacity=1e13", "An agent with capacity 10,000"),
+        ("train --out x --world CartPole-v1 --steps nan", "steps is nan; it must be a whole numb"),
+        ("report x --seed -1", "--seed must be 0 or more, not -1."),
         ("train --out x --world Pendulum-v1", "The world 'Pendulum-v1' has the action space Box"),
         ("train --out x --world minatar/pong", "There is no MinAtar game 'pong'; choose from"),
         ("train --out x --steps 0", "steps is 0; it must be a whole number, 1 or more."),
@@ -124,8 +137,9 @@ def test_a_run_without_or_with_a_damaged_checkpoint_cannot_be_played(
     (tmp_path / "config.json").write_bytes((run_folder / "config.json").read_bytes())
     assert main(["eval", str(tmp_path)]) == 2
     assert "has no checkpoint yet; train on" in capfd.readouterr().err
-    (tmp_path / "checkpoint-100").mkdir()
-    (tmp_path / "checkpoint-100" / "networks.pt").write_bytes(b"no network")
+    (checkpoint,) = run_folder.glob("checkpoint-*")
+    shutil.copytree(checkpoint, tmp_path / checkpoint.name)
+    (tmp_path / checkpoint.name / "networks.pt").write_bytes(b"no network")
     assert main(["eval", str(tmp_path)]) == 2
     assert "networks.pt' is damaged" in capfd.readouterr().err
     (tmp_path / "config.json").write_text('{"word": "garden"}')
@@ -165,7 +179,8 @@ def test_killed_stopped_and_resumed_from_the_command_line(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert "The same command resumes from the last checkpoint." in err
+    steps = [int(path.name.rpartition("-")[2]) for path in (tmp_path / "run").glob("checkpoint-*")]
+    assert f"resume from step {max(steps)} with: needreplay train --world CartPole-v1" in err
     for folder in ("run", "unbroken"):
         assert main(words("CartPole-v1", 700, tmp_path / folder)) == 0
     for name in ("metrics.csv", "done.json"):

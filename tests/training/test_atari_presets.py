@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("ale_py")
 
 SMALL = {
-    "capacity": 250,
+    "capacity": 300,
     "min_history": 300,
     "update_period": 50,
     "features": 32,

@@ -5,6 +5,7 @@ Killed runs are processes of their own, forked from a server that has imported e
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -20,6 +21,7 @@ import pytest
 from killed import CARTPOLE, CONFIGS, run_until
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import read_json, write_json
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import PART, newest_checkpoint
 from needreplay.training.run import run_training
@@ -147,6 +149,10 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
     state = torch.load(checkpoint / "networks.pt", weights_only=True)
     state["successor"]["branches.weights.0"] = state["successor"].pop("branches.packed")
     torch.save(state, checkpoint / "networks.pt")
+    digests = read_json(checkpoint / "digests.json")
+    whole = (checkpoint / "networks.pt").read_bytes()
+    digests["networks.pt"] = hashlib.sha256(whole).hexdigest()
+    write_json(checkpoint / "digests.json", digests)
     with pytest.raises(NeedReplayError, match="another version of needreplay"):
         run_training(CARTPOLE, tmp_path)
 

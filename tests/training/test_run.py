@@ -128,9 +128,10 @@ def test_a_full_disk_at_a_row_is_one_sentence(
 
 
 def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, 10, lambda _: None)
+    (tmp_path / "config.json").write_text("{}")
+    write_checkpoint(tmp_path, 10, lambda _: None, "")
     with pytest.raises(NeedReplayError, match=r"step 20 cannot be written: No space.*resumes"):
-        write_checkpoint(tmp_path, 20, full)
+        write_checkpoint(tmp_path, 20, full, "")
     assert newest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert not (tmp_path / "checkpoint.part").exists(), "half-written, it would keep the disk full"
 
@@ -138,7 +139,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> No
 def test_metrics_that_lost_rows_are_refused(tmp_path: Path) -> None:
     metrics = MetricsFile(tmp_path / "metrics.csv")
     with pytest.raises(NeedReplayError, match="does not hold the 2 rows"):
-        metrics.start(2)
+        metrics.start(2, "a digest")
 
 
 def test_curves_for_tensorboard(tmp_path: Path) -> None:

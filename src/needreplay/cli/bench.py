@@ -18,7 +18,7 @@ class Bench:
     """Measure speed against other libraries, in one run on one core.
 
     For example
-      pip install 'needreplay[peers]'
+      pip install cpprb stable-baselines3 tianshou
       needreplay bench replay              the replay buffer against cpprb, tianshou and SB3
       needreplay bench replay --json FILE  and save the numbers of every round
     """

@@ -31,9 +31,9 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
     }
     found |= {library: version(library) for library in ("numpy", "numba", "gymnasium")}
-    if "torch" in sys.modules:
-        import torch
-
+    # Looked up, not imported: it takes seconds, and tabular runs do without.
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
         found["torch"] = version("torch")
         # The vector instructions that torch uses: DEFAULT, AVX2, AVX512, ...
         found["cpu"] += f" {torch.backends.cpu.get_cpu_capability()}"

@@ -1,7 +1,7 @@
-"""Asking the memory for what will be read soon, so that many of a batch's reads wait at once.
+"""Prefetch: start loading what a kernel reads soon, so that many reads of a batch overlap.
 
-A kernel that goes to a million slots at random waits for the memory at each of them; a processor
-looks ahead only a few dozen instructions, and that is one or two members of a batch.
+A kernel that reads a million slots at random waits for main memory at each of them. A processor
+looks ahead a few dozen instructions only: one or two members of a batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 LINE = 64
-"""Bytes that come from the memory at once."""
+"""Bytes of a cache line."""
 
 _BYTE = ir.IntType(8).as_pointer()
 _INT = ir.IntType(32)
@@ -35,10 +35,10 @@ def _prefetch(_context: Any, array: Any, _offset: Any) -> Any:
 
 
 def _nothing(_array: Any, _offset: int) -> None:
-    """Uncompiled, there is nothing to gain."""
+    """Without the compiler there is nothing to prefetch."""
 
 
 _settings: Any = numba.config
 prefetch: Any = _nothing if _settings.DISABLE_JIT else intrinsic(_prefetch)
-"""prefetch(array, offset): in a kernel, the line ``offset`` bytes after the array's beginning will
-be read soon. It changes nothing, and nothing happens if that is outside of the array."""
+"""prefetch(array, offset): in a kernel, start loading the cache line ``offset`` bytes after the
+array's start. It changes no value, and an offset outside the array is harmless."""

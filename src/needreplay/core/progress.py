@@ -1,4 +1,4 @@
-"""A progress bar with time to finish, on standard error; silent where nobody watches."""
+"""A progress bar with time to finish, on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """One task's bar: ``advance`` moves it on."""
+    """The bar of one task."""
 
     def __init__(self, on_advance: Callable[[float], None] | None = None) -> None:
         self._on_advance = on_advance
 
     def advance(self, amount: float = 1) -> None:
-        """Say that ``amount`` more of the task's total is done."""
+        """Add ``amount`` to what is done."""
         if self._on_advance is not None:
             self._on_advance(amount)
 
 
 class Progress:
-    """Hands out bars: ``with progress.task("fig2", total=100) as bar: bar.advance(3)``.
+    """Makes bars: ``with progress.task("fig2", total=100) as bar: bar.advance(3)``.
 
     Args:
-        visible: whether to draw; ``None`` draws only where standard error is a terminal.
+        visible: whether to show them; ``None``: only if standard error is a terminal.
     """
 
     def __init__(self, *, visible: bool | None = None) -> None:
@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Bar]:
-        """A bar that lives as long as the ``with`` block; tasks may be nested."""
+        """A bar for the ``with`` block; tasks may be nested."""
         visible = sys.stderr.isatty() if self._visible is None else self._visible
         if not visible:
             yield Bar()
@@ -81,6 +81,6 @@ def _rich_progress() -> RichProgress:
         "to finish",
         TimeRemainingColumn(),
         console=Console(stderr=True),
-        # Standard output belongs to the user's data; only the bar goes to standard error.
+        # Standard output is for data.
         redirect_stdout=False,
     )

@@ -1,7 +1,7 @@
-"""Files that are whole or absent: tables as CSV, settings as JSON, written atomically.
+"""Tables as CSV and settings as JSON, written atomically.
 
-The same data is always the same bytes. Whatever stops a write (a full disk, a missing right,
-Ctrl-C), the file that was there before is still there, and nothing half-written beside it.
+The same data is always the same bytes. If anything stops a write (a full disk, a missing
+permission, Ctrl-C), the old file is still there, and no partial one beside it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Table:
         if not arrays:
             raise NeedReplayError("A table needs at least one column.")
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-            raise NeedReplayError(f"A table's columns must be equally long, but {said}.")
+            each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise NeedReplayError(f"A table's columns must be equally long, but {each}.")
         object.__setattr__(self, "columns", arrays)
 
     def __len__(self) -> int:
@@ -57,12 +57,12 @@ class Table:
 
 
 def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
-    """One table of many that have the same columns, one below the other."""
+    """Concatenate tables that have the same columns."""
     return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def long_table(names: Sequence[str], parts: Iterable[tuple[Any, Mapping[str, Any]]]) -> Table:
-    """A table of all parts, one below the other; each part's key fills the columns ``names``.
+    """Concatenate parts; each part's key fills the columns ``names``.
 
     >>> table = long_table(["agent"], [("ps", {"steps": [3, 4]}), ("ps-sr", {"steps": [2]})])
     >>> table["agent"].tolist()
@@ -84,7 +84,7 @@ def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
     is_array = isinstance(values, np.ndarray)
     if not is_array:
         values = list(values)
-        # numpy would turn the numbers of a mixed column into text without a word.
+        # numpy would silently turn the numbers of a mixed column into text.
         if len({isinstance(value, str) for value in values}) > 1:
             raise NeedReplayError(f"Column {name!r} mixes text with numbers.")
     try:
@@ -100,7 +100,7 @@ def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
 
 
 def prepare_folder(path: str | Path) -> Path:
-    """Make the folder ``path`` where it is missing, and refuse one that cannot be written."""
+    """Make the folder ``path`` if it is missing, and refuse one that cannot be written."""
     folder = Path(path)
     probe = folder / f".{secrets.token_hex(8)}.part"
     try:
@@ -128,7 +128,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     except OSError as error:
         raise NeedReplayError(f"{str(path)!r} cannot be written: {_reason(error)}.") from error
     finally:
-        # A part that became the file is gone by now; one that did not must not stay.
+        # After a success it has its final name.
         part.unlink(missing_ok=True)
 
 
@@ -161,6 +161,7 @@ def read_table(path: str | Path) -> Table:
     cell true or false bool; any other column is text.
     """
     path = Path(path)
+    refuse_special(path)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
@@ -198,20 +199,19 @@ def write_json(path: str | Path, value: object) -> None:
 
     JSON has no infinite or missing numbers: they are written as the text "inf", "-inf", "nan".
     """
-    write_text(
-        path, json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    )
+    write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """What ``read_json`` gives after ``write_json``."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if value is None or isinstance(value, bool | int | str):
@@ -224,12 +224,23 @@ def _plain(value: object) -> object:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file, and explain what is wrong with a damaged one."""
     path = Path(path)
+    refuse_special(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise NeedReplayError(f"{str(path)!r} cannot be read: {_reason(error)}.") from error
     except (ValueError, RecursionError) as error:
         raise NeedReplayError(f"{str(path)!r} is not JSON: {error}.") from error
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, a device or a folder where a file is expected: reading might never end."""
+    try:
+        special = path.exists() and not path.is_file()
+    except ValueError:
+        special = True
+    if special:
+        raise NeedReplayError(f"{str(path)!r} is not a file.")
 
 
 def _reason(error: OSError) -> str:

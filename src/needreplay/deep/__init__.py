@@ -6,8 +6,7 @@ try:
     import torch as torch
 except ImportError as missing:
     raise NeedReplayError(
-        "Deep agents need torch, which is not installed; install it with: "
-        "pip install 'needreplay[deep]'"
+        "Deep agents need torch, which is not installed; install it with: pip install torch"
     ) from missing
 
 from needreplay.deep.agent import DeepAgent, UpdateStats

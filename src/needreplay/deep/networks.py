@@ -64,7 +64,7 @@ def check_shape(network: str, shape: Shape) -> None:
 
 
 def own_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
-    """The layers that the user's function ``module:name`` makes, and how many features they give."""
+    """Layers that the user's function ``module:name`` makes, and how many features they give."""
     body = load_object(network)(shape)
     features = body(torch.zeros(1, *shape)) if isinstance(body, nn.Module) else None
     if not isinstance(features, Tensor) or features.ndim != 2:

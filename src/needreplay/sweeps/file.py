@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from needreplay.sweeps.kinds import SHIPPED, check_callable, kind_named
 
 _PLURALS = {"worlds": "world", "agents": "agent", "presets": "preset", "seeds": "seed"}
 _TOP = ("name", "about", "runs")
+MAX_RUNS = 100_000
 _PLAIN_NAME = re.compile(r"\w[\w .,+=@()-]{0,99}")
 
 
@@ -135,7 +136,9 @@ def parsed(
     if not all(isinstance(block, dict) for block in blocks):
         raise NeedReplayError(f"{source}: each entry of runs must be a table, [[runs]].")
     try:
-        specs = [spec for block in blocks for spec in _expanded(block)]
+        specs = list(islice((s for block in blocks for s in _expanded(block)), MAX_RUNS + 1))
+        if len(specs) > MAX_RUNS:
+            raise NeedReplayError(f"a sweep has at most {MAX_RUNS:,} runs.")
     except NeedReplayError as error:
         raise NeedReplayError(f"{source}: {error}") from error
     for spec in specs:
@@ -183,6 +186,7 @@ def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
             raise NeedReplayError(f"a [[runs]] has both {single} and {plural}; use one of them.")
         listed = rest.pop(plural)
         if plural == "seeds" and is_whole(listed):
+            check_number("seeds", listed, int, (1, MAX_RUNS))
             listed = list(range(listed))
         if not isinstance(listed, list) or not listed:
             raise NeedReplayError(f"{plural} must be a list with at least one entry.")

@@ -41,18 +41,13 @@ def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> 
     return ", ".join(words)
 
 
-<<<<<<< HEAD:src/needreplay/training/bar.py
-def run_with_bar(config: RunConfig, folder: str | Path, *, tensorboard: bool = False) -> Path:
-    """``run_training`` with a bar where standard error is a terminal; Ctrl-C says how to resume."""
-=======
-def run_watched(
+def run_with_bar(
     config: RunConfig, folder: str | Path, *, command: str = "", tensorboard: bool = False
 ) -> Path:
     """``run_training`` with a bar where standard error is a terminal, else a line per iteration.
 
     A stop says from where ``command`` resumes.
     """
->>>>>>> f53a30a (Stop with a checkpoint, take own agents, say what is wrong):src/needreplay/training/watch.py
     done, last_row, speed = 0, None, Speed()
     show: Callable[[int, str], None] = lambda _steps, _text: None  # noqa: E731
     lines = not sys.stderr.isatty()

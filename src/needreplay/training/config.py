@@ -96,13 +96,14 @@ class Resolved:
 
 
 def check_learns(config: RunConfig) -> None:
-    """Refuse settings under which nothing is ever learned."""
+    """Refuse a run that ends before its first update, or waits for more than its buffer holds."""
     settings = config.resolved().agent
     for name, most in (("steps", config.steps), ("capacity", settings.capacity)):
         if settings.min_history > most:
+            why = "nothing would be learned" if name == "steps" else "the buffer never holds that"
             raise NeedReplayError(
-                f"min_history is {settings.min_history:,}, above {name} {most:,}, so nothing would "
-                f"be learned; give more {name}, or set min_history to {most:,} or less."
+                f"min_history is {settings.min_history:,}, above {name} {most:,}: {why}; give more "
+                f"{name}, or set min_history to {most:,} or less."
             )
 
 
@@ -182,7 +183,13 @@ def make_agent(
             seed=config.seed,
             device=config.device,
         )
-    except (MemoryError, OverflowError, RuntimeError) as error:
+    except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
+        # numpy and torch have no type of their own for it.
+        words = ("allocat", "dimension exceeded", "array is too big", "too large")
+        if isinstance(error, NeedReplayError) or not (
+            isinstance(error, MemoryError | OverflowError) or any(w in str(error) for w in words)
+        ):
+            raise
         sizes = [f"{name} {getattr(settings, name):,}" for name in ("capacity", "features")]
         reason = str(error).splitlines()[0].rstrip(".")
         raise NeedReplayError(

@@ -22,7 +22,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.imports import refuse_code
 from needreplay.core.lock import locked
 from needreplay.core.machine import HISTORY
-from needreplay.core.tables import prepare_folder, read_json, write_json
+from needreplay.core.tables import prepare_folder, read_json, refuse_special, write_json
 from needreplay.training.config import RunConfig
 
 CONFIG, METRICS, DONE, RUN, LOCK = "config.json", "metrics.csv", "done.json", "run.json", "lock"
@@ -214,6 +214,7 @@ def _config_digest(config: dict[str, Any]) -> str:
 
 def _digest(path: Path) -> str:
     """Of a file; the buffer's, which may be large, ends with a digest of its own."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             if path.name == _BUFFER:

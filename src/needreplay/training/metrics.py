@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import write_bytes
+from needreplay.core.tables import refuse_special, write_bytes
 from needreplay.training.folder import RESUME
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class Sums:
         for name in ("episodes", "updates"):
             check_number(name, plain[name], int, COUNT)
         sums = {str(name): float(value) for name, value in plain["sums"].items()}
+        if sums and not plain["updates"]:
+            raise NeedReplayError("it has sums over no update")
         return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums)
 
 
@@ -105,6 +107,7 @@ class MetricsFile:
         """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
         kept = (",".join(COLUMNS) + "\n").encode()
         if digest is not None:
+            refuse_special(self.path)
             try:
                 kept = b"".join(self.path.read_bytes().splitlines(keepends=True)[: rows + 1])
             except OSError:
@@ -137,6 +140,7 @@ class MetricsFile:
 
         The paper reports the best; the others show whether it lasted.
         """
+        refuse_special(self.path)
         try:
             with self.path.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
@@ -180,7 +184,7 @@ class Curves:
         except ImportError as missing:
             raise NeedReplayError(
                 "Curves need the package tensorboard, which is not installed; install it with: "
-                "pip install 'needreplay[tensorboard]'"
+                "pip install tensorboard"
             ) from missing
         try:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.machine import record_machine
-from needreplay.core.tables import read_json, write_json
+from needreplay.core.tables import plain, read_json, write_json
 from needreplay.training.config import RunConfig, check_learns, make_agent, make_env
 from needreplay.training.evaluation import evaluate
 from needreplay.training.folder import (
@@ -78,7 +79,7 @@ def run_training(
             metrics = MetricsFile(path / METRICS)
             done = done_of(path)
             if done is not None and done["steps"] >= config.steps:
-                if done != {"steps": done["steps"], **metrics.summary()}:
+                if done != plain(_outcome(done["steps"], metrics)):
                     raise NeedReplayError(
                         f"{str(path / DONE)!r} does not fit the rows of {METRICS}: one of them is "
                         "damaged or of another run."
@@ -98,7 +99,7 @@ def run_training(
                     on_steps(agent.steps, row)
 
                 run.finish(env, eval_env, on_steps, on_evaluation, on_row)
-            write_json(path / DONE, {"steps": agent.steps, **metrics.summary()})
+            write_json(path / DONE, _outcome(agent.steps, metrics))
             return metrics.path
 
 
@@ -272,6 +273,13 @@ class _Run:
         names = ("episodes", "iteration", "rows", "next_checkpoint")
         state = {name: getattr(self, name) for name in names}
         write_json(folder / RUN, {**state, "sums": self.sums.to_json()})
+
+
+def _outcome(steps: int, metrics: MetricsFile) -> dict[str, Any]:
+    """What a complete run leaves: it fits no other rows."""
+    summary = metrics.summary()
+    digest = hashlib.sha256(metrics.path.read_bytes()).hexdigest()
+    return {"steps": steps, **summary, "metrics_sha256": digest}
 
 
 def _next(steps: int, period: int) -> int:

@@ -108,6 +108,6 @@ def _package() -> Any:
     except ImportError as missing:
         raise NeedReplayError(
             "MinAtar's games need the package minatar, which is not installed; install it with: "
-            "pip install 'needreplay[minatar]'"
+            "pip install minatar"
         ) from missing
     return Environment

@@ -82,7 +82,10 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
             if render_mode is None or "render_mode" not in str(error):
                 raise
             env = gymnasium.make(world)
-    except (gymnasium.error.Error, ImportError) as error:
+    except Exception as error:
+        # The traceback of a user's own code is what the user needs.
+        if ":" in world and not isinstance(error, gymnasium.error.Error | ImportError):
+            raise
         raise NeedReplayError(
             f"There is no world {world!r} ({str(error).rstrip('.')}); use minatar/<game>, "
             "atari/<Game>, a Gymnasium id such as CartPole-v1, or my_module:MyEnv-v0."

@@ -1,0 +1,36 @@
+"""A small, fixed part of ``make fuzz``: files and arguments that nobody should trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attacks
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("damaged run folders", 40), ("sweep files", 150), ("arguments", 60)]
+)
+def test_nothing_hostile_gets_through(name: str, count: int, tmp_path: Path) -> None:
+    for number in range(count):
+        what, failed = attacks.ATTACKS[name](np.random.default_rng([7, number]), tmp_path)
+        assert not failed, f"attack {number}, {what}: {failed}"
+
+
+@pytest.mark.parametrize("way", attacks.WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("file", ["networks.pt", "replay", "metrics.csv", "config.json"])
+def test_damage_is_refused_in_one_sentence(way: attacks.Way, file: str, tmp_path: Path) -> None:
+    """Of a run that was stopped: it must not resume to other results."""
+    folder = attacks.copied(tmp_path, stopped=True)
+    (path,) = folder.rglob(file)
+    before = path.read_bytes()
+    way(path, np.random.default_rng(1))
+    if path.is_file() and path.read_bytes() == before:
+        pytest.skip("this way leaves the file as it is")
+    code, said = attacks.called([*attacks.WORDS, "--seed", "0", "--out", str(folder)])
+    assert code == 2
+    assert said.startswith("needreplay: ")
+    assert said.count("\n") == 1
