@@ -98,4 +98,4 @@ def test_a_clean_environment_runs_the_readme(
             (tmp_path / f"block{number}.py").write_text(block)
             run(new / "python", "-W", "error", tmp_path / f"block{number}.py")
     assert run(new / "needreplay", "--version").startswith("needreplay ")
-    assert "needreplay[lab]" in run(new / "needreplay", "reproduce", "fig2", "--out", "r", code=2)
+    assert "pip install" in run(new / "needreplay", "reproduce", "fig2", "--out", "r", code=2)

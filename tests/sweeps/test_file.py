@@ -150,7 +150,7 @@ def test_the_deep_sweeps_that_ship() -> None:
 )
 def test_what_is_refused_names_the_file(text: str, said: str) -> None:
     with pytest.raises(NeedReplayError, match=r"^a\.toml") as refused:
-        parsed(text, "a.toml")
+        parsed(text, "a.toml", allow_code=["nothing", "json"])
     assert said in str(refused.value)
 
 
@@ -174,5 +174,7 @@ def test_a_kind_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "mine.toml").write_text('[[runs]]\nkind = "kind_of_here:run"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
-    (spec,) = load_sweep("mine.toml").runs
+    with pytest.raises(NeedReplayError, match="--allow-code kind_of_here"):
+        load_sweep("mine.toml")
+    (spec,) = load_sweep("mine.toml", allow_code=["kind_of_here"]).runs
     assert spec.kind == "kind_of_here:run"

@@ -223,7 +223,11 @@ def test_the_command_line(
         '[[runs]]\nkind = "fake_runs:count"\nhow = "raise"\nsteps = 5\nseed = 1\n'
     )
     out = str(tmp_path / "out")
-    assert main(["sweep", str(path), "--out", out]) == 1
+    for flag in ((), ("--dry-run",), ("--allow-code", "other")):
+        assert main(["sweep", str(path), "--out", out, *flag]) == 2
+        assert "repeat the command with --allow-code fake_runs" in capfd.readouterr().err
+    allowed = ["sweep", str(path), "--allow-code", "fake_runs"]
+    assert main([*allowed, "--out", out]) == 1
     said = capfd.readouterr()
     assert "mine: 1 run done, 0 done before, 1 failed" in said.out
     assert "RuntimeError: seed 1 has <no> luck" in said.err
@@ -232,7 +236,7 @@ def test_the_command_line(
     assert "seed 1 has &lt;no&gt; luck" in page
     assert "--only" in page
     capfd.readouterr()
-    assert main(["sweep", str(path), "--out", out, "--dry-run"]) == 0
+    assert main([*allowed, "--out", out, "--dry-run"]) == 0
     said = capfd.readouterr()
     assert "(done)" in said.out
     assert "2 runs, 1 of them done." in said.out
@@ -244,7 +248,7 @@ def test_the_command_line(
         (["--address", "auto"], "are for --engine ray"),
         (["--cpus-per-run", "-1"], "must not be negative"),
     ):
-        assert main(["sweep", str(path), "--out", out, *words]) == 2
+        assert main([*allowed, "--out", out, *words]) == 2
         assert refusal in capfd.readouterr().err
     assert main(["report", str(tmp_path / "nothing")]) == 2
 
@@ -273,8 +277,8 @@ def test_only_keeps_what_the_sweep_is(tmp_path: Path, capfd: pytest.CaptureFixtu
 
     path, out = tmp_path / "mine.toml", tmp_path / "out"
     path.write_text('[[runs]]\nkind = "fake_runs:count"\nworld = "w"\nsteps = 5\nseeds = 3\n')
-    names = [spec.name for spec in load_sweep(path).runs]
-    own = ["sweep", str(path), "--out", str(out)]
+    names = [spec.name for spec in load_sweep(path, allow_code=["fake_runs"]).runs]
+    own = ["sweep", str(path), "--allow-code", "fake_runs", "--out", str(out)]
     whole = {"command": ["needreplay", *own], "runs": names}
     for words in ([*own, "--only", names[1]], [*own[:2], f"--only={names[2][:8]}", *own[2:]]):
         assert main(words) == 0

@@ -122,9 +122,7 @@ def test_a_sweep_file_imports_nothing_that_the_user_did_not_name(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NeedReplayError, match=r"s\.toml asks for .*--allow-code evil_module"):
         load_sweep("s.toml")
-    with pytest.raises((SystemExit, NeedReplayError)) as ran:
-        load_sweep("s.toml", allow_code=["evil_module"])
-    assert "--allow-code" not in str(ran.value)
+    assert "evil_module" not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["../../escape", "a/b", "..", ".hidden", "", "a\\u0000", "a\\nb"])

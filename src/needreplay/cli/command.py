@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(
             f"needreplay: This command needs {missing.name}, which is not installed; install it "
-            "with: pip install 'needreplay[lab]'",
+            f"with: pip install {missing.name}",
             file=sys.stderr,
         )
         return REFUSED

@@ -20,7 +20,8 @@ def check_version(package: str, version: str) -> None:
         oldest, before = (".".join(map(str, pair)) for pair in (OLDEST, BEFORE))
         raise NeedReplayError(
             f"{package} is {version}; needreplay.integrations.sb3 supports versions from {oldest} "
-            f"up to but not including {before}. Install one with: pip install 'needreplay[sb3]'"
+            f"up to but not including {before}. Install one with: "
+            f"pip install '{package}>={oldest},<{before}'"
         )
 
 
@@ -29,7 +30,7 @@ try:
 except ImportError as missing:
     raise NeedReplayError(
         "needreplay.integrations.sb3 needs stable-baselines3, which is not installed; install it "
-        "with: pip install 'needreplay[sb3]'"
+        "with: pip install stable-baselines3 sb3-contrib"
     ) from missing
 check_version("stable-baselines3", stable_baselines3.__version__)
 
