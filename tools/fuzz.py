@@ -55,7 +55,7 @@ def repeat(name: str, attack: Attack, seconds: float, seed: int) -> Count:
 
 def attack_with_signals(rng: np.random.Generator, place: Path) -> tuple[str, str]:
     """Kill, terminate or interrupt a training run until it ends; it must end as one undisturbed."""
-    import attacks
+    import run_attacks as attacks
 
     folder = Path(tempfile.mkdtemp(dir=place))
     line = [sys.executable, "-m", "needreplay", *attacks.WORDS, "--seed", "0"]
@@ -116,7 +116,7 @@ def property_tests(seconds: float, seed: int) -> Count:
 def main(seconds: float, seed: int) -> int:
     """Share the time between the attacks; return 1 if one succeeded."""
     os.chdir(tempfile.mkdtemp())
-    import attacks
+    import run_attacks as attacks
 
     attacks.runs()
     known: dict[str, Attack] = dict(attacks.ATTACKS)

@@ -89,7 +89,7 @@ def run_with_bar(
             return run()
     except KeyboardInterrupt as stop:
         raise Stopped(
-            f"stopped at step {done:,}; {resumption(folder)} with: {command or 'the same call'}",
+            f"stopped; {resumption(folder)} with: {command or 'the same call'}",
             getattr(stop, "signum", signal.SIGINT),
         ) from stop
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attacks
 import numpy as np
 import pytest
+import run_attacks as attacks
 
 pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("damaged run folders", 40), ("sweep files", 150), ("arguments", 60)]
+    ("name", "count"), [("damaged run folders", 25), ("sweep files", 100), ("arguments", 25)]
 )
 def test_nothing_hostile_gets_through(name: str, count: int, tmp_path: Path) -> None:
     for number in range(count):
