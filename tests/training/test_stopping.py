@@ -16,11 +16,11 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_json
 from needreplay.training import run as running
 from needreplay.training import stopping
+from needreplay.training.bar import resumption
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import newest_checkpoint, steps_of
 from needreplay.training.run import run_training
 from needreplay.training.stopping import Stopped
-from needreplay.training.bar import resumption
 
 pytest.importorskip("torch")
 
