@@ -48,6 +48,7 @@ def memory(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
     chosen: dict[str, Any] = {
         "capacity": 40,
         "n_envs": 2,
+        "autoreset": "same_step",
         "n_step": 3,
         "frame_stack": 3,
         "beta": LinearBeta(0.4, 1.0, 50),

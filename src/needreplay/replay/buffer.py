@@ -6,10 +6,14 @@ lock makes each call atomic, so an actor and a learner thread can share a buffer
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Literal
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +24,7 @@ from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import native, validation
 from needreplay.replay.batch import Batch, LinearBeta
-from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter
+from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import load_buffer, sampler_settings, save_buffer
@@ -30,6 +34,27 @@ from needreplay.rules.priority import importance_weight
 
 _MAX_SIZE = 2**31 - 1
 _COUNTERS = ("_batches", "_dropped", "_max_seen")
+
+_OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
+"""The buffer of each sampler."""
+
+_EPISODES = "an argument of ReplayBuffer.for_spaces, or of Episodes"
+_OWN_OPTION = {
+    "alpha": "sampler=ProportionalSampler(alpha=...)",
+    "priority_exponent": "sampler=ProportionalSampler(alpha=...)",
+    "draw": "sampler=ProportionalSampler(), for example",
+    "prioritized": "sampler=ProportionalSampler()",
+    "gamma": "discount, " + _EPISODES,
+    "n_steps": "n_step, " + _EPISODES,
+    "num_envs": "n_envs, " + _EPISODES,
+    **dict.fromkeys(("n_step", "discount", "n_envs", "frame_stack", "autoreset"), _EPISODES),
+    **dict.fromkeys(("size", "buffer_size", "max_size"), "capacity"),
+    "batch_size": "the size of sample(size)",
+    "beta_start": "beta=LinearBeta(start, end, batches)",
+    "eps": "for you to add to priorities before update_priorities",
+    "env_dict": "columns, such as {'obs': (np.float32, (4,))}",
+}
+"""What the options of other libraries, and those of episodes, are here."""
 
 FIRST_PRIORITY = 1.0
 """The priority of new transitions until a larger one is set."""
@@ -63,7 +88,15 @@ class ReplayBuffer:
         weight_norm: Literal["batch", "buffer"] = "batch",
         initial_priority: Literal["max_seen", "max_present"] = "max_seen",
         seed: int = 0,
+        **unknown_options: Any,
     ) -> None:
+        if unknown_options:
+            raise _unknown_option(next(iter(unknown_options)))
+        if sampler is not None and (isinstance(sampler, type) or not hasattr(sampler, "allocate")):
+            raise NeedReplayError(
+                f"sampler is {sampler!r}; pass an object, such as ProportionalSampler(alpha=0.6) "
+                "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
+            )
         if initial_priority not in ("max_seen", "max_present"):
             raise unknown("initial_priority", initial_priority, ("max_seen", "max_present"))
         if weight_norm not in ("batch", "buffer"):
@@ -92,7 +125,21 @@ class ReplayBuffer:
         self._has_frames = episodes is not None and episodes.frame_stack > 0
         if self._has_frames:
             self._sampler_method("clear")
+        self._claim(self._sampler)
         self._allocate()
+
+    def _claim(self, sampler: Sampler) -> None:
+        """Refuse a sampler, or one inside it, that another buffer has: they would share arrays."""
+        with suppress(TypeError):  # a sampler of the user's own that cannot be a key
+            if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
+                raise NeedReplayError(
+                    f"This {sampler.name} sampler belongs to another buffer already; make one for "
+                    "each (copy.copy of a sampler is a new one with its settings)."
+                )
+            _OWNER[sampler] = ref(self)
+        for part in getattr(sampler, "__dict__", {}).values():
+            if hasattr(part, "set_priorities"):
+                self._claim(part)
 
     def _allocate(self) -> None:
         """Empty the sampler, and choose the fast path for its arrays."""
@@ -117,7 +164,7 @@ class ReplayBuffer:
         n_step: int = 1,
         discount: float = 0.99,
         frame_stack: int = 0,
-        autoreset: Autoreset = "same_step",
+        autoreset: Autoreset | None = None,
         extra_columns: Mapping[str, ColumnSpec] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
@@ -132,7 +179,9 @@ class ReplayBuffer:
             n_step: number of rewards that a return sums before it bootstraps.
             discount: γ.
             frame_stack: frames in a stack of images, each stored once; 0: no stacks.
-            autoreset: whether the step after the end of an episode is a reset step.
+            autoreset: whether the step after the end of an episode is a reset step
+                (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
+                with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
             **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority`` and ``seed`` of
                 ``ReplayBuffer``.
@@ -147,8 +196,27 @@ class ReplayBuffer:
         )
         return cls(capacity, columns, episodes=episodes, **options)
 
+    @classmethod
+    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> ReplayBuffer:
+        """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
+
+        Args:
+            env: an environment, or a vector of them (``gymnasium.make_vec``).
+            capacity: how many transitions are stored.
+            **options: see ``for_spaces``.
+        """
+        observation_space, action_space, facts = facts_of(env)
+        options = {**facts, **options}
+        return cls.for_spaces(observation_space, action_space, capacity=capacity, **options)
+
     def __len__(self) -> int:
         return len(self._ring)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ReplayBuffer: {len(self)} of {self.capacity} transitions, {self._sampler!r}, "
+            f"{self.nbytes:,} bytes>"
+        )
 
     @property
     def capacity(self) -> int:
@@ -211,13 +279,30 @@ class ReplayBuffer:
             if count is None:
                 count = writer.write(ring, values)
                 ring.advance(count)
-                if count:
-                    self._place(count)
-            elif fast is None and count:
-                self._place(count)
-            if self._has_frames and (incomplete := writer.count_incomplete(ring)):
-                self._remove_oldest(incomplete)
+                self._follow_write(count)
+            elif fast is None:
+                self._follow_write(count)
             return range(first, first + count)
+
+    def cut(self, env: int | None = None) -> range:
+        """End the episode of environment ``env``, or of all; returns the ids stored.
+
+        Call it when you reset an environment in the middle of an episode. The open n-step windows
+        are stored as if the last step had been truncated, and nothing is linked across the cut.
+        """
+        with self._lock:
+            first = self._ring.next_id
+            count = self._writer.cut(self._ring, env)
+            self._ring.advance(count)
+            self._follow_write(count)
+            return range(first, first + count)
+
+    def _follow_write(self, count: int) -> None:
+        """Bring the sampler in line with the ``count`` transitions that were just written."""
+        if count:
+            self._place(count)
+        if self._has_frames and (incomplete := self._writer.count_incomplete(self._ring)):
+            self._remove_oldest(incomplete)
 
     def _hold_info(self, values: dict[str, Any]) -> None:
         """Take features or states out of ``values``, check them, and keep them for ``_place``."""
@@ -501,6 +586,17 @@ class ReplayBuffer:
         if self._present is not None:
             parts["present"] = {"priorities": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _unknown_option(name: str) -> NeedReplayError:
+    """The error for an option that does not exist, with a hint."""
+    known = [*inspect.signature(ReplayBuffer).parameters][:-1]
+    if name in _OWN_OPTION:
+        hint = f"it is {_OWN_OPTION[name]}"
+    else:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)}"
+    return NeedReplayError(f"ReplayBuffer has no option {name!r}: {hint}.".replace("?.", "?"))
 
 
 def _info_columns(sampler: Sampler, columns: Mapping[str, ColumnSpec]) -> dict[str, Column]:

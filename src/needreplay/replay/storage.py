@@ -341,6 +341,13 @@ class Writer:
             "(ReplayBuffer.for_spaces does)."
         )
 
+    def cut(self, ring: Ring, env: int | None) -> int:  # noqa: ARG002 - no episodes
+        """Write the open windows of ``env``, or of all; returns how many."""
+        raise NeedReplayError(
+            "This buffer has no episodes to cut; make it with episodes (ReplayBuffer.for_spaces "
+            "does)."
+        )
+
     def native_steps(self) -> tuple[Any, ...] | None:
         """What the C extension needs to know about episodes."""
         return None

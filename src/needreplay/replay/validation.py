@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
@@ -27,6 +28,28 @@ KERNEL_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 
 _ID = np.dtype(np.int64)
 _UNCHANGED = "Nothing was changed."
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+
+def whole(name: str, value: Any, bounds: tuple[float, float]) -> int:
+    """``value`` as a plain int within ``bounds``."""
+    check_number(name, value, int, bounds)
+    return int(value)
+
+
+def real(name: str, value: Any, bounds: tuple[float, float]) -> float:
+    """``value`` as a plain float within ``bounds``."""
+    check_number(name, value, float, bounds)
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """``value`` as a plain bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
+    return bool(value)
 
 
 # Numbers -----------------------------------------------------------------------------------------
@@ -236,6 +259,7 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
         _refuse_names(targets, values)
     first, target = next(iter(targets.items()))
     single = size == 1 and len(shape_of(values[first])) < target.ndim
+    checked = []
     for name, target in targets.items():
         part = target[0, ...] if single else target
         array = _as_column(name, values[name], target.dtype)
@@ -245,6 +269,8 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
                 + (", with or without a leading axis of 1" if size == 1 else "")
                 + "; nothing was stored."
             )
+        checked.append((part, array))
+    for part, array in checked:
         part[...] = array
 
 
@@ -256,13 +282,32 @@ def shape_of(value: Any) -> tuple[int, ...]:
         return ()
 
 
+_OWN_NAME = {
+    "done": "terminated and truncated",
+    "dones": "terminated and truncated",
+    "act": "action",
+    "actions": "action",
+    "rew": "reward",
+    "rewards": "reward",
+    "observation": "obs",
+    "observations": "obs",
+    "next_observation": "next_obs",
+    "next_observations": "next_obs",
+    "next_state": "next_obs",
+    "obs_next": "next_obs",
+}
+"""What other libraries call the columns of a step."""
+
+
 def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) -> NoReturn:
     missing = sorted(targets.keys() - values.keys())
     unknown = sorted(values.keys() - targets.keys())
     parts = [f"{', '.join(missing)} missing"] if missing else []
     parts += [f"{', '.join(unknown)} unknown"] if unknown else []
+    hints = [f" Pass {name} as {_OWN_NAME[name]}." for name in unknown if name in _OWN_NAME]
     raise NeedReplayError(
         f"add takes {', '.join(sorted(targets))}: {' and '.join(parts)}. Nothing was stored."
+        + "".join(hints if "terminated" in targets else [])
     )
 
 

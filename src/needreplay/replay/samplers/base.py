@@ -6,16 +6,18 @@ state.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
+from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay.validation import real
 from needreplay.rules import priority as rules
 
 power = jit(rules.power)
@@ -114,7 +116,30 @@ def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
     return cast("KnowsSmallest", sampler)
 
 
-class BaseSampler(ABC):
+class Remade:
+    """A sampler whose attributes have the names of its constructor's arguments.
+
+    Copies and pickles of a sampler have its settings and are empty: what is stored is saved by the
+    buffer.
+    """
+
+    def _arguments(self) -> dict[str, Any]:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self._arguments())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
+        return f"{type(self).__name__}({said})"
+
+
+def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
+    return sampler(**arguments)
+
+
+class BaseSampler(Remade, ABC):
     """A sampler with a uniform share: P(j) = (1 - mix) P_sampler(j) + mix / N.
 
     A subclass implements ``_sample`` without the share and ``_at``, the probabilities of given
@@ -128,9 +153,8 @@ class BaseSampler(ABC):
     name: str
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
-        check_number("uniform_mix", uniform_mix, float, SHARE)
-        self.uniform_mix = float(uniform_mix)
-        self._follows_window = uniform_mix > 0.0
+        self.uniform_mix = real("uniform_mix", uniform_mix, SHARE)
+        self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
 
     def allocate(self, capacity: int) -> None:
@@ -206,8 +230,7 @@ class PrioritySampler(BaseSampler):
     """
 
     def __init__(self, alpha: float, uniform_mix: float = 0.0) -> None:
-        check_number("alpha", alpha, float, SHARE)
-        self.alpha = float(alpha)
+        self.alpha = real("alpha", alpha, SHARE)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:

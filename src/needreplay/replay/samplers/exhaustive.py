@@ -42,8 +42,8 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         n_features: int | None = None,
         backward: bool = False,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
         HasSlotNeed.__init__(self, n_states, n_features, backward=backward)

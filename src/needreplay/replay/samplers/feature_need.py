@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers import norm_tree, vector_tree
@@ -28,6 +29,7 @@ from needreplay.replay.samplers.need import (
 )
 from needreplay.replay.samplers.proportional import sample_leaves
 from needreplay.replay.sumtree import SumTree
+from needreplay.replay.validation import flag, whole
 from needreplay.rules.priority import combine, power
 
 SPARE = 2.0
@@ -72,13 +74,13 @@ class FeatureNeedSampler(NeedSampler):
         nonnegative: bool = False,
         backward: bool = False,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        self.n_features = n_features
-        self.nonnegative = nonnegative
-        self.backward = backward
+        self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        self.nonnegative = flag("nonnegative", nonnegative)
+        self.backward = flag("backward", backward)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:

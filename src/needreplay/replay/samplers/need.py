@@ -5,19 +5,19 @@ Need is one number per slot, one per state, or an inner product with features.
 
 from __future__ import annotations
 
-import math
+import sys
 from abc import abstractmethod
 from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, PrioritySampler, powers_of
-from needreplay.replay.validation import as_features, check_need, check_states
+from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Remade, powers_of
+from needreplay.replay.validation import as_features, check_need, check_states, flag, real, whole
 from needreplay.rules import need as rules
 
 CorrectFor = Literal["both", "gain"]
@@ -66,13 +66,9 @@ class NeedSampler(PrioritySampler):
     def __init__(
         self, alpha: float, need_alpha: float, correct_for: CorrectFor, uniform_mix: float
     ) -> None:
-        if not 0.0 <= need_alpha < math.inf:
-            raise NeedReplayError(
-                f"need_alpha is {need_alpha}; it must be a finite number, 0 or more."
-            )
+        self.need_alpha = real("need_alpha", need_alpha, (0.0, sys.float_info.max))
         if correct_for not in ("both", "gain"):
             raise unknown("correct_for", correct_for, ("both", "gain"))
-        self.need_alpha = float(need_alpha)
         self.correct_for = correct_for
         super().__init__(alpha, uniform_mix)
 
@@ -145,7 +141,6 @@ class FeatureStore:
         nonnegative: bool = False,
         largest: float = LARGEST,
     ) -> None:
-        check_number("n_features", n_features, int, AT_LEAST_ONE)
         self.n_features = n_features
         self.backward = backward
         self.nonnegative = nonnegative
@@ -246,9 +241,11 @@ class SlotNeed:
             raise NeedReplayError(
                 "Need is passed per state or by features, not both; give n_states or n_features."
             )
-        if n_states is not None:
-            check_number("n_states", n_states, int, AT_LEAST_ONE)
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.n_states = None if n_states is None else whole("n_states", n_states, AT_LEAST_ONE)
+        self.n_features = None
+        if n_features is not None:
+            self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        self.backward = flag("backward", backward)
         self.allocate(0)
 
     def allocate(self, capacity: int) -> None:
@@ -306,7 +303,7 @@ class SlotNeed:
         return {} if self._states is None else {"states": self._states}
 
 
-class HasSlotNeed:
+class HasSlotNeed(Remade):
     """A sampler that takes need in any of the three ways.
 
     Args:
@@ -317,8 +314,12 @@ class HasSlotNeed:
     """
 
     def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
+        self.slot_need = need = SlotNeed(n_states, n_features, backward=backward)
+        self.n_states, self.n_features, self.backward = (
+            need.n_states,
+            need.n_features,
+            need.backward,
+        )
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``."""

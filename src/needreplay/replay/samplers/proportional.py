@@ -12,6 +12,7 @@ from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, powers_of
 from needreplay.replay.sumtree import MinTree, SumTree, find_leaves, set_leaves, spread
+from needreplay.replay.validation import flag
 
 
 @jit
@@ -55,7 +56,7 @@ class ProportionalSampler(PrioritySampler):
     def __init__(
         self, alpha: float = 0.6, *, stratified: bool = True, uniform_mix: float = 0.0
     ) -> None:
-        self.stratified = stratified
+        self.stratified = flag("stratified", stratified)
         self._follows_smallest = False
         super().__init__(alpha, uniform_mix)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import COUNT, SHARE, check_number
+from needreplay.core.checks import COUNT, SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
 from needreplay.replay.samplers.proportional import ProportionalSampler
+from needreplay.replay.validation import real, whole
 from needreplay.rules import priority as rules
 
 pser_priority = jit(rules.pser_priority)
@@ -97,12 +98,9 @@ class PSERSampler(ProportionalSampler):
         stratified: bool = True,
         uniform_mix: float = 0.0,
     ) -> None:
-        check_number("retained", retained, float, SHARE)
-        check_number("decay", decay, float, SHARE)
-        check_number("window", window, int, COUNT)
-        self.retained = float(retained)
-        self.decay = float(decay)
-        self.window = int(window)
+        self.retained = real("retained", retained, SHARE)
+        self.decay = real("decay", decay, SHARE)
+        self.window = whole("window", window, COUNT)
         super().__init__(alpha, stratified=stratified, uniform_mix=uniform_mix)
 
     def allocate(self, capacity: int) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
+from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import ordered
 from needreplay.replay.samplers.base import BaseSampler, Sampled
+from needreplay.replay.validation import flag, real
 from needreplay.rules import priority as rules
 
 rank_priority = jit(rules.rank_priority)
@@ -58,9 +59,8 @@ class RankSampler(BaseSampler):
     def __init__(
         self, alpha: float = 0.7, *, exact: bool = False, uniform_mix: float = 0.0
     ) -> None:
-        check_number("alpha", alpha, float, SHARE)
-        self.alpha = float(alpha)
-        self.exact = exact
+        self.alpha = real("alpha", alpha, SHARE)
+        self.exact = flag("exact", exact)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ from needreplay.replay.samplers.state_tree import (
     slot_at,
     total_of,
 )
-from needreplay.replay.validation import check_need, check_states
+from needreplay.replay.validation import check_need, check_states, whole
 
 
 class StateNeedSampler(NeedSampler):
@@ -55,12 +55,11 @@ class StateNeedSampler(NeedSampler):
         n_states: int,
         *,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        check_number("n_states", n_states, int, AT_LEAST_ONE)
-        self.n_states = n_states
+        self.n_states = whole("n_states", n_states, AT_LEAST_ONE)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
