@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
+import io
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import RLock
@@ -21,19 +21,30 @@ from numpy.typing import ArrayLike
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import native, validation
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.save import load_buffer, sampler_settings, save_buffer
-from needreplay.replay.storage import Column, ColumnSpec, PlainWriter, Ring, Writer, flatten
+from needreplay.replay.save import Source, opened, sampler_settings, save_buffer
+from needreplay.replay.storage import (
+    NO_ID,
+    Column,
+    ColumnSpec,
+    PlainWriter,
+    Ring,
+    Writer,
+    flatten,
+    plain_columns,
+)
 from needreplay.replay.sumtree import MinTree
+from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.rules.priority import importance_weight
 
 _MAX_SIZE = 2**31 - 1
-_COUNTERS = ("_batches", "_dropped", "_max_seen")
+_MOST_IDS = 2**62
+_BATCHES, _DROPPED = 0, 1
 
 _OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
 """The buffer of each sampler."""
@@ -112,9 +123,9 @@ class ReplayBuffer:
         self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
         self._lock = RLock()
-        self._batches = 0
-        self._dropped = 0
-        self._max_seen = FIRST_PRIORITY
+        # In arrays, because the C code changes them too.
+        self._counts: IntArray = np.zeros(2, dtype=np.int64)
+        self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
         self._uses_present = initial_priority == "max_present"
         self._present: MinTree | None = None
         self._smallest: Callable[[int], float] | None = None
@@ -123,6 +134,15 @@ class ReplayBuffer:
             knowing.follow_smallest()
             self._smallest = knowing.smallest_probability
         self._has_frames = episodes is not None and episodes.frame_stack > 0
+        self._options = {
+            "capacity": self._ring.capacity,
+            "columns": plain_columns(columns),
+            "sampler": self._sampler,
+            "episodes": episodes,
+            "beta": self._beta,
+            "weight_norm": weight_norm,
+            "initial_priority": initial_priority,
+        }
         if self._has_frames:
             self._sampler_method("clear")
         self._claim(self._sampler)
@@ -151,7 +171,9 @@ class ReplayBuffer:
         is_plain = type(sampler) is ProportionalSampler and not sampler.uniform_mix
         in_c = is_plain and self._present is None and self._smallest is None
         self._fast_sampler: Any = sampler if in_c else None
-        self._fast = native.fast_path(self._ring, self._writer, self._fast_sampler)
+        self._fast = native.fast_path(
+            self._ring, self._writer, self._fast_sampler, self._counts, self._max_seen
+        )
 
     @classmethod
     def for_spaces(
@@ -241,12 +263,12 @@ class ReplayBuffer:
     @property
     def dropped(self) -> int:
         """How many updates were for transitions that had been overwritten."""
-        return self._dropped
+        return self._counts.item(_DROPPED)
 
     @property
     def batches(self) -> int:
         """How many batches were sampled."""
-        return self._batches
+        return self._counts.item(_BATCHES)
 
     @property
     def nbytes(self) -> int:
@@ -268,21 +290,26 @@ class ReplayBuffer:
         state ``state`` is its state. They are set when the step's transition is stored.
         """
         with self._lock:
-            ring, writer, fast = self._ring, self._writer, self._fast_sampler
-            if writer.is_nested:
+            fast, first = self._fast_sampler, self._ring.next_id
+            if self._writer.is_nested:
                 values = flatten(values)
-            if self._info:
-                self._hold_info(values)
-            first = ring.next_id
-            alpha = 0.0 if fast is None else fast.alpha
-            count = self._fast.add(values, self._max_seen, alpha)
-            if count is None:
-                count = writer.write(ring, values)
-                ring.advance(count)
-                self._follow_write(count)
-            elif fast is None:
-                self._follow_write(count)
-            return range(first, first + count)
+            if fast is not None:
+                count = self._fast.add(values, fast.alpha)
+                if count is not None:
+                    return range(first, first + count)
+            with Uninterrupted():
+                return range(first, first + self._add_general(values))
+
+    def _add_general(self, values: dict[str, Any]) -> int:
+        """``add`` with any sampler and values of any kind; returns how many were stored."""
+        if self._info:
+            self._hold_info(values)
+        count = None if self._fast_sampler is not None else self._fast.add(values, 0.0)
+        if count is None:
+            count = self._writer.write(self._ring, values)
+            self._ring.advance(count)
+        self._follow_write(count)
+        return count
 
     def cut(self, env: int | None = None) -> range:
         """End the episode of environment ``env``, or of all; returns the ids stored.
@@ -290,7 +317,7 @@ class ReplayBuffer:
         Call it when you reset an environment in the middle of an episode. The open n-step windows
         are stored as if the last step had been truncated, and nothing is linked across the cut.
         """
-        with self._lock:
+        with self._lock, Uninterrupted():
             first = self._ring.next_id
             count = self._writer.cut(self._ring, env)
             self._ring.advance(count)
@@ -327,7 +354,7 @@ class ReplayBuffer:
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             info = {name: rows[-ring.capacity :] for name, rows in info.items()}
-        priority = self._max_seen if self._present is None else self._max_present()
+        priority = self._max_seen.item() if self._present is None else self._max_present()
         place = getattr(self._sampler, "place", None)
         if place is not None:
             place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
@@ -382,13 +409,12 @@ class ReplayBuffer:
             elif isinstance(self._beta, float):
                 beta = self._beta
             else:
-                beta = self._beta(self._batches)
+                beta = self._beta(self.batches)
             if fast is not None and need is None:
                 random_bits = self._rng.bit_generator.capsule
                 sampled = self._fast.sample(size, random_bits, fast.stratified, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
-                    self._batches += 1
                     return Batch(ids, probabilities, weights, self._writer.columns(columns))
             return self._sample_general(size, need, beta)
 
@@ -401,8 +427,8 @@ class ReplayBuffer:
         smallest = 0.0 if self._smallest is None else self._smallest(size)
         gathered = self._fast.gather(slots, corrected, smallest, beta)
         ids, weights, columns = gathered or self._gather(slots, corrected, smallest, beta)
-        self._batches += 1
         columns = self._writer.columns(columns)
+        self._counts[_BATCHES] += 1
         return Batch(ids, probabilities, weights, columns, normalized, need_of_each)
 
     def _gather(
@@ -456,23 +482,22 @@ class ReplayBuffer:
         """Set the raw priorities of transitions ``ids`` (absolute TD errors, for example).
 
         An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
-        If one priority is NaN, infinite or negative, all are refused.
+        If one priority is neither 0 nor from 1e-100 to 1e100, all are refused.
         """
         with self._lock:
             ring, fast = self._ring, self._fast_sampler
-            updated = None if fast is None else self._fast.update(ids, priorities, fast.alpha)
-            if updated is None:
-                ids = validation.as_ids(ids)
-                checked = validation.as_priorities(priorities, ids)
-                dropped, chosen, slots = validation.current_slots(
-                    ids, ring.oldest_id, ring.next_id, ring.capacity
-                )
-                stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+            if fast is not None and self._fast.update(ids, priorities, fast.alpha):
+                return
+            ids = validation.as_ids(ids)
+            checked = validation.as_priorities(priorities, ids)
+            dropped, chosen, slots = validation.current_slots(
+                ids, ring.oldest_id, ring.next_id, ring.capacity
+            )
+            stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+            with Uninterrupted():
                 self._set_priorities(slots, stored)
-                updated = dropped, float(stored.max(initial=0.0))
-            dropped, largest = updated
-            self._dropped += dropped
-            self._max_seen = max(self._max_seen, largest)
+                self._counts[_DROPPED] += dropped
+                self._max_seen[0] = stored.max(initial=self._max_seen[0])
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Set the feature vectors of transitions ``ids``, for a sampler by features."""
@@ -495,8 +520,9 @@ class ReplayBuffer:
             dropped, chosen, slots = validation.current_slots(
                 ids, ring.oldest_id, ring.next_id, ring.capacity
             )
-            set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
-            self._dropped += dropped
+            with Uninterrupted():
+                set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
+                self._counts[_DROPPED] += dropped
 
     def next_to_refresh(self, count: int) -> IntArray:
         """The ids of the next ``count`` transitions, in turn, whose features should be set again.
@@ -521,42 +547,161 @@ class ReplayBuffer:
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         with self._lock:
-            if not 0 <= len(self._ring) <= self._ring.capacity:
-                raise NeedReplayError("More transitions are stored than the capacity.")
+            ring, capacity = self._ring, self._ring.capacity
+            oldest_id, next_id = ring.ids.tolist()
+            fewest = max(0, next_id - capacity)
+            if not fewest <= oldest_id <= next_id or (oldest_id > fewest and not self._has_frames):
+                raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
+            self._writer.check_valid(ring)
+            for name, rows in self._writer.pending_info().items():
+                self._check_info(name, rows)
             self._sampler.check_valid()
+            stored = np.zeros(capacity, dtype=np.bool_)
+            stored[np.arange(oldest_id, next_id) % capacity] = True
+            occupied = getattr(self._sampler, "occupied", stored)
+            if not np.array_equal(occupied, stored):
+                raise NeedReplayError("The sampler knows other slots than those in use.")
+            priorities = getattr(self._sampler, "priorities", None)
+            if priorities is not None and priorities.max(initial=0.0) > self._max_seen[0]:
+                raise NeedReplayError("A priority is above the largest that was seen.")
             if self._present is not None:
-                self._present.check_valid()
+                self._check_present(stored, priorities)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the buffer to one file, atomically: an older file stays until then."""
-        with self._lock:
-            state = {
-                "counters": {name: getattr(self, name) for name in _COUNTERS},
-                "ids": self._ring.ids.tolist(),
-                "random": self._rng.bit_generator.state,
-            }
-            save_buffer(path, self._settings(), state, self.arrays(), self._filled())
+    def _check_info(self, name: str, rows: AnyArray) -> None:
+        """Raise unless the sampler will take what is held for it."""
+        if name == "state":
+            validation.check_states(rows[rows != NO_ID], self._sampler.n_states)  # type: ignore[attr-defined]
+        else:
+            self._sampler_method("features").check(rows[~np.isnan(rows[:, 0])])
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read a file that ``save`` wrote, of a buffer with the same settings.
+    def _check_present(self, stored: BoolArray, priorities: FloatArray | None) -> None:
+        """Raise unless the tree of priorities in the buffer has those of the sampler."""
+        assert self._present is not None
+        self._present.check_valid()
+        leaves = -self._present.array[: self.capacity]
+        known = leaves if priorities is None else priorities
+        in_range = (known == 0.0) | ((known > 0.0) & (known <= self._max_seen[0]))
+        if not np.array_equal(leaves, np.where(stored & in_range, known, -np.inf)):
+            raise NeedReplayError("A largest priority is not that of the sampler.")
 
-        It then samples exactly what the saved buffer would have sampled. A file that is damaged, or
-        of a buffer with other settings, is refused before anything changes. If reading fails after
-        that (a disk error), the buffer is left empty, never partly loaded.
+    def save(self, target: Source) -> None:
+        """Write the buffer to one file, atomically: an older file stays until then.
+
+        Args:
+            target: a path, or a file that is open for binary writing. Refuses a buffer that
+                contradicts itself.
         """
         with self._lock:
-            state = load_buffer(path, self._settings(), self.arrays(), self._clear)
-            for name, value in state["counters"].items():
-                setattr(self, name, value)
-            self._ring.ids[:] = state["ids"]
-            self._rng.bit_generator.state = state["random"]
+            self.check_valid()
+            state = {
+                "ids": self._ring.ids.tolist(),
+                "counts": self._counts.tolist(),
+                "max_seen": self._max_seen.item(),
+                "random": self._rng.bit_generator.state,
+            }
+            filled = self._filled()
+            used = {name: a[: filled.get(name, len(a))] for name, a in self.arrays().items()}
+            save_buffer(target, self._settings(), state, used)
+
+    def load(self, source: Source) -> None:
+        """Read a file that ``save`` wrote, of a buffer with the same settings.
+
+        It then samples exactly what the saved buffer would have sampled. A file that is damaged, of
+        a buffer with other settings, or that contradicts itself is refused, and the buffer stays as
+        it was. If reading fails after all checks (a disk error), the buffer is left empty.
+
+        Args:
+            source: a path, or a seekable file that is open for binary reading, which is read from
+                where it stands to its end.
+        """
+        with self._lock, opened(source) as file:
+            file.check_settings(self._settings())
+            arrays, bulk = self.arrays(), self._writer.bulk
+            file.check_arrays(arrays)
+            try:
+                state, random = self._parsed(file.state)
+                aside = {
+                    name: file.read(name, np.empty_like(array))
+                    for name, array in arrays.items()
+                    if name != bulk
+                }
+            except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+                raise file.refusal(error) from error
+            with Uninterrupted():
+                self._exchange(aside, state)
+                try:
+                    self._check_loaded(file.shapes, aside)
+                except Exception as error:
+                    self._exchange(aside, state)
+                    raise file.refusal(error) from error
+                try:
+                    file.read(bulk, arrays[bulk])
+                except OSError as error:
+                    self._clear()
+                    raise NeedReplayError(
+                        f"The file was complete but could not be read a second time ({error}); "
+                        "this buffer is empty now. Load it again, or load another file."
+                    ) from error
+                self._rng.bit_generator.state = random
+
+    def _parsed(self, state: dict[str, Any]) -> tuple[list[AnyArray], Any]:
+        """Ids, counts and largest priority of a file, and its random state."""
+        random = state.pop("random")
+        generator = type(self._rng.bit_generator)()
+        generator.state = random
+        if generator.state != random:
+            raise ValueError("its random state is not one of a generator")
+        ids, counts, largest = state.pop("ids"), state.pop("counts"), state.pop("max_seen")
+        numbers = [*ids, *counts]
+        if (
+            state
+            or [len(ids), len(counts)] != [2, 2]
+            or not all(type(n) is int and 0 <= n < _MOST_IDS for n in numbers)
+            or type(largest) is not float
+            or not FIRST_PRIORITY <= largest <= validation.MAX_PRIORITY
+        ):
+            raise ValueError("its ids, counts or largest priority are out of range")
+        whole = np.array([ids, counts], dtype=np.int64)
+        return [*whole, np.array([largest])], random
+
+    def _exchange(self, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
+        """Exchange the first rows of arrays, and ids and counts, with those held aside."""
+        live = self.arrays()
+        pairs = [(live[name][: len(rows)], rows) for name, rows in aside.items()]
+        pairs += zip((self._ring.ids, self._counts, self._max_seen), state, strict=True)
+        for own, other in pairs:
+            before = own.copy()
+            own[...] = other
+            other[...] = before
+
+    def _check_loaded(self, shapes: Mapping[str, Any], aside: dict[str, AnyArray]) -> None:
+        """Raise unless what was just put in place is a buffer, as long as its file says."""
+        arrays = self.arrays()
+        for name in aside:
+            rows = arrays[name][: len(aside[name])]
+            if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
+                raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
+        with np.errstate(all="ignore"):
+            self.check_valid()
+        filled = self._filled()
+        for name, (_, shape) in shapes.items():
+            if shape[0] != filled.get(name, len(arrays[name])):
+                raise NeedReplayError(f"{name} has {shape[0]} rows")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies go through ``save``: the same samples afterwards."""
+        file = io.BytesIO()
+        with self._lock:
+            self.save(file)
+            return _unpickled, (type(self), self._options, file.getvalue())
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""
         self._ring.ids[:] = 0
         self._writer.clear()
         self._allocate()
-        self._batches, self._dropped, self._max_seen = 0, 0, FIRST_PRIORITY
+        self._counts[:] = 0
+        self._max_seen[:] = FIRST_PRIORITY
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
@@ -586,6 +731,12 @@ class ReplayBuffer:
         if self._present is not None:
             parts["present"] = {"priorities": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _unpickled(cls: Any, options: dict[str, Any], saved: bytes) -> Any:
+    buffer = cls(**options)
+    buffer.load(io.BytesIO(saved))
+    return buffer
 
 
 def _unknown_option(name: str) -> NeedReplayError:

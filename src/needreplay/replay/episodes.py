@@ -29,7 +29,7 @@ from needreplay.replay.storage import (
     columns_of,
     lay_out,
 )
-from needreplay.replay.validation import fill_columns, real, whole
+from needreplay.replay.validation import fill_columns, is_within, real, whole
 from needreplay.rules import returns as rules
 
 discounted = jit(rules.discounted)
@@ -242,6 +242,7 @@ class EpisodeWriter(Writer):
         if episodes.frame_stack:
             self._frames = FrameStore.for_column(obs, episodes, capacity)
             self.native_adds = False
+            self.bulk = "writer/frames"
             number = np.dtype(np.int64)
             first_step = [Column(_OBS_FRAME, number, ()), *rest]
             last_step = [Column(_NEXT_FRAME, number, ())]
@@ -382,6 +383,37 @@ class EpisodeWriter(Writer):
             return 0
         next_frames = ring.columns[_NEXT_FRAME]
         return self._frames.count_incomplete(next_frames, ring.oldest_id, ring.next_id)
+
+    def pending_info(self) -> dict[str, AnyArray]:
+        """Features or states of open windows."""
+        return self._pending_info
+
+    def check_valid(self, ring: Ring) -> None:
+        """Raise unless windows, links and frames are within their bounds."""
+        head, held, last, ended = self._state.T
+        n_step, used = self.episodes.n_step, min(ring.next_id, ring.capacity)
+        within = (
+            is_within(head, 0, n_step)
+            and is_within(held, 0, n_step)
+            and is_within(last, NO_ID, ring.next_id)
+            and is_within(ended, 0, 2)
+        )
+        if not within or np.any((ended == 1) & ((held > 0) | (last != NO_ID))):
+            raise NeedReplayError("An open window is not one of its episode.")
+        if not is_within(self._following[:used], NO_ID, ring.next_id):
+            raise NeedReplayError("A transition is followed by one that was never stored.")
+        if self._frames is not None:
+            self._check_frames(self._frames, ring, held)
+
+    def _check_frames(self, frames: FrameStore, ring: Ring, held: IntArray) -> None:
+        frames.check_valid()
+        stored = np.arange(ring.oldest_id, ring.next_id) % ring.capacity
+        pending = column_views(self._pending, self.layout)[_OBS_FRAME]
+        open_steps = np.repeat(held > 0, self.episodes.n_step)
+        numbers = [ring.columns[name][stored] for name in (_OBS_FRAME, _NEXT_FRAME)]
+        numbers += [pending[open_steps], self._next_frame[held > 0]]
+        if not all(is_within(part, 0, int(frames.numbers[0])) for part in numbers):
+            raise NeedReplayError("A transition has a frame that was never stored.")
 
     def clear(self) -> None:
         """Close all windows and forget all frames."""

@@ -38,7 +38,7 @@ class Ordered(NamedTuple):
 def empty_order(capacity: int) -> Ordered:
     """An order without any slot in it.
 
-    Two neighbouring blocks always hold more than half a block together, which bounds their number.
+    Two neighboring blocks always hold more than half a block together, which bounds their number.
     """
     n_blocks = 4 * (capacity // BLOCK + 1) + 2
     return Ordered(
@@ -224,16 +224,23 @@ def count(order: Ordered) -> int:
 
 
 def check_order(order: Ordered) -> None:
-    """Raise unless every present slot is in the order once, at its place."""
-    listed = slots_at(order, np.arange(count(order)))
-    present = np.flatnonzero(order.gain != ABSENT)
-    by_gain = present[np.lexsort((present, -order.gain[present]))]
-    if not np.array_equal(listed, by_gain):
-        raise NeedReplayError("The slots are not in the order of their gains.")
-    in_use = order.order[: order.sizes[_BLOCKS]]
-    blocks = np.concatenate([in_use, order.spare[: order.sizes[_FREE]]])
-    if not np.array_equal(np.sort(blocks), np.arange(len(order.length))):
+    """Raise unless every present slot is in the order once, at its place.
+
+    No number is used as an index before it is known to be one: it may come from a file.
+    """
+    n_blocks, (in_use, spare, present) = len(order.length), order.sizes.tolist()
+    if in_use < 0 or spare < 0 or in_use + spare != n_blocks:
         raise NeedReplayError("A block is lost, or both in use and spare.")
-    lengths = order.length[in_use]
-    if np.any(lengths < 1) or np.any(lengths[1:] + lengths[:-1] <= BLOCK // 2):
-        raise NeedReplayError("Two neighbouring blocks should have been joined.")
+    blocks = np.concatenate([order.order[:in_use], order.spare[:spare]])
+    if not np.array_equal(np.sort(blocks), np.arange(n_blocks)):
+        raise NeedReplayError("A block is lost, or both in use and spare.")
+    lengths = order.length[order.order[:in_use]]
+    if np.any((lengths < 1) | (lengths > BLOCK)):
+        raise NeedReplayError("A block holds less than one slot, or more than there is space for.")
+    if np.any(lengths[1:] + lengths[:-1] <= BLOCK // 2):
+        raise NeedReplayError("Two neighboring blocks should have been joined.")
+    listed = order.blocks[order.order[:in_use]][np.arange(BLOCK) < lengths[:, None]]
+    slots = np.flatnonzero(order.gain != ABSENT)
+    by_gain = slots[np.lexsort((slots, -order.gain[slots]))]
+    if present != len(listed) or not np.array_equal(listed, by_gain):
+        raise NeedReplayError("The slots are not in the order of their gains.")

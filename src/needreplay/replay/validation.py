@@ -20,8 +20,11 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 
-MAX_PRIORITY = 1e200
-"""Sums of larger priorities, and their products with need, could overflow."""
+MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
+"""A priority is 0 or in this range: sums, quotients and products with need are then exact."""
+
+MIN_NEED, MAX_NEED = 1e-100, 1e100
+"""The largest entry of a need query, in absolute value, is 0 or in this range."""
 
 KERNEL_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 """Dtypes that kernels take as they are; everything else is converted to float64 first."""
@@ -134,9 +137,12 @@ def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
             f"need has shape {vector.shape}, but {length} numbers are expected ({meaning}). "
             "Nothing was sampled."
         )
-    if not np.isfinite(vector).all():
+    largest = np.abs(vector).max(initial=0.0)
+    if largest != 0.0 and not MIN_NEED <= largest <= MAX_NEED:
         raise NeedReplayError(
-            "need has NaN or infinity; every entry must be finite. Nothing was sampled."
+            f"need is {largest:g} where it is largest; it must be 0 everywhere, or from "
+            f"{MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
+            "sampled."
         )
     return np.ascontiguousarray(vector)
 
@@ -168,9 +174,10 @@ def as_ids(ids: ArrayLike) -> IntArray:
 
 @jit
 def _first_bad_priority(priorities: FloatArray) -> int:
-    """The index of the first priority that is NaN, infinite, negative or too large, or -1."""
+    """The index of the first priority that is neither 0 nor within the range, or -1."""
     for i in range(len(priorities)):
-        if not 0.0 <= float(priorities[i]) <= MAX_PRIORITY:
+        value = float(priorities[i])
+        if value != 0.0 and not MIN_PRIORITY <= value <= MAX_PRIORITY:
             return i
     return -1
 
@@ -221,7 +228,7 @@ def current_slots(
 
 
 def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
-    """``priorities`` as a vector, one for each id, each from 0 to ``MAX_PRIORITY``."""
+    """``priorities`` as a vector, one for each id, each 0 or within the range."""
     array: AnyArray
     if (
         type(priorities) is np.ndarray
@@ -240,10 +247,15 @@ def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
     bad = _first_bad_priority(array)
     if bad >= 0:
         raise NeedReplayError(
-            f"priorities[{bad}] is {array[bad]}; a priority must be a finite number from 0 to "
-            f"{MAX_PRIORITY:g}. {_UNCHANGED}"
+            f"priorities[{bad}] is {array[bad]}; a priority must be 0, or a number from "
+            f"{MIN_PRIORITY:g} to {MAX_PRIORITY:g}. {_UNCHANGED}"
         )
     return array
+
+
+def is_within(numbers: AnyArray, low: float, end: float) -> bool:
+    """Whether low <= n < end for all ``numbers``; NaN is not."""
+    return bool(np.all((numbers >= low) & (numbers < end)))
 
 
 # Columns -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.validation import real
+from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within, real
 from needreplay.rules import priority as rules
 
 power = jit(rules.power)
@@ -60,6 +60,8 @@ class Sampler(Protocol):
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
     - ``follow_smallest()`` and ``smallest_probability(size)``: see ``KnowsSmallest``.
+    - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
+      that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
     """
 
@@ -210,11 +212,21 @@ class BaseSampler(Remade, ABC):
         _pick(self._window, self._capacity, uniforms, slots)
         return slots
 
+    @property
+    def occupied(self) -> BoolArray:
+        """Which slots are not empty. O(N)."""
+        places = (np.arange(self._capacity) - self._window[_OLDEST]) % max(1, self._capacity)
+        occupied: BoolArray = places < self._window[_COUNT]
+        return occupied
+
     def check_valid(self) -> None:
-        """Raise unless the window of occupied slots lies within the buffer."""
+        """Raise unless the window holds just the occupied slots."""
         oldest, count = self._window
         if not (0 <= oldest < max(1, self._capacity) and 0 <= count <= self._capacity):
             raise NeedReplayError("The window of occupied slots is not within the buffer.")
+        window = BaseSampler.occupied.fget(self)  # type: ignore[attr-defined]
+        if self._follows_window and not np.array_equal(window, self.occupied):
+            raise NeedReplayError("The window is not that of the slots with a priority.")
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
@@ -245,7 +257,7 @@ class PrioritySampler(BaseSampler):
         return self._priorities
 
     @property
-    def _occupied(self) -> BoolArray:
+    def occupied(self) -> BoolArray:
         """Which slots are not empty. O(N)."""
         occupied: BoolArray = self._priorities != EMPTY
         return occupied
@@ -260,13 +272,13 @@ class PrioritySampler(BaseSampler):
                 RuntimeWarning,
                 stacklevel=6,
             )
-        members = np.flatnonzero(self._occupied)
+        members = np.flatnonzero(self.occupied)
         places = np.minimum((uniforms * len(members)).astype(np.int64), len(members) - 1)
         return Sampled(members[places], np.full(len(uniforms), 1.0 / len(members)))
 
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are priority^alpha of all slots, 0 where empty."""
-        expected, occupied = np.zeros(len(powers)), self._occupied
+        expected, occupied = np.zeros(len(powers)), self.occupied
         expected[occupied] = powers_of(self._priorities[occupied], self.alpha)
         # A tolerance, because the C fast path takes powers as well.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
@@ -279,10 +291,20 @@ class PrioritySampler(BaseSampler):
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         super().check_valid()
-        if self._follows_window:
-            inside = (np.arange(self._capacity) - self._window[_OLDEST]) % max(1, self._capacity)
-            if not np.array_equal(inside < self._window[_COUNT], self._occupied):
-                raise NeedReplayError("The window is not that of the slots with a priority.")
+        check_priorities(self._priorities, EMPTY)
+
+
+def check_priorities(priorities: FloatArray, empty: float) -> None:
+    """Raise unless each is ``empty``, 0 or within the range of priorities."""
+    known = (priorities == empty) | (priorities == 0.0)
+    if not np.all(known | ((priorities >= MIN_PRIORITY) & (priorities <= MAX_PRIORITY))):
+        raise NeedReplayError("A priority is out of range.")
+
+
+def check_counts(counts: IntArray) -> None:
+    """Raise unless these can have been counted."""
+    if not is_within(counts, 0, 2**62):
+        raise NeedReplayError("A count is negative, or beyond what can be counted.")
 
 
 @jit

@@ -13,7 +13,7 @@ from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.validation import real, whole
+from needreplay.replay.validation import MIN_PRIORITY, is_within, real, whole
 from needreplay.rules import priority as rules
 
 pser_priority = jit(rules.pser_priority)
@@ -36,6 +36,12 @@ def _place(
         if previous[i] != NONE:
             after[previous[i]] = slot
         stored[slot] = EMPTY
+
+
+@jit
+def _in_range(priority: float) -> float:
+    """``priority``, or 0 where decay took it below the range."""
+    return priority if priority >= MIN_PRIORITY else 0.0
 
 
 @jit
@@ -62,12 +68,13 @@ def _set_priorities(
         if stored[slot] == EMPTY:
             stored[slot] = priorities[i]
             continue
-        stored[slot] = pser_priority(priorities[i], stored[slot], retained)
+        stored[slot] = _in_range(pser_priority(priorities[i], stored[slot], retained))
         earlier = before[slot]
         for steps in range(1, window + 1):
             if earlier == NONE:
                 break
-            stored[earlier] = max(stored[earlier], pser_decayed(stored[slot], decay, steps))
+            passed = _in_range(pser_decayed(stored[slot], decay, steps))
+            stored[earlier] = max(stored[earlier], passed)
             changed[n_changed] = earlier
             n_changed += 1
             earlier = before[earlier]
@@ -130,6 +137,8 @@ class PSERSampler(ProportionalSampler):
     def check_valid(self) -> None:
         """Raise unless tree and priorities agree and every link is of two occupied slots."""
         super().check_valid()
+        if not all(is_within(a, NONE, self._capacity) for a in (self._before, self._after)):
+            raise NeedReplayError("A transition is linked to a slot that does not exist.")
         linked = np.flatnonzero(self._before != NONE)
         earlier = self._before[linked]
         if not np.array_equal(self._after[earlier], linked):

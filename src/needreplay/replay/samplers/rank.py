@@ -11,9 +11,9 @@ import numpy as np
 from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ordered
-from needreplay.replay.samplers.base import BaseSampler, Sampled
+from needreplay.replay.samplers.base import BaseSampler, Sampled, check_priorities
 from needreplay.replay.validation import flag, real
 from needreplay.rules import priority as rules
 
@@ -123,9 +123,16 @@ class RankSampler(BaseSampler):
             places = np.unique(np.concatenate([starts, starts + lengths - 1]))
         return self._with_share(float(self._probabilities(places, size).min()))
 
+    @property
+    def occupied(self) -> BoolArray:
+        """Which slots are not empty. O(N)."""
+        occupied: BoolArray = self._order.gain != ordered.ABSENT
+        return occupied
+
     def check_valid(self) -> None:
         """Raise unless the order is that of the priorities."""
         super().check_valid()
+        check_priorities(self._order.gain, ordered.ABSENT)
         ordered.check_order(self._order)
 
     @property
