@@ -47,6 +47,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 # A part that became the file is gone by now; one that did not must not stay.
                 part.unlink(missing_ok=True)
     except OSError as error:
+        if not target.parent.is_dir():
+            raise NeedReplayError(
+                f"{str(target)!r} cannot be written: there is no folder {str(target.parent)!r}; "
+                "make it first."
+            ) from error
         raise NeedReplayError(f"{str(target)!r} cannot be written: {reason(error)}.") from error
 
 
@@ -97,6 +102,4 @@ def reason(error: OSError) -> str:
     """What went wrong, in a few words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "the disk is full"
-    if isinstance(error, FileNotFoundError) and error.filename is not None:
-        return f"there is no {str(error.filename)!r}"
     return (error.strerror or str(error)).lower()

@@ -6,6 +6,7 @@ lock makes each call atomic, so an actor and a learner thread can share a buffer
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import io
@@ -154,7 +155,7 @@ class ReplayBuffer:
             if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
                 raise NeedReplayError(
                     f"This {sampler.name} sampler belongs to another buffer already; make one for "
-                    "each (copy.copy of a sampler is a new one with its settings)."
+                    "each (copy.deepcopy of a sampler is a new one with its settings)."
                 )
             _OWNER[sampler] = ref(self)
         for part in getattr(sampler, "__dict__", {}).values():
@@ -693,7 +694,8 @@ class ReplayBuffer:
         file = io.BytesIO()
         with self._lock:
             self.save(file)
-            return _unpickled, (type(self), self._options, file.getvalue())
+            options = {**self._options, "sampler": copy.deepcopy(self._sampler)}
+            return _unpickled, (type(self), options, file.getvalue())
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""

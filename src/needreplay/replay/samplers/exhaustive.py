@@ -91,7 +91,8 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         if need is not None or self.need_alpha > 0.0:
             query = self.slot_need.query(need)
             need_of_slots = np.maximum(0.0, self.slot_need.of(np.arange(self._capacity), query))
-            need_of_slots /= largest_need(self._powers, need_of_slots)
+            largest = largest_need(self._powers, need_of_slots)
+            need_of_slots = np.minimum(need_of_slots / largest, 1.0)
             if self.need_alpha > 0.0 and self.slot_need.is_unset:
                 warn_unset(self, "samples by priority alone")
         return score_slots(self._powers, need_of_slots, self.need_alpha, self.occupied)
@@ -108,7 +109,7 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
 
 
 def largest_need(powers: FloatArray, need: FloatArray) -> float:
-    """The largest need of a slot that can be sampled; divided by it, no score is out of range."""
+    """The largest need of a slot that has a priority: need is divided by it, and is 1 at most."""
     return float(need[powers > 0.0].max(initial=0.0)) or 1.0
 
 

@@ -195,8 +195,9 @@ class FeatureNeedSampler(NeedSampler):
         """The scores of ``slots`` for the last query."""
         if not self._by_need:
             return self._powers[slots]
-        need = np.maximum(0.0, self.features.need_of(slots, self._query))
-        scores: FloatArray = combine(self._powers[slots], need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
+        powers = self._powers[slots]
+        need = np.maximum(0.0, self.features.need_of(slots, self._query)) * (powers > 0.0)
+        scores: FloatArray = combine(powers, need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
         return scores
 
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
@@ -313,15 +314,14 @@ class FeatureNeedSampler(NeedSampler):
         """
         if self.uniform_mix > 0.0:
             begin = 0
-        b = self.need_alpha
         need = np.maximum(0.0, self.features.need_of(np.arange(self._capacity), self._query))
         largest = largest_need(self._powers, need)
-        self._query, need, bound = self._query / largest, need / largest, bound / largest**b
+        self._query, need = self._query / largest, np.minimum(need / largest, 1.0)
         scores, total, found = score_slots(self._powers, need, self.need_alpha, self.occupied)
         slots[begin:] = slots_at(scores, rng.random(len(slots) - begin))
         self._total, self._by_need, self._rejects = total, found == BY_SCORE, False
         if self._by_need:
-            self._recent_rate[1] = total / bound
+            self._recent_rate[1] = total * largest**self.need_alpha / bound
         self._counts[BY_SCORE] += begin
         self._counts[EXHAUSTIVE if self._by_need else found] += len(slots) - begin
         return Sampled(slots, scores[slots] / total)

@@ -227,11 +227,11 @@ def _score(
     largest: float,
     scores: FloatArray,
 ) -> float:
-    """Write the scores for need divided by ``largest``, if it is positive; returns their sum."""
+    """Write the scores for need as a share of ``largest``, 1 at most; returns their sum."""
     scale = largest if largest > 0.0 else 1.0
     total = 0.0
     for group in range(len(scores)):
-        relative = max(0.0, need[group] / scale) if group < len(need) else 0.0
+        relative = min(max(0.0, need[group] / scale), 1.0) if group < len(need) else 0.0
         scores[group] = combine(total_of(power, root[group]), relative, 1.0, need_alpha)
         total += scores[group]
     return total
