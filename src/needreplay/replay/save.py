@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -123,7 +124,7 @@ class SavedBuffer:
             self.settings: dict[str, Any] = dict(header["settings"])
             self.state: dict[str, Any] = dict(header["state"])
             self.shapes = {
-                str(array): (np.dtype(str(dtype)).str, tuple(map(int, shape)))
+                str(array): (np.dtype(str(dtype)).str, tuple(map(index, shape)))
                 for array, (dtype, shape) in header["arrays"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
