@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import _signal  # ``signal`` wraps these functions in enums, at twenty times the cost
+# ``signal`` wraps these functions in enums, at twenty times the cost.
+import _signal  # type: ignore[import-not-found]
 import threading
+from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 _SIGNALS = (int(_signal.SIGINT), int(_signal.SIGTERM))
+_getsignal, _setsignal = _signal.getsignal, _signal.signal
 
 
 class Uninterrupted:
@@ -22,27 +25,33 @@ class Uninterrupted:
 
     def __enter__(self) -> None:
         self._handlers: list[tuple[int, Callable[..., Any]]] = []
-        self._waiting: list[tuple[int, FrameType | None]] = []
-        if threading.get_ident() != threading.main_thread().ident:
+        if get_ident() != threading.main_thread().ident:
             return
-        try:
-            for number in _SIGNALS:
-                handler = _signal.getsignal(number)
-                if callable(handler):
-                    self._handlers.append((number, handler))
-                    _signal.signal(number, self._wait)
-        except BaseException:
-            self._restore()
-            raise
+        self._waiting: list[tuple[int, FrameType | None]] = []
+        for number in _SIGNALS:
+            handler = _getsignal(number)
+            if callable(handler):
+                self._handlers.append((number, handler))
+                try:
+                    _setsignal(number, self._wait)
+                except BaseException:  # of a handler that was due
+                    self._restore(self._handlers)
+                    raise
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
         self._waiting.append((number, frame))
 
-    def _restore(self) -> None:
-        for number, handler in self._handlers:
-            _signal.signal(number, handler)
+    def _restore(self, handlers: list[tuple[int, Callable[..., Any]]]) -> None:
+        if handlers:
+            try:
+                _setsignal(*handlers[0])
+            finally:  # a signal that arrives now is handled now
+                self._restore(handlers[1:])
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
-        for number, frame in self._waiting:
-            dict(self._handlers)[number](number, frame)
+        if self._handlers:
+            try:
+                self._restore(self._handlers)
+            finally:
+                for number, frame in self._waiting:
+                    dict(self._handlers)[number](number, frame)
