@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.validation import check_beta, whole
 from needreplay.rules.priority import annealed
@@ -43,8 +44,10 @@ class Batch:
         On the CPU columns share the memory of this batch. Weights, probabilities and need are
         float32, unless a column is float64.
         """
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            raise NeedReplayError("batch.torch needs torch: pip install torch") from error
         flat = list(_leaves(self.columns))
         wide = any(column.dtype == np.float64 for column in flat)
 

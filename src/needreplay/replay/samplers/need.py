@@ -49,7 +49,7 @@ EXHAUSTIVE = 3
 UNKNOWN = -1
 """The state of a slot whose state was not set, or the age of features that were not."""
 MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
-"""The largest entry of a stored vector, in absolute value, is 0 or in this range of float32."""
+"""The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
 
 _FINE, _OUT_OF_RANGE, _NEGATIVE = 0, 1, 2
 
@@ -216,9 +216,8 @@ class FeatureStore:
             )
         if found == _OUT_OF_RANGE:
             raise NeedReplayError(
-                f"features holds NaN or infinity, or a row whose largest number is beyond "
-                f"{self.largest:.3g} or below {self.smallest:.3g} (once divided by its square, if "
-                "need is forward); scale them. Nothing was changed."
+                f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (once divided "
+                "by its square, if need is forward); scale them. Nothing was changed."
             )
 
     def clear(self, slots: IntArray) -> None:
@@ -448,10 +447,10 @@ def _set(
             return _NEGATIVE
         vector = row if backward else _projector(row)
         size = np.abs(vector).max()
-        if (size != 0.0 or row.any()) and not smallest <= size <= largest:
+        if size > largest:
             return _OUT_OF_RANGE
         for k in range(len(vector)):
-            new[i, k] = vector[k]
+            new[i, k] = vector[k] if size >= smallest else 0.0
     for i in range(len(slots)):
         vectors[slots[i]] = new[i]
         set_at[slots[i]] = clock

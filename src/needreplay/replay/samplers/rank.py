@@ -72,7 +72,7 @@ class RankSampler(BaseSampler):
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
-        ordered.set_gains(self._order, slots, priorities)
+        ordered.set_priorities(self._order, slots, priorities)
         return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
@@ -126,13 +126,13 @@ class RankSampler(BaseSampler):
     @property
     def occupied(self) -> BoolArray:
         """Which slots are not empty. O(N)."""
-        occupied: BoolArray = self._order.gain != ordered.ABSENT
+        occupied: BoolArray = self._order.priorities != ordered.ABSENT
         return occupied
 
     def check_valid(self) -> None:
         """Raise unless the order is that of the priorities."""
         super().check_valid()
-        check_priorities(self._order.gain, ordered.ABSENT)
+        check_priorities(self._order.priorities, ordered.ABSENT)
         ordered.check_order(self._order)
 
     @property
