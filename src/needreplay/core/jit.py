@@ -88,7 +88,7 @@ PATIENCE = 1.5
 """Seconds of compiling after which one line says what takes so long."""
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Says once on standard error that needreplay's kernels are being compiled."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Announcer(event.Listener):  # type: ignore[misc]
 
 @cache
 def _announce() -> None:
-    event.register("numba:compile", _Announcer())
+    event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def _compile(function: F, **options: Any) -> F:

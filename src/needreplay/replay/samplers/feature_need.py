@@ -334,7 +334,9 @@ class FeatureNeedSampler(NeedSampler):
         self.features.check_valid()
         accepted, tried = self._candidates.tolist()
         expected, recent = self._recent_rate.tolist()
-        if not (0 <= accepted <= tried < 2**62 and 0.0 < expected <= 1.0 and 0.0 <= recent <= 1.1):
+        if not (
+            0 <= accepted <= tried < 2**62 and 1e-12 < expected <= 1.0 and 0.0 <= recent <= 1.1
+        ):
             raise NeedReplayError("More candidates were accepted than tried.")
         vectors = self.features.vectors
         if self._vector_tree is not None:

@@ -1,7 +1,8 @@
-"""Attacks on the buffer, for ``make fuzz`` and, a fixed part of them, for the tests.
+"""Attacks on the replay buffer: a fixed part in the tests, more in ``make fuzz``.
 
-Each returns ``Counts``. Files are attacked in a process of their own, so that a crash or a hang is
-counted, not suffered: ``aside("buffer_files", count, seed, timeout)``.
+Each attack gets random numbers and a folder, says what it did, and returns a line if the buffer
+failed. Files are loaded in a process of their own, so that a crash or a hang is counted, not
+suffered.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,15 +52,6 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "scaling": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
 }
 KINDS = ("plain", "steps", "frames")
-
-
-@dataclass
-class Counts:
-    """What was tried, how much of it was refused, and every failure in a line."""
-
-    tried: int = 0
-    refused: int = 0
-    failures: list[str] = field(default_factory=list)
 
 
 def make(sampler: str, kind: str) -> ReplayBuffer:
@@ -211,50 +205,87 @@ def state_of(buffer: ReplayBuffer) -> list[Any]:
     return [arrays, counts, buffer._max_seen.item(), buffer._rng.bit_generator.state]
 
 
-def buffer_files(count: int, seed: int) -> Counts:
-    """Load ``count`` mutated files; each is refused without a change, or is a buffer to use."""
-    rng, counts = np.random.default_rng(seed), Counts()
-    cases = []
-    for sampler in SAMPLERS:
-        for kind in KINDS:
-            saved, buffer, file = make(sampler, kind), make(sampler, kind), io.BytesIO()
-            use(saved, kind, np.random.default_rng(len(cases)), 5 + len(cases) % 2 * 8)
-            use(buffer, kind, np.random.default_rng(1), 7)
-            saved.save(file)
-            cases.append((sampler, kind, file.getvalue(), buffer))
-    for number in range(count):
-        sampler, kind, original, buffer = cases[number % len(cases)]
-        before, changed = state_of(buffer), mutated(original, rng)
-        counts.tried += 1
-        try:
-            buffer.load(io.BytesIO(changed))
-        except NeedReplayError:
-            counts.refused += 1
-            if state_of(buffer) != before:
-                counts.failures.append(f"{sampler} {kind} {number}: changed by a refused file")
-            continue
-        except Exception as error:
-            counts.failures.append(f"{sampler} {kind} {number}: {error!r}")
-            continue
-        try:
-            buffer.check_valid()
-            use(buffer, kind, rng, 12)
-            buffer.save(io.BytesIO())
-        except Exception as error:
-            counts.failures.append(f"{sampler} {kind} {number} after it was loaded: {error!r}")
-    return counts
+@cache
+def case(sampler: str, kind: str) -> tuple[bytes, ReplayBuffer]:
+    """A saved buffer, and another one to load it into."""
+    saved, buffer, file = make(sampler, kind), make(sampler, kind), io.BytesIO()
+    use(saved, kind, np.random.default_rng(0), 5 + 8 * (len(sampler) % 2))
+    use(buffer, kind, np.random.default_rng(1), 7)
+    saved.save(file)
+    return file.getvalue(), buffer
 
 
-def aside(attack: str, count: int, seed: int, timeout: float) -> Counts:
-    """Run an attack in a process of its own; a crash or a hang is a failure."""
-    command = [sys.executable, __file__, attack, str(count), str(seed)]
+def load_mutated(rng: np.random.Generator) -> tuple[str, str]:
+    """Load a mutated file: it is refused without a change, or is a buffer to use."""
+    sampler, kind = chosen(rng)
+    original, buffer = case(sampler, kind)
+    before, changed = state_of(buffer), mutated(original, rng)
+    what = f"{sampler} sampler, {kind}"
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return Counts(failures=[f"{attack} {count} {seed} hangs"])
-    if done.returncode:
-        return Counts(failures=[f"{attack} {count} {seed} exits with {done.returncode}"])
-    return Counts(**json.loads(done.stdout.splitlines()[-1]))
+        buffer.load(io.BytesIO(changed))
+    except NeedReplayError:
+        return f"{what}: refused", "" if state_of(buffer) == before else "changed all the same"
+    except Exception as error:
+        return what, repr(error)
+    try:
+        buffer.check_valid()
+        use(buffer, kind, rng, 12)
+        buffer.save(io.BytesIO())
+    except Exception as error:
+        case.cache_clear()
+        return f"{what}: loaded", repr(error)
+    return f"{what}: loaded", ""
+
+
+def chosen(rng: np.random.Generator) -> tuple[str, str]:
+    """A sampler and a kind of buffer."""
+    return list(SAMPLERS)[rng.integers(len(SAMPLERS))], KINDS[rng.integers(len(KINDS))]
+
+
+class Process:
+    """Loads mutated files, one for each seed that it reads."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, seed: int) -> tuple[str, str]:
+        """What ``load_mutated`` returns; a crash, or no answer within a minute, is a failure."""
+        started = self._process is None
+        if self._process is None:
+            command = [sys.executable, "-W", "ignore", __file__]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(900.0 if started else 60.0, self._process.kill)
+        timer.start()
+        try:
+            print(seed, file=self._process.stdin, flush=True)
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if not line:
+            self.close()
+            return f"file {seed}", "it crashed or did not end"
+        what, failure = json.loads(line)
+        return what, failure
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+PROCESS = Process()
+
+
+def attack_file(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """``load_mutated`` in a process of its own."""
+    return PROCESS.ask(int(rng.integers(2**62)))
 
 
 # Interrupts --------------------------------------------------------------------------------------
@@ -276,7 +307,7 @@ def operations(buffer: ReplayBuffer, kind: str) -> dict[str, Callable[[], Any]]:
     if kind != "plain":
         calls["cut"] = buffer.cut
     name = next(name for name in SAMPLERS if repr(SAMPLERS[name]()) == repr(buffer.sampler))
-    saved = make_used(name, kind)
+    saved = used(name, kind)
     use(saved, kind, rng, 3)
     saved.save(other)
 
@@ -287,7 +318,7 @@ def operations(buffer: ReplayBuffer, kind: str) -> dict[str, Callable[[], Any]]:
     return {**calls, "load": load}
 
 
-def make_used(sampler: str, kind: str) -> ReplayBuffer:
+def used(sampler: str, kind: str) -> ReplayBuffer:
     """A buffer that is full, with open windows."""
     buffer = make(sampler, kind)
     use(buffer, kind, np.random.default_rng(1), 14)
@@ -295,10 +326,16 @@ def make_used(sampler: str, kind: str) -> ReplayBuffer:
     return buffer
 
 
-def interrupted_at(call: Callable[[], Any], line: int) -> bool:
-    """Send Ctrl-C at the given line of needreplay.replay that ``call`` runs; False if it has less.
+def lines_of(call: Callable[[], Any]) -> int:
+    """How many lines of needreplay.replay ``call`` runs."""
+    return 10**6 - interrupted_at(call, 10**6)
+
+
+def interrupted_at(call: Callable[[], Any], line: int) -> int:
+    """Send Ctrl-C at the given line of needreplay.replay that ``call`` runs.
 
     A trace counts the lines, so that every place in Python where a signal can be handled is tried.
+    Returns how many lines were left to that one.
     """
     left = line
 
@@ -320,59 +357,52 @@ def interrupted_at(call: Callable[[], Any], line: int) -> bool:
         pass
     finally:
         sys.settrace(before)
-    return left <= 0
+    return left
 
 
-def interrupts(count: int, seed: int) -> Counts:
-    """Interrupt calls at ``count`` lines: each is complete or did not begin, and stays valid."""
-    rng, counts = np.random.default_rng(seed), Counts()
-    cases = [(s, k) for s in SAMPLERS for k in KINDS]
-    rng.shuffle(cases)
-    while True:
-        for sampler, kind in cases:
-            fresh = make_used(str(sampler), str(kind))
-            names = list(operations(fresh, str(kind)))
-            name, line = names[rng.integers(len(names))], int(rng.integers(1, 25))
-            after = copy.deepcopy(fresh)
-            operations(after, str(kind))[name]()
-            wanted = [state_of(fresh)[:3], state_of(after)[:3]]
-            while counts.tried < count:
-                buffer = copy.deepcopy(fresh)
-                if not interrupted_at(operations(buffer, str(kind))[name], line):
-                    break
-                counts.tried += 1
-                try:
-                    buffer.check_valid()
-                    if state_of(buffer)[:3] not in wanted:
-                        raise AssertionError("half changed")
-                except Exception as error:
-                    counts.failures.append(f"{name} of {sampler} {kind}, line {line}: {error!r}")
-                line += int(rng.integers(1, 25))
-            if counts.tried >= count:
-                return counts
+def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """Interrupt a call at some line: it is complete or did not begin, and the buffer is valid."""
+    sampler, kind = chosen(rng)
+    fresh = used(sampler, kind)
+    names = list(operations(fresh, kind))
+    name = names[rng.integers(len(names))]
+    after = copy.deepcopy(fresh)
+    operations(after, kind)[name]()
+    lines = lines_of(operations(copy.deepcopy(fresh), kind)[name])
+    buffer, line = copy.deepcopy(fresh), int(rng.integers(1, lines + 1))
+    interrupted_at(operations(buffer, kind)[name], line)
+    what = f"{name}, {sampler} sampler, {kind}, line {line} of {lines}"
+    try:
+        buffer.check_valid()
+    except NeedReplayError as error:
+        return what, repr(error)
+    complete = [state_of(fresh)[:3], state_of(after)[:3]]
+    return what, "" if state_of(buffer)[:3] in complete else "it is half done"
 
 
 # Sequences of calls ------------------------------------------------------------------------------
 
 
-def call_sequences(count: int, seed: int) -> Counts:
-    """``count`` random sequences of calls against a plain list, as in test_buffer_machine."""
-    try:
-        from test_buffer_machine import CASES, run_machine
-    except ImportError:
-        from .test_buffer_machine import CASES, run_machine
-    rng, counts = np.random.default_rng(seed), Counts()
-    for _ in range(count):
-        capacity, case = int(rng.integers(1, 71)), CASES[rng.integers(len(CASES))]
-        number = int(rng.integers(2**31))
-        counts.tried += 1
-        try:
-            run_machine(capacity, *case, number)
-        except Exception as error:
-            counts.failures.append(f"capacity {capacity}, {case}, seed {number}: {error!r}")
-    return counts
+def attack_by_calls(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """Random calls against a plain list, as tests/replay/test_buffer_machine.py has them."""
+    sys.path.append(str(Path(__file__).parents[1] / "replay"))
+    from test_buffer_machine import CASES, run_machine
 
+    capacity, number = int(rng.integers(1, 71)), int(rng.integers(2**31))
+    sampler, options = CASES[rng.integers(len(CASES))]
+    try:
+        run_machine(capacity, sampler, options, number)
+    except Exception as error:
+        return f"capacity {capacity}, {sampler}, {options}, seed {number}", repr(error)
+    return "calls", ""
+
+
+ATTACKS = {
+    "buffer files": attack_file,
+    "interrupts of the buffer": attack_by_interrupt,
+    "calls of the buffer": attack_by_calls,
+}
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    print(json.dumps(asdict(globals()[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3])))))
+    for line in sys.stdin:
+        print(json.dumps(load_mutated(np.random.default_rng(int(line)))), flush=True)
