@@ -48,11 +48,11 @@ def test_a_saved_model_is_the_same_and_learns_on(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("replay", REPLAYS, ids=["rank", "need"])
 def test_a_saved_buffer_samples_the_same(replay: Any, tmp_path: Path) -> None:
-    model = small("DQN", make_vec_env(lambda: Walk(), 2), n_steps=3, replay=replay).learn(60)
+    model = small("DQN", make_vec_env(lambda: Walk(), 2), n_steps=3, replay=replay).learn(64)
     model.save_replay_buffer(tmp_path / "buffer")
     other = small("DQN", make_vec_env(lambda: Walk(), 2), n_steps=3, replay=replay)
     other.load_replay_buffer(tmp_path / "buffer")
-    assert other.replay_buffer.size() == 30
+    assert other.replay_buffer.size() == 32
     for _ in range(3):
         first, second = (m.replay_buffer.sample(16) for m in (model, other))
         np.testing.assert_array_equal(first.ids, second.ids)
@@ -67,13 +67,12 @@ def test_a_saved_buffer_samples_the_same(replay: Any, tmp_path: Path) -> None:
 def test_a_second_learn_does_not_join_two_episodes() -> None:
     """``learn`` resets the environment: a window that is open then ends there."""
     model = small("DQN", Walk(length=50), n_steps=3, learning_starts=10**6)
-    model.learn(10).learn(10)
-    columns = model.replay_buffer.buffer.read(np.arange(18))
+    model.learn(12).learn(12)
+    columns = model.replay_buffer.buffer.read(np.arange(22))
     np.testing.assert_array_equal(columns["obs"][:, 1], columns["next_obs"][:, 1])
-    np.testing.assert_array_equal(
-        columns["next_obs"][:12, 0], [3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 3, 4]
-    )
-    more = model.learn(10, reset_num_timesteps=False).replay_buffer.buffer
+    expected = [*range(3, 13), 12, 12, 3, 4]
+    np.testing.assert_array_equal(columns["next_obs"][:14, 0], expected)
+    more = model.learn(12, reset_num_timesteps=False).replay_buffer.buffer
     assert more.read([more.next_id - 1])["obs"][0, 1] == 1, "the same episode continues"
 
 
@@ -99,17 +98,13 @@ def test_spaces(name: str, kind: str) -> None:
     """Several environments; the samples are what the environments made."""
     policy = {"image": "CnnPolicy", "dict": "MultiInputPolicy"}.get(kind, "MlpPolicy")
     env = make_vec_env(lambda: env_for(name, obs=SPACES[kind]), 2)
-    small_net = {} if policy == "MlpPolicy" else {"features_extractor_kwargs": {}}
-    if policy == "CnnPolicy":
-        small_net["features_extractor_kwargs"] = {"features_dim": 8}
-    if policy == "MultiInputPolicy":
-        small_net["features_extractor_kwargs"] = {"cnn_output_dim": 8}
+    extractor = {"image": {"features_dim": 8}, "dict": {"cnn_output_dim": 8}}.get(kind, {})
     model = small(
         name,
         env,
         policy=policy,
         n_steps=2 if kind == "dict" else 1,
-        policy_kwargs={"net_arch": [8], **small_net},
+        policy_kwargs={"net_arch": [8], "features_extractor_kwargs": extractor},
         learning_starts=32,
     ).learn(40)
     assert model._n_updates > 0
@@ -138,6 +133,7 @@ def test_callbacks_logs_and_evaluation(tmp_path: Path) -> None:
     model.set_logger(configure(str(tmp_path / "log"), ["csv", "tensorboard"]))
     checkpoints = CheckpointCallback(30, str(tmp_path / "c"), save_replay_buffer=True)
     model.learn(100, callback=[checkpoints, StopTrainingOnMaxEpisodes(14)], log_interval=4)
+    model.logger.close()
     assert model.num_timesteps == 70
     names = sorted(file.name for file in (tmp_path / "c").iterdir())
     assert len([name for name in names if "replay_buffer" in name]) == 2
