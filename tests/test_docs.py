@@ -40,16 +40,29 @@ def test_speeds_are_those_of_the_results(name: str) -> None:
 
 
 def test_the_readmes_buffer_saves_a_file(tmp_path: Path) -> None:
-    code, _ = blocks("README.md")
+    code, *_ = blocks("README.md")
     printed(code + "\nprint(len(buffer), buffer.sampler.alpha)\n", tmp_path)
     assert (tmp_path / "buffer.bin").stat().st_size > 100_000
 
 
 def test_the_readmes_agent_finds_a_short_path(tmp_path: Path) -> None:
-    _, code = blocks("README.md")
+    *_, code = blocks("README.md")
     steps = [int(number) for number in re.findall(r"\d+", printed(code, tmp_path)[0])]
     assert len(steps) == 5
     assert 14 <= min(steps) <= 15
+
+
+def test_the_readmes_model_learns_by_priority(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    _, code, _ = blocks("README.md")
+    (line,) = printed(code + "\nprint(model.replay_buffer.buffer.sampler.name)\n", tmp_path)
+    assert line == "proportional"
+
+
+@pytest.mark.parametrize(("place", "found"), [(0, "AUC 0"), (1, "ReplayBuffer"), (2, "torch.Size")])
+def test_how_to_use_it_with_others(place: int, found: str, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    assert printed(blocks("docs/use_it_with.md")[place], tmp_path)[-1].startswith(found)
 
 
 @pytest.mark.parametrize(("place", "low", "high"), [(0, 0.62, 0.67), (1, 5.0, 8.0), (3, 0.5, 1.0)])

@@ -32,6 +32,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "deep": ("Deep agents", ("deep",)),
+    "sb3": ("Stable-Baselines3", ("integrations.sb3",)),
     "worlds": ("Worlds", ("worlds", "worlds.named")),
     "training": ("Training", ("training.config", "training.run", "training.evaluation")),
     "sweeps": ("Sweeps", ("sweeps",)),
