@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables dist test-dist fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -72,7 +72,7 @@ unit: $(READY) ## Run the tests.
 	@$(PYTEST)
 
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
-	@$(BIN)/pytest -m ray tests/sweeps
+	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
 # On the path before the locked version; the rest is that of the environment.
 SB3_OLDEST := 2.7.0
@@ -98,6 +98,12 @@ docs: $(READY) ## Build the site: site/index.html opens without a server and loa
 
 tables: $(READY) ## Write the speed tables of the README and the docs from results/bench.
 	@$(BIN)/python tools/tables.py
+
+tutorials: $(READY) ## Run the tutorials and write their pages: what they print and draw.
+	@$(BIN)/python tools/tutorials.py
+
+screenshots: $(READY) ## Photograph the pages of needreplay with the real browser, for the docs.
+	@$(BIN)/python tools/screenshots.py
 
 dist: $(READY) ## Build dist/: the sdist, and from it the wheel.
 	@$(BIN)/python tools/dist.py

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,42 @@ def test_a_recipe_prints_a_number(place: int, low: float, high: float, tmp_path:
 def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
     lines = printed(blocks("docs/architecture.md")[2], tmp_path)
     assert "ps-sr" in "\n".join(lines)
+
+
+def commands() -> list[str]:
+    """The lines of code blocks of the README and the docs that are commands."""
+    found = []
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        text = re.sub(
+            r"^```text\n.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S
+        )
+        lines = re.findall(r"^ {4}((?:needreplay|make|(?:\S*/)?python) .*)", text, re.M)
+        found += [re.split(r"\s+#", line)[0] for line in lines]
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("needreplay ")])
+def test_a_command_of_the_docs_is_understood(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option of it exists; what it then does is tested elsewhere."""
+    import needreplay.cli as cli
+
+    asked = []
+    for module in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
+        kind = getattr(import_module(f"needreplay.cli.{module.stem}"), module.stem.title(), None)
+        if kind is not None:
+            monkeypatch.setattr(kind, "run", lambda self, _: asked.append(self))
+    assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    assert asked or command.endswith(("--version", "--help"))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if not c.startswith("needreplay ")])
+def test_targets_and_files_of_the_docs_exist(command: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    if command.startswith("make "):
+        named = [word for word in command.split()[1:] if "=" not in word]
+        assert named[0] in {*targets, "..."}, command
+    else:
+        files = [word for word in command.split() if word.endswith(".py")]
+        assert all((ROOT / file).exists() for file in files), command
