@@ -83,7 +83,7 @@ def play_episode(
 
 
 def _need(agent: DeepAgent, obs: AnyArray, recent: deque[tuple[AnyArray, int]]) -> AnyArray:
-    if agent.successor is None:
+    if not agent.settings.uses_need:
         return np.zeros(0)
     stacked = np.stack([before for before, _ in recent])
     return agent.need_of(obs, stacked, np.array([action for _, action in recent]))
