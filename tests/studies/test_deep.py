@@ -116,7 +116,7 @@ def test_a_study_of_our_own(small: Options) -> None:
     assert np.isnan(data["need_mean"][~with_need]).all()
     assert set(result.figures) == {"figure", "published_curves", "ours"}
     ours_said = [claim for claim in result.claims if claim.preset == "corrected"]
-    assert len(ours_said) == 2 + 4 + 2
+    assert len(ours_said) == 2 + 1 + 4 + 2
     assert result.tables["need"]["feature_similarity"][0] <= 1.0
 
 

@@ -401,15 +401,20 @@ class DeepAgent:
         values: AnyArray = need.detach().cpu().numpy()
         return values
 
-    def need_quality(self, rng: np.random.Generator) -> NeedQuality | None:
-        """How true need is on the newest trajectories of the buffer; None without need."""
+    def need_quality(
+        self, rng: np.random.Generator, buffer: ReplayBuffer | None = None
+    ) -> NeedQuality | None:
+        """How true need is on the newest trajectories of ``buffer``, by default the agent's own.
+
+        None for an agent without need.
+        """
         if not self.settings.uses_need:
             return None
 
         def need_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
             return self.need_of(obs, columns["obs"], columns["action"])
 
-        return need_quality(self.replay, need_of, rng)
+        return need_quality(buffer or self.replay, need_of, rng)
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""
