@@ -59,7 +59,7 @@ def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict
 
     def add(name: str, need_of: Any, cost: float = np.nan) -> None:
         rng = stream(seed, "need quality", agent.steps)
-        quality = need_quality(agent.replay, need_of, rng, queries=100)
+        quality = need_quality(agent.replay, need_of, rng, queries=60)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
         rows.append({**row, **rounded, "cost": f"{cost:.3g}"})

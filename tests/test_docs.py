@@ -61,3 +61,9 @@ def test_a_recipe_prints_a_number(place: int, low: float, high: float, tmp_path:
 def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
     lines = printed(blocks("docs/architecture.md")[2], tmp_path)
     assert "ps-sr" in "\n".join(lines)
+
+
+def test_a_need_model_beside_a_learner_prints_its_quality(tmp_path: Path) -> None:
+    (code,) = blocks("docs/need.md")
+    (line,) = printed(code, tmp_path)
+    assert re.match(r"AUC [01]\.\d\d for the next 10 states", line)

@@ -39,16 +39,17 @@ def write_need_page(
     _, film = player.film(seed, most_steps=most_steps, store=store)
     count = len(store)
     columns = store.read(np.arange(count))
-    known = np.flatnonzero(store.future(np.arange(count), SHOWN) >= 0)
+    known = np.flatnonzero(store.future(np.arange(count), 1) >= 0)
     if not len(known):
-        raise NeedReplayError(f"No episode of this agent has {SHOWN} steps; nothing to show.")
+        raise NeedReplayError("Every episode of this agent ends at its first step.")
     rng = stream(seed, "need page")
     pictures = []
     for now in known[np.linspace(0, len(known) - 1, moments).astype(int)]:
         need = player.agent.need_of(columns["obs"][now], columns["obs"], columns["action"])
         order = np.argsort(-need, kind="stable")
+        later = store.future(np.full(SHOWN, now), np.arange(1, SHOWN + 1))
         rows = {
-            "next": store.future(np.full(SHOWN, now), np.arange(1, SHOWN + 1)),
+            "next": later[later >= 0],
             "first": order[:SHOWN],
             "last": order[::-1][:SHOWN],
             "random": rng.choice(count, SHOWN),
@@ -81,6 +82,9 @@ def _draw(frames: list[AnyArray], need: AnyArray, now: int, rows: dict[str, IntA
     mean = float(np.mean(need)) or 1.0
     for row, (name, ids) in enumerate(rows.items()):
         for column, axes in enumerate(grid[row]):
+            if column > len(ids):
+                axes.axis("off")
+                continue
             i = int(ids[column - 1]) if column else now
             axes.imshow(frames[i], interpolation="nearest")
             axes.set_xticks([])
