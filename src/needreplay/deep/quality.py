@@ -151,13 +151,16 @@ def _row(columns: Any, i: int) -> Any:
 
 
 def _flat(columns: Any) -> FloatArray:
-    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones."""
+    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones.
+
+    Real numbers are divided by their standard deviation; pixels and planes have one unit.
+    """
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
     rows = columns.reshape(len(columns), -1)
     rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)].astype(np.float64)
-    spread = rows.std(0)
-    scaled: FloatArray = rows / np.where(spread > 0.0, spread, 1.0)
+    spread = np.where(rows.std(0) > 0.0, rows.std(0), 1.0)
+    scaled: FloatArray = rows / spread if columns.dtype.kind == "f" else rows
     return scaled
 
 

@@ -125,7 +125,7 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
 def _true_need(data: Table, world: str, agent: str) -> Claim:
     """Whether need was need: what the other claims about it are worth."""
     known = "need_auc" in data.names
-    measured: Sequence[FloatArray] = curves(data, world, agent, "need_auc") if known else []
+    measured = list(curves(data, world, agent, "need_auc")) if known else []
     last = [run[~np.isnan(run)][-1:] for run in measured]
     auc = float(np.mean(np.concatenate(last))) if any(map(len, last)) else float("nan")
     holds: Verdict = "undecided"
