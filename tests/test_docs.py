@@ -115,3 +115,9 @@ def test_targets_and_files_of_the_docs_exist(command: str) -> None:
     else:
         files = [word for word in command.split() if word.endswith(".py")]
         assert all((ROOT / file).exists() for file in files), command
+
+
+def test_a_need_model_beside_a_learner_prints_its_quality(tmp_path: Path) -> None:
+    (code,) = blocks("docs/need.md")
+    (line,) = printed(code, tmp_path)
+    assert re.match(r"AUC [01]\.\d\d for the next 10 states", line)

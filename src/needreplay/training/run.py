@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
 from needreplay.core.tables import read_json, write_json
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.evaluation import evaluate
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 REPORT_PERIOD = 20
 """Steps between two calls of ``on_steps``."""
+QUALITY_PERIOD = 10_000
+"""Steps between measurements of need's quality, which take about as long as 100 updates."""
 
 
 def run_training(
@@ -169,7 +172,20 @@ class _Run:
             "epsilon": agent.epsilon,
             "feature_age": None if features is None else features.oldest_age,
             **self.sums.means(),
+            **self._need_quality(),
         }
+
+    def _need_quality(self) -> dict[str, float]:
+        """The quality of need, in some rows: whether it knows the states that come next."""
+        period = -(-QUALITY_PERIOD // self.config.resolved().protocol.iteration_steps)
+        if self.iteration % period and self.agent.steps < self.config.steps:
+            return {}
+        rng = stream(self.config.seed, "need quality", self.iteration)
+        quality = self.agent.need_quality(rng)
+        if quality is None:
+            return {}
+        names = ("auc", "auc_hard", "effective", "nearness")
+        return {f"need_{name}": getattr(quality, name) for name in names}
 
     def _save(self, folder: Path) -> None:
         from needreplay.deep.checkpoint import save_agent

@@ -143,6 +143,7 @@ COLUMNS = (
     "need_variation",
     "need_negative",
     "feature_similarity",
+    "need_auc",
 )
 
 
