@@ -34,6 +34,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing("mazes", "needreplay.studies.maze.growth", "updates until optimal as mazes grow"),
     Listing("maze-settings", "needreplay.studies.maze.settings", "each setting changed alone"),
     Listing("maze-replay", "needreplay.studies.maze.replay", "what is replayed, in order"),
+    Listing("when-need-pays", "needreplay.studies.maze.when_need_pays", "where need saves steps"),
     Listing("fig3", "needreplay.studies.cliffwalk", "PER against PER with need in the cliffwalk"),
     Listing("fig5", "needreplay.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
     Listing(

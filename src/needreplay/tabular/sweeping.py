@@ -70,7 +70,7 @@ def sweeping_step(
         td_lambda(
             agent.M, agent.trace, agent.active, agent.error,
             state, next_state, ends, ends and _never_left(agent, next_state),
-            parameters.discount, parameters.trace_decay, parameters.successor_step_size,
+            parameters.successor_discount, parameters.trace_decay, parameters.successor_step_size,
             SMALLEST_TRACE,
         )  # fmt: skip
     _queue_if_large(agent, parameters, pair)
