@@ -43,7 +43,8 @@ def run_changing(
     M: FloatArray | None = None,
 ) -> IntArray:
     """The steps of each episode of a fresh agent; ``M`` is its initial successor matrix."""
-    agent = new_arrays(*world.next_state.shape, M)
+    n_states, n_actions = world.next_state.shape
+    agent = new_arrays(n_states, n_actions, M)
     steps = np.zeros(len(world.starts), np.int64)
     log = np.zeros(0, EVENT)
     _run_kernel(agent, parameters_of(settings), world, _SIDES, steps, rng, log)

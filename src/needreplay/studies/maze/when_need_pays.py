@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ from needreplay.tabular.changing import ChangingWorld, run_changing
 from needreplay.tabular.settings import LearningSettings, agent_settings
 from needreplay.worlds import DYNA_MAZE, parse_layout
 
-TRIALS = {"quick": {1: 20}, "full": {1: 500, 2: 100}}
+TRIALS = {"quick": {1: 20}, "full": {1: 500, 2: 20}}
 """by resolution"""
 EPISODES = 30
 GOAL_PERIOD = 10
@@ -149,14 +149,14 @@ def changing_world(world: World, seed: int, trial: int) -> ChangingWorld:
 def agent_of(case: Case, trial: int) -> tuple[LearningSettings, FloatArray | None]:
     """The settings and the initial M of an arm."""
     world, arm = case.world, case.arm
-    own = {"planning_updates": world.updates, "step_size": world.step_size}
+    own: dict[str, Any] = {"planning_updates": world.updates, "step_size": world.step_size}
     if arm in ("ps", "dyna-q"):
         return agent_settings(arm, **own), None
     if arm.startswith("ps-sr"):
         horizon = float(arm.split()[1])
         settings = agent_settings("ps-sr", **own, successor_discount=horizon)
         return settings, random_walk(world.resolution, horizon)
-    kernel = 0.5 ** distances(world.resolution)
+    kernel: FloatArray = np.power(0.5, distances(world.resolution), dtype=np.float64)
     if arm == "shuffled":
         made = board(world.resolution)
         places = np.arange(len(kernel))
