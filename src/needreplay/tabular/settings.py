@@ -76,7 +76,8 @@ class SweepingSettings(LearningSettings):
     """whose row: the state the action was taken in, the one after the step (the start, where the
     episode ended), or the state popped last"""
     pop_without_need: bool = True
-    """pop the largest product even if it is 0 or negative; otherwise that update is skipped"""
+    """pop the largest product whatever it is; otherwise, as the authors' code does, a largest
+    product of 0, or of -1 or less, is not popped and its update is skipped"""
     learn_successor: bool = True
     """learn M by TD(λ)"""
     successor_discount: float = 0.0

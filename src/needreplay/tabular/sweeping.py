@@ -115,8 +115,11 @@ def _plan(
         _read_need(agent, parameters.need, current)
     for _ in range(parameters.planning_updates):
         pair = largest_product(agent)
-        if pair < 0 and parameters.pop_without_need and agent.counts[QUEUED] > 0:
+        if pair < 0 and agent.counts[QUEUED] > 0:
             pair = largest_product_of_any_sign(agent)
+            product = pairs[pair]["gain"] * agent.need[pairs[pair]["state"]]
+            if not parameters.pop_without_need and (product == 0.0 or product <= -1.0):
+                pair = -1
         if pair < 0:
             return
         gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]
