@@ -234,20 +234,6 @@ def permutation_test(
     return float((np.count_nonzero(extreme) + 1) / (resamples + 1))
 
 
-def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Holm's adjusted p values: those below 0.05 are claims with 5% risk of any being wrong.
-
-    >>> holm([0.01, 0.04, 0.03]).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    result: FloatArray = np.empty_like(p)
-    result[order] = np.minimum(adjusted, 1.0)
-    return result
-
-
 def _two_samples(
     combine: Callable[[FloatArray, FloatArray], FloatArray],
     a: npt.ArrayLike,

@@ -19,9 +19,10 @@ from needreplay.deep.dqn import QLearner, Transitions, priority_of, q_loss
 from needreplay.deep.networks import QNetwork
 from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import StateNeedSampler
+from needreplay.report.aggregate import holm
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.figures import house_style, new_figure
-from needreplay.report.statistics import holm, permutation_test, student_interval
+from needreplay.report.statistics import permutation_test, student_interval
 from needreplay.rules.priority import annealed
 from needreplay.studies.deep.exact_tasks import ExactTask, exact_task
 from needreplay.studies.study import Options, Result, Study
@@ -33,7 +34,7 @@ HORIZON = 0.9
 TERMS = 60
 """of the sum (γ T)^k"""
 CHECKPOINTS = 20
-BATCH, CAPACITY, START, TARGET_PERIOD, POLICY_PERIOD = 32, 10_000, 500, 500, 100
+BATCH, CAPACITY, START, TARGET_PERIOD, POLICY_PERIOD = 32, 10_000, 500, 100, 100
 EPSILON_END, EPSILON_STEPS = 0.1, 4_000
 
 ARMS: dict[str, tuple[str, float]] = {
@@ -137,18 +138,20 @@ def policy_value(task: ExactTask, policy: FloatArray) -> float:
     return float(np.mean([values[starts].mean() for starts in task.starts]))
 
 
-def greedy(values: FloatArray) -> FloatArray:
-    """The policy that takes the first best action."""
-    policy: FloatArray = np.eye(values.shape[1])[values.argmax(axis=1)]
+def epsilon_greedy(values: FloatArray, epsilon: float = EPSILON_END) -> FloatArray:
+    """The policy, [state, action], that takes the first best action or a random one."""
+    n_actions = values.shape[1]
+    best = np.eye(n_actions)[values.argmax(axis=1)]
+    policy: FloatArray = (1.0 - epsilon) * best + epsilon / n_actions
     return policy
 
 
 def best_policy(task: ExactTask) -> FloatArray:
-    """The policy of value iteration."""
+    """The policy of value iteration, with the same random actions."""
     Q = np.zeros(task.reward.shape)
     for _ in range(3_000):
         Q = task.reward + DISCOUNT * np.where(task.ends, 0.0, Q.max(axis=1)[task.next_state])
-    return greedy(Q)
+    return epsilon_greedy(Q)
 
 
 class _Need:
@@ -161,8 +164,7 @@ class _Need:
 
     def set_policy(self, values: FloatArray, epsilon: float) -> None:
         """Take the ε-greedy policy of ``values``."""
-        policy = (1.0 - epsilon) * greedy(values) + epsilon / values.shape[1]
-        self.flows = np.where(self.task.ends, 0.0, policy)
+        self.flows = np.where(self.task.ends, 0.0, epsilon_greedy(values, epsilon))
 
     def row(self, state: int) -> FloatArray:
         """[state]."""
@@ -176,7 +178,7 @@ class _Need:
 
 
 def train(case: Case) -> FloatArray:
-    """The greedy policy's value at each checkpoint: 0 is the random policy's, 1 the best."""
+    """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy's, 1 the best."""
     task, (kind, mix) = exact_task(case.task), ARMS[case.arm]
     n_states, n_actions = task.reward.shape
     random_value = policy_value(task, np.full(task.reward.shape, 1.0 / n_actions))
@@ -250,7 +252,7 @@ def train(case: Case) -> FloatArray:
         if step % TARGET_PERIOD == 0:
             learner.update_target()
         if (step + 1) % (case.steps // CHECKPOINTS) == 0:
-            value = policy_value(task, greedy(all_values()))
+            value = policy_value(task, epsilon_greedy(all_values()))
             curve.append((value - random_value) / (best_value - random_value))
     return np.array(curve)
 
@@ -298,7 +300,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         tables={"data": data},
         figures={"figure": _draw(data)},
         captions={
-            "figure": f"Area under the greedy policy's exact value in {steps:,} steps (0: the "
+            "figure": f"Area under the policy's exact value (ε = 0.1) in {steps:,} steps (0: the "
             f"random policy, 1: the best), {len(seeds)} seeds: means with Student's 95% intervals, "
             "and seeds as small dots."
         },
@@ -363,7 +365,7 @@ def _claims(data: Table, preset: str, seed: int) -> list[Claim]:
     ]
     adjusted = holm([permutation_test(a, b, rng, paired=False) for a, b in samples])
     claims = []
-    for (arm, rival), (a, b), p in zip(tests, samples, adjusted.tolist(), strict=True):
+    for (arm, rival), (a, b), p in zip(tests, samples, adjusted, strict=True):
         gaps = [float(one.mean() - other.mean()) for one, other in zip(a, b, strict=True)]
         ahead, gap = sum(each > 0 for each in gaps), float(np.mean(gaps))
         verdict: Verdict = "undecided"

@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray, IntArray
+from needreplay.report.aggregate import holm
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.figures import house_style, new_figure
-from needreplay.report.statistics import holm, permutation_test, ratio_interval
+from needreplay.report.statistics import permutation_test, ratio_interval
 from needreplay.rules.successor import closed_form
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
@@ -204,7 +205,8 @@ def _summary(worlds: Sequence[World], later: dict[tuple[World, str], IntArray], 
     rng = stream(seed, "when need pays", "statistics")
     ratios = [ratio_interval(later[key], later[key[0], "ps"], rng, paired=True) for key in keys]
     p = [permutation_test([later[key]], [later[key[0], "ps"]], rng, paired=True) for key in keys]
-    adjusted = np.concatenate([holm(part) for part in np.split(np.array(p), len(SHOWN))])
+    size = len(worlds)
+    adjusted = [x for begin in range(0, len(p), size) for x in holm(p[begin : begin + size])]
     rows = [
         (
             (*world, arm),
@@ -216,7 +218,7 @@ def _summary(worlds: Sequence[World], later: dict[tuple[World, str], IntArray], 
                 "p_holm": own,
             },
         )
-        for (world, arm), ratio, own in zip(keys, ratios, adjusted.tolist(), strict=True)
+        for (world, arm), ratio, own in zip(keys, ratios, adjusted, strict=True)
     ]
     return long_table((*World._fields, "arm"), rows)
 
@@ -267,8 +269,10 @@ def _claims(
     claims = []
     for arm, rival, statement in TESTS:
         pairs = [(later[world, arm], later[world, rival]) for world in worlds]
-        p = holm(
-            [permutation_test([a], [b], rng, paired=True, resamples=100_000) for a, b in pairs]
+        p = np.array(
+            holm(
+                [permutation_test([a], [b], rng, paired=True, resamples=100_000) for a, b in pairs]
+            )
         )
         ratios = np.array([a.mean() / b.mean() for a, b in pairs])
         fewer = int(np.count_nonzero((p < 0.05) & (ratios < 1)))
