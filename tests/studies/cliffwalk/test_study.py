@@ -140,7 +140,7 @@ def test_the_study(small: None, tmp_path: Path) -> None:
     assert rows["states"].tolist() == [4] * 2 * 3 * 4
     assert set(one.figures) == set(one.captions) == {"figure", "beyond", "deciding"}
     assert {claim.preset for claim in one.claims} == {"released", "corrected"}
-    assert len(one.claims) == 20
+    assert len(one.claims) == 23
     assert set(one.tables["deciding"]["setting"].tolist()) >= {NOTHING, "trace_reset"}
     assert set(one.tables["magnitude"]["need"].tolist()) == {"gain alone", "drawn", "scaled"}
     stopped = int((~data["converged"]).sum())

@@ -178,7 +178,7 @@ class _Need:
 
 
 def train(case: Case) -> FloatArray:
-    """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy's, 1 the best."""
+    """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
     task, (kind, mix) = exact_task(case.task), ARMS[case.arm]
     n_states, n_actions = task.reward.shape
     random_value = policy_value(task, np.full(task.reward.shape, 1.0 / n_actions))
