@@ -41,9 +41,10 @@ def test_starts_and_goals_change_as_said_and_are_shared() -> None:
 
 
 def test_a_tiny_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(study.WORLDS, "quick", [FIXED, FIXED._replace(slip=0.2)])
+    levels = ((False,), (False,), (0.0, 0.2), (5,), (0.1,))
+    monkeypatch.setitem(study.LEVELS, "quick", levels)
     with trial_runner() as runner:
-        result = study.run(Options(("printed",), 8, 0, 1, "quick"), runner)
+        result = study.run(Options(("6x9",), 8, 0, 1, "quick"), runner)
     data = result.tables["data"]
     assert len(data["ratio"]) == 2 * len(study.SHOWN)
     assert len(result.claims) == len(study.TESTS)

@@ -21,14 +21,16 @@ from needreplay.report.claims import Claim, Verdict
 from needreplay.report.figures import house_style, new_figure
 from needreplay.report.statistics import permutation_test, ratio_interval
 from needreplay.rules.successor import closed_form
-from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.study import Options, Result, Size, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.changing import ChangingWorld, run_changing
 from needreplay.tabular.settings import LearningSettings, agent_settings
 from needreplay.worlds import DYNA_MAZE, parse_layout
 
-TRIALS = {"quick": {1: 20}, "full": {1: 500, 2: 20}}
-"""by resolution"""
+PRESETS = {"6x9": 1, "12x18": 2}
+"""the size of the maze: its resolution"""
+TRIALS = {1: 500, 2: 20}
+QUICK_TRIALS = 20
 EPISODES = 30
 GOAL_PERIOD = 10
 """episodes between moves of the goal"""
@@ -69,13 +71,11 @@ class World(NamedTuple):
         return f"n={self.updates}\nα={self.step_size:g}"
 
 
-WORLDS = {
-    size: [World(*values) for values in product(*levels)]
-    for size, levels in {
-        "quick": ((1,), (False, True), (False, True), (0.0,), (5,), (0.1, 1.0)),
-        "full": ((1, 2), (False, True), (False, True), (0.0, 0.2), (1, 5, 20), (0.1, 1.0)),
-    }.items()
+LEVELS: dict[Size, tuple[tuple[Any, ...], ...]] = {
+    "quick": ((False, True), (False, True), (0.0,), (5,), (0.1, 1.0)),
+    "full": ((False, True), (False, True), (0.0, 0.2), (1, 5, 20), (0.1, 1.0)),
 }
+"""All combinations, for each size of the maze: the fields of ``World`` after the first."""
 
 
 class Case(NamedTuple):
@@ -177,11 +177,15 @@ def _steps(case: Case, trial: int) -> dict[str, IntArray]:
 
 def run(options: Options, runner: TrialRunner) -> Result:
     """Run every arm in every cell; ratios to PS with paired intervals, and Holm's p values."""
-    worlds = WORLDS[options.size]
-    seed = options.seed
+    resolutions = [PRESETS[name] for name in options.presets]
+    worlds = [World(*values) for values in product(resolutions, *LEVELS[options.size])]
+    seed, quick = options.seed, options.size == "quick"
     cases = [Case(world, arm, seed) for world in worlds for arm in ARMS]
     seconds = [0.002 * (1 + case.world.updates / 5) * case.world.resolution**3 for case in cases]
-    trials = [options.trials or TRIALS[options.size][case.world.resolution] for case in cases]
+    trials = [
+        options.trials or (QUICK_TRIALS if quick else TRIALS[case.world.resolution])
+        for case in cases
+    ]
     found = runner.run(_steps, cases, trials, label="when need pays", seconds=seconds)
     later = {(c.world, c.arm): columns["later"] for c, columns in zip(cases, found, strict=True)}
     summary = _summary(worlds, later, seed)
@@ -194,7 +198,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
             "Blue: fewer steps. Gray text: not different from 1 after Holm's correction over the "
             "worlds."
         },
-        claims=_claims(worlds, later, seed),
+        claims=_claims(worlds, later, ", ".join(options.presets), seed),
         config={"trials": sorted(set(trials)), "episodes": EPISODES, "arms": list(ARMS)},
         notes=["The design was fixed in docs/preregistration.md before the trials were run."],
     )
@@ -262,6 +266,7 @@ TESTS = (
 def _claims(
     worlds: Sequence[World],
     later: dict[tuple[World, str], IntArray],
+    preset: str,
     seed: int,
 ) -> list[Claim]:
     """For each preregistered comparison: in how many cells it is less, more, not different."""
@@ -290,7 +295,7 @@ def _claims(
                 measured=f"fewer steps in {fewer} of {len(worlds)} worlds, more in {more}; ratio "
                 f"of steps: median {middle:.2f}, from {low:.2f} to {high:.2f}",
                 verdict=verdict,
-                preset="printed",
+                preset=preset,
                 detail="Paired permutation test in each world, Holm over worlds.",
             )
         )
@@ -301,7 +306,8 @@ STUDY = Study(
     name="when-need-pays",
     title="When does need pay? The tabular map",
     question="In which mazes does prioritized sweeping with need take fewer steps than without?",
-    presets=("printed",),
+    presets=tuple(PRESETS),
+    quick_presets=("6x9",),
     run=run,
     documentation="docs/should_i_use_need.md",
 )
