@@ -285,7 +285,7 @@ def _claims(
         verdict: Verdict = "undecided"
         if fewer > len(worlds) / 2:
             verdict = "holds"
-        elif more > len(worlds) / 2 or fewer + more == 0:
+        elif more >= len(worlds) / 2:
             verdict = "does not hold"
         low, middle, high = np.quantile(ratios, [0, 0.5, 1])
         claims.append(
