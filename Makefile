@@ -17,7 +17,7 @@ export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray uncompiled test-portable docs tables dist test-dist fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -72,7 +72,15 @@ unit: $(READY) ## Run the tests.
 	@$(PYTEST)
 
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
-	@$(BIN)/pytest -m ray tests/sweeps
+	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
+
+# On the path before the locked version; the rest is that of the environment.
+SB3_OLDEST := 2.7.0
+
+unit-sb3: $(READY) ## Run the tests of the Stable-Baselines3 classes with its oldest supported version.
+	@test -d $(VENV)/sb3-$(SB3_OLDEST) || $(VENV)/$(PIP_INSTALL) --target $(VENV)/sb3-$(SB3_OLDEST) \
+		stable-baselines3==$(SB3_OLDEST) sb3-contrib==$(SB3_OLDEST)
+	@PYTHONPATH=$(CURDIR)/$(VENV)/sb3-$(SB3_OLDEST) $(PYTEST) tests/integrations
 
 uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of rules/ and tabular/ is covered.
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
@@ -90,6 +98,12 @@ docs: $(READY) ## Build the site: site/index.html opens without a server and loa
 
 tables: $(READY) ## Write the speed tables of the README and the docs from results/bench.
 	@$(BIN)/python tools/tables.py
+
+tutorials: $(READY) ## Run the tutorials and write their pages: what they print and draw.
+	@$(BIN)/python tools/tutorials.py
+
+screenshots: $(READY) ## Photograph the pages of needreplay with the real browser, for the docs.
+	@$(BIN)/python tools/screenshots.py
 
 dist: $(READY) ## Build dist/: the sdist, and from it the wheel.
 	@$(BIN)/python tools/dist.py

@@ -94,7 +94,7 @@ def test_a_clean_environment_runs_the_readme(
     assert built.strip() == str(compiled)
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     for number, block in enumerate(blocks):
-        if "stable_baselines3" not in block and "torch" not in block:
+        if "sb3" not in block and "torch" not in block:
             (tmp_path / f"block{number}.py").write_text(block)
             run(new / "python", "-W", "error", tmp_path / f"block{number}.py")
     assert run(new / "needreplay", "--version").startswith("needreplay ")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,16 +42,29 @@ def test_speeds_are_those_of_the_results(name: str) -> None:
 
 
 def test_the_readmes_buffer_saves_a_file(tmp_path: Path) -> None:
-    code, _ = blocks("README.md")
+    code, *_ = blocks("README.md")
     printed(code + "\nprint(len(buffer), buffer.sampler.alpha)\n", tmp_path)
     assert (tmp_path / "buffer.bin").stat().st_size > 100_000
 
 
 def test_the_readmes_agent_finds_a_short_path(tmp_path: Path) -> None:
-    _, code = blocks("README.md")
+    *_, code = blocks("README.md")
     steps = [int(number) for number in re.findall(r"\d+", printed(code, tmp_path)[0])]
     assert len(steps) == 5
     assert 14 <= min(steps) <= 15
+
+
+def test_the_readmes_model_learns_by_priority(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    _, code, _ = blocks("README.md")
+    (line,) = printed(code + "\nprint(model.replay_buffer.buffer.sampler.name)\n", tmp_path)
+    assert line == "proportional"
+
+
+@pytest.mark.parametrize(("place", "found"), [(0, "AUC 0"), (1, "ReplayBuffer"), (2, "torch.Size")])
+def test_how_to_use_it_with_others(place: int, found: str, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    assert printed(blocks("docs/use_it_with.md")[place], tmp_path)[-1].startswith(found)
 
 
 @pytest.mark.parametrize(("place", "low", "high"), [(0, 0.62, 0.67), (1, 5.0, 8.0), (3, 0.5, 1.0)])
@@ -61,3 +76,48 @@ def test_a_recipe_prints_a_number(place: int, low: float, high: float, tmp_path:
 def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
     lines = printed(blocks("docs/architecture.md")[2], tmp_path)
     assert "ps-sr" in "\n".join(lines)
+
+
+def commands() -> list[str]:
+    """The lines of code blocks of the README and the docs that are commands."""
+    found = []
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        text = re.sub(
+            r"^```text\n.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S
+        )
+        lines = re.findall(r"^ {4}((?:needreplay|make|(?:\S*/)?python) .*)", text, re.M)
+        found += [re.split(r"\s+#", line)[0] for line in lines]
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("needreplay ")])
+def test_a_command_of_the_docs_is_understood(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option of it exists; what it then does is tested elsewhere."""
+    import needreplay.cli as cli
+
+    asked = []
+    for module in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
+        kind = getattr(import_module(f"needreplay.cli.{module.stem}"), module.stem.title(), None)
+        if kind is not None:
+            monkeypatch.setattr(kind, "run", lambda self, _: asked.append(self))
+    assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    assert asked or command.endswith(("--version", "--help"))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if not c.startswith("needreplay ")])
+def test_targets_and_files_of_the_docs_exist(command: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    if command.startswith("make "):
+        named = [word for word in command.split()[1:] if "=" not in word]
+        assert named[0] in {*targets, "..."}, command
+    else:
+        files = [word for word in command.split() if word.endswith(".py")]
+        assert all((ROOT / file).exists() for file in files), command
+
+
+def test_a_need_model_beside_a_learner_prints_its_quality(tmp_path: Path) -> None:
+    (code,) = blocks("docs/need.md")
+    (line,) = printed(code, tmp_path)
+    assert re.match(r"AUC [01]\.\d\d for the next 10 states", line)

@@ -31,7 +31,8 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "tabular.replay_events",
         ),
     ),
-    "deep": ("Deep agents", ("deep",)),
+    "deep": ("Deep agents and NeedModel", ("deep",)),
+    "integrations": ("Stable-Baselines3", ("integrations.sb3",)),
     "worlds": ("Worlds", ("worlds", "worlds.named")),
     "training": ("Training", ("training.config", "training.run", "training.evaluation")),
     "sweeps": ("Sweeps", ("sweeps",)),
@@ -48,7 +49,8 @@ NOT_API = ("needreplay.cli",)
 
 def pages() -> dict[str, str]:
     """Every generated page, by its address in the site."""
-    made = {"results.md": results(), "reference/cli.md": cli(), "reference/settings.md": settings()}
+    made = {"results.md": results(), "reference/cli.md": cli()}
+    made |= {"reference/settings.md": settings(), "reference/metrics.md": metrics()}
     return made | api()
 
 
@@ -177,6 +179,7 @@ def _help(*words: str) -> str:
 def settings() -> str:
     """Tables of every dataclass of settings."""
     from needreplay.deep.presets import deep_preset
+    from needreplay.deep.settings import Network
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needreplay.training.config import PROTOCOLS, Protocol, explained
     from needreplay.worlds.named import WorldSettings
@@ -194,9 +197,10 @@ def settings() -> str:
         "those of any other run.",
         "",
     ]
+    networks: dict[str, Network] = {"MinAtar": "minatar", "Atari": "nature", "other": "vector"}
     columns = {
         world: [deep_preset(p, network, "per-sr") for p in ("printed", "released", "corrected")]
-        for world, network in {"MinAtar": "minatar", "Atari": "nature", "other": "vector"}.items()
+        for world, network in networks.items()
     }
     rows = [
         [f"`{each.name}`", each.meaning + _choices(each.choices)]
@@ -254,6 +258,40 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return lines + [
         "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
     ]
+
+
+# Metrics.
+
+
+def metrics() -> str:
+    """The columns of metrics.csv, from the page on deep agents, which must have all of them."""
+    from needreplay.training.metrics import COLUMNS
+
+    page = (ROOT / "docs/deep.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([a-z_]+) \| (.*) \|$", page, re.M))
+    missing = [name for name in COLUMNS if name not in rows]
+    if missing:
+        raise SystemExit(f"docs/deep.md does not explain {', '.join(missing)} of metrics.csv")
+    lines = [
+        "# Metrics",
+        "",
+        "## A training run",
+        "",
+        "Columns of `metrics.csv`, one row per iteration. An empty cell is not known, or not part "
+        "of this agent. All but the counts and `epsilon` are means over the iteration.",
+        "",
+        *table(["column", "meaning"], ([f"`{name}`", rows[name]] for name in COLUMNS)),
+        "",
+        "`done.json` has the best and the final return of training and of evaluation, and the "
+        "mean of the last ten iterations.",
+        "",
+        "## Studies and sweeps",
+        "",
+        "The page of each study explains its columns: [the maze](../maze.md#files), [the "
+        "cliffwalk](../cliffwalk.md#what-is-counted-and-what-every-column-means). [The "
+        "statistics](../sweeps.md#the-statistics) of a sweep are those of Agarwal et al. 2021.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 # Results.

@@ -5,6 +5,7 @@ A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; a
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -14,7 +15,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
-PAGES = ("README.md", *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep")))
+PAGES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep", "need")),
+)
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.S)
 
 README_ROWS = (
@@ -155,6 +159,22 @@ def deep() -> list[str]:
     return table(["agent", "steps/s", "times as long as PER [95%]"], [list(row) for row in found])
 
 
+def need_quality() -> list[str]:
+    """The last measurement of every learner of need, by world."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for path in sorted((ROOT / "results/need-quality").glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            found.update({(row["world"], row["learner"]): row for row in csv.DictReader(file)})
+    if not found:
+        return ["Not measured yet."]
+    names = ("auc", "auc_hard", "variation", "effective", "nearness")
+    rows = [
+        [world, f"{int(row['steps']):,}", learner, *(f"{float(row[name]):.3g}" for name in names)]
+        for (world, learner), row in found.items()
+    ]
+    return table(["world", "steps", "learner", *names], rows)
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "readme-speed": readme_speed,
     "replay-speed": replay_speed,
@@ -165,6 +185,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "sweeping": sweeping,
     "growth": growth,
     "deep": deep,
+    "need-quality": need_quality,
 }
 
 

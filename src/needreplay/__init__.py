@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from needreplay._version import __version__
@@ -89,6 +90,10 @@ __all__ = [
     "deep_preset",
     "play",
 ]
+
+
+if find_spec("torch") is None:  # names that cannot be imported would stop ``import *`` and pydoc
+    __all__ = [name for name in __all__ if _HOME_OF.get(name) != "needreplay.deep"]
 
 
 def __getattr__(name: str) -> Any:

@@ -71,14 +71,28 @@ def test_eval_reports_and_films(
 
     film = tmp_path / "film.gif"
     assert main(["eval", str(run_folder), "--episodes", "7", "--video", str(film)]) == 0
-    first, second = capfd.readouterr().out.splitlines()
+    first, need, second = capfd.readouterr().out.splitlines()
     assert first.startswith("per-sr on minatar/breakout after ")
+    assert need.startswith(("Need: AUC 0.", "Need: no episode"))
     assert "95% interval" in first
     assert "(7 episodes, seed 0)" in first
     steps = int(second.split()[0])
     with Image.open(film) as picture:
         assert picture.n_frames <= steps, "equal pictures are one, shown longer"  # type: ignore[attr-defined]
         assert picture.size == (240 + 260, 240), "the board, and need beside it"
+
+
+def test_need_draws_a_page(
+    run_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "need.html"
+    words = ["need", str(run_folder), "--out", str(page), "--steps", "60", "--moments", "2"]
+    assert main(words) == 0
+    assert str(page) in capfd.readouterr().out
+    text = page.read_text()
+    assert text.count("data:image/svg+xml") == 2
+    assert "60 steps" in text
+    assert main([*words, "--moments", "0"]) == 2
 
 
 def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

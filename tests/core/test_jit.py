@@ -140,3 +140,24 @@ def test_a_cache_that_cannot_be_written_is_done_without() -> None:
         check=True,
     )
     assert done.stdout.strip() == "1.5"
+
+
+def test_compiling_is_announced_once_on_stderr_and_not_from_the_cache(tmp_path: Path) -> None:
+    code = (
+        "from needreplay.core import jit as module\n"
+        "module.PATIENCE = 0.0\n"
+        "from needreplay.rules import td, returns\n"
+        "module.jit(td.td_error)(1.0, 0.5, 1.0, 0.0)\n"
+        "module.jit(returns.discounted)(1.0, 0.5, 1.0)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env=environment,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    line = "needreplay: compiling kernels once; this takes a while\n"
+    assert [done.stderr for done in said] == [line, ""]
+    assert [done.stdout for done in said] == ["", ""]

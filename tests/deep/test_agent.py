@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.deep import DeepAgent
+from needreplay.deep.checkpoint import load_agent, save_agent
 from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorLearner
 
@@ -260,6 +262,7 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
         ({"n_step": 3, "successor_terminal": "last"}, "successor_terminal"),
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
+        ({"need_learner": "mixtures", "direction": "backward"}, "direction"),
         ({"discount": 2.0}, "discount"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"reward_clip": "no"}, "reward_clip"),
@@ -293,3 +296,52 @@ def test_stratified_reaches_the_sampler(sampler: str) -> None:
 def test_psers_beta_is_its_papers() -> None:
     settings = deep_preset("corrected", "minatar", "pser")
     assert (settings.beta_start, settings.beta_end) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
+@pytest.mark.parametrize("learner", ["mixtures", "spectral", "linear"])
+def test_need_models_serve_the_agents(
+    learner: str, sampler: str, encoder: str, tmp_path: Path
+) -> None:
+    """They learn, save and load, and the paper's successor network is not there."""
+    options: dict[str, Any] = {
+        "need_learner": learner,
+        "sampler": sampler,
+        "encoder": encoder,
+        "refresh": 3,
+    }
+    agent, other = (small_agent(**options) for _ in range(2))
+    taught(agent, 60)
+    assert agent.successor is None
+    assert agent.need_model is not None
+    assert agent.need_model.updates > 10
+    save_agent(agent, tmp_path)
+    load_agent(other, tmp_path)
+    obs = np.ones(5, np.float32)
+    found, again = (each.learn(obs) for each in (agent, other))
+    assert found is not None
+    assert found == again
+    assert found.need is not None
+    assert np.isfinite(found.need).all()
+    rows = np.eye(5, dtype=np.float32)
+    needs = [each.need_of(obs, rows, np.zeros(5, int)) for each in (agent, other)]
+    np.testing.assert_array_equal(needs[0], needs[1])
+    assert np.ptp(needs[0]) > 0.0
+
+
+def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
+    base: dict[str, Any] = {"need_learner": "mixtures"}
+    learned: list[Tensor] = []
+    more: dict[str, Any]
+    for more in (
+        {"sampler": "per"},
+        {"sampler": "per-sr"},
+        {"sampler": "per-sr-sampling"},
+        {"sampler": "per-sr-sampling", "need_discount": 0.5},
+    ):
+        agent = small_agent(**base, **more)
+        taught(agent, 60)
+        learned.append(values(agent, "q"))
+    for i, one in enumerate(learned):
+        assert not any(torch.equal(one, other) for other in learned[:i])

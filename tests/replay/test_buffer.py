@@ -393,7 +393,8 @@ def test_samples_follow_from_the_seed() -> None:
 
 def test_more_transitions_at_once_than_fit() -> None:
     columns = {"obs": np.float32, "action": np.int64}
-    replay = ReplayBuffer(2, columns, episodes=Episodes(n_envs=3), sampler=PSERSampler())
+    episodes = Episodes(n_envs=3, autoreset="same_step")
+    replay = ReplayBuffer(2, columns, episodes=episodes, sampler=PSERSampler())
     for t in range(3):
         replay.add(
             obs=np.full(3, t), action=np.arange(3), reward=np.zeros(3), next_obs=np.zeros(3),

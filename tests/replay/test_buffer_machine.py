@@ -255,16 +255,21 @@ def test_every_capacity_with_and_without_the_fast_path(capacity: int) -> None:
 
 def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
     for turn, (sampler, options) in enumerate(turns):
-        of_case = {"capacity": capacity, "sampler": sampler, "options": options}
         # derandomized, every capacity would run through the very same operations
-        machine: Any = seed(2 * capacity + turn)(type("Sized", (Machine,), of_case))
-        run_state_machine_as_test(
-            machine,
-            settings=settings(
-                max_examples=3,
-                stateful_step_count=25,
-                deadline=None,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+        run_machine(capacity, sampler, options, 2 * capacity + turn)
+
+
+def run_machine(capacity: int, sampler: str, options: dict[str, Any], number: int) -> None:
+    """Three sequences of calls, which ``number`` determines."""
+    of_case = {"capacity": capacity, "sampler": sampler, "options": options}
+    machine: Any = seed(number)(type("Sized", (Machine,), of_case))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=3,
+            stateful_step_count=25,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

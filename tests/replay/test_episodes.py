@@ -92,6 +92,7 @@ def test_against_brute_force(n_step: int, n_envs: int) -> None:
 
 def make_buffer(n_envs: int, n_step: int, discount: float, **options: Any) -> ReplayBuffer:
     columns = {"obs": np.float64, "action": np.int64, "env": np.int16}
+    options = {"autoreset": "same_step", **options}
     episodes = Episodes(n_envs=n_envs, n_step=n_step, discount=discount, **options)
     return ReplayBuffer(1000, columns, episodes=episodes, sampler=UniformSampler())
 
@@ -137,7 +138,8 @@ def test_previous_ids_are_passed_within_an_episode_only() -> None:
             got.extend(zip(slots.tolist(), previous.tolist(), strict=True))
 
     columns = {"obs": np.float64, "action": np.int64}
-    replay = ReplayBuffer(4, columns, episodes=Episodes(n_envs=2), sampler=Watching())
+    episodes = Episodes(n_envs=2, autoreset="same_step")
+    replay = ReplayBuffer(4, columns, episodes=episodes, sampler=Watching())
     for t in range(3):
         ended = np.array([t == 0, False])
         replay.add(
@@ -213,7 +215,9 @@ def test_features_belong_to_the_obs_of_their_transition(
 
 @pytest.mark.parametrize("n_envs", [1, 3])
 def test_states_belong_to_the_obs_of_their_transition(n_envs: int) -> None:
-    replay = paired(StateNeedSampler(5, need_alpha=1.0), n_envs=n_envs, n_step=3)
+    replay = paired(
+        StateNeedSampler(5, need_alpha=1.0), n_envs=n_envs, n_step=3, autoreset="same_step"
+    )
     run(replay, n_envs, 60, "state")
     for state in range(5):
         batch = replay.sample(30, need=np.eye(5)[state])

@@ -547,11 +547,12 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     path: Any = native._extension.FastPath
     rows, ids, tree = np.zeros((5, 8), np.uint8), np.zeros(2, np.int64), SumTree(5).array
     columns = {"a": rows.view(np.float64)[:, 0]}
+    counts, largest = np.zeros(2, np.int64), np.ones(1)
     locked, pieces = np.zeros(5), np.zeros((5, 4))[:, ::2]
     locked.flags.writeable = False
 
     def make(c: Any = columns, r: Any = rows, i: Any = ids, p: Any = None, t: Any = None) -> Any:
-        return path(c, r, i, p, t, 1e200, None, True)
+        return path(c, r, i, counts, largest, p, t, 1e-100, 1e100, None, True)
 
     for p in (np.zeros(9), np.zeros(0), np.zeros(5, np.float32), np.zeros((5, 1)), [0.0] * 5):
         with pytest.raises(ValueError, match="sum tree"):
@@ -574,10 +575,11 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     for slot in (-1, 3, 5):
         with pytest.raises(IndexError, match="not one of 3"):
             fast.gather(np.array([slot]), np.ones(1), 0.0, 0.4)
-    assert fast.update(np.array([1]), np.ones(1), 0.6) == (0, 1.0)
+    assert fast.update(np.array([1, 2]), np.array([1.0, 3.0]), 0.6) is True
+    assert largest.item() == 3.0
     with pytest.raises(ValueError, match="PyCapsule"):
         fast.sample(1, "a generator", True, 0.4)
-    for method, count in (("add", 3), ("update", 3), ("sample", 4), ("gather", 4)):
+    for method, count in (("add", 2), ("update", 3), ("sample", 4), ("gather", 4)):
         with pytest.raises(TypeError, match=f"{method} takes"):
             getattr(fast, method)(*range(count + 1))
 

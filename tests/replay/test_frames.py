@@ -100,7 +100,7 @@ def test_stacks_are_those_of_gymnasiums_wrapper(
     ends: float, n_envs: int, padding: str, values: int
 ) -> None:
     envs = [wrapped(f"{e}", ends, padding, values) for e in range(n_envs)]
-    replay = make_buffer(60, UniformSampler(), n_envs=n_envs)
+    replay = make_buffer(60, UniformSampler(), n_envs=n_envs, autoreset="same_step")
     run(replay, envs, 400 // n_envs)
     assert len(replay) > 10
     assert replay.next_id >= 390

@@ -66,9 +66,8 @@ def run_together(act: Callable[[], None], learn: Callable[[], None]) -> None:
 )
 def test_no_half_written_transition_is_ever_seen(sampler: Sampler) -> None:
     columns = {"obs": (np.int64, 50), "action": np.int64}
-    replay = ReplayBuffer(
-        64, columns, episodes=Episodes(n_envs=4, n_step=2, discount=1.0), sampler=sampler
-    )
+    episodes = Episodes(n_envs=4, n_step=2, discount=1.0, autoreset="same_step")
+    replay = ReplayBuffer(64, columns, episodes=episodes, sampler=sampler)
     steps = itertools.count(1)
 
     def act() -> None:

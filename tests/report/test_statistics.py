@@ -16,6 +16,7 @@ from needreplay.report.statistics import (
     mean_band,
     mean_interval,
     median_interval,
+    permutation_test,
     proportion_interval,
     ratio_interval,
 )
@@ -202,3 +203,22 @@ def test_what_has_no_interval_is_refused() -> None:
         mean_interval([1.0, 2.0], rng, level=95)
     with pytest.raises(NeedReplayError, match="got 3 of 2"):
         proportion_interval(3, 2)
+
+
+def test_permutation_tests_by_hand() -> None:
+    """Unpaired: 2 of the 20 orders are as extreme; paired: 2 of the 8 choices of signs."""
+    a, b = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
+    apart = permutation_test([a], [b], stream(0), paired=False)
+    paired = permutation_test([a], [b], stream(0), paired=True)
+    assert apart == pytest.approx(2 / 20, abs=0.01)
+    assert paired == pytest.approx(2 / 8, abs=0.015)
+
+
+def test_permutations_stay_within_their_stratum() -> None:
+    """Task 2 is 100 times task 1; agents differ within each, and by as much in both directions."""
+    low, high = np.array([1.0, 2.0, 3.0, 4.0]), np.array([11.0, 12.0, 13.0, 14.0])
+    same = permutation_test([low, 100 * high], [high, 100 * low], stream(1), paired=False)
+    differ = permutation_test([low, 100 * low], [high, 100 * high], stream(1), paired=False)
+    assert same > 0.9
+    # both strata in their one extreme order, or both in the other: 2 of 70^2
+    assert differ < 0.005

@@ -199,11 +199,12 @@ def test_two_runs_stay_at_the_same_moment_and_a_link_restores_it(
     third = watched_run("ps-sr", world, episodes=3)
     path = write_viewer(tmp_path / "a.html", [log, other, third], title="Three")
     page = Page(browser, path)
-    page.press("ArrowDown", "ArrowDown", "ArrowRight", "2")
+    # The start of the third episode, whose end is a pause too.
+    page.press("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "2")
     for panel, own in ((0, log), (1, other)):
         state = page.state(panel)
-        assert (state["pause"], state["done"]) == (2, 1)
-        assert own.pauses["episode"][state["pause"]] == log.pauses["episode"][2]
+        assert (state["pause"], state["done"]) == (3, 1)
+        assert own.pauses["episode"][3] == 2
     link = page.page.get_attribute("#link", "href")
     again = Page(browser, path)
     again.page.goto(page.address + link)

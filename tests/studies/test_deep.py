@@ -116,7 +116,7 @@ def test_a_study_of_our_own(small: Options) -> None:
     assert np.isnan(data["need_mean"][~with_need]).all()
     assert set(result.figures) == {"figure", "published_curves", "ours"}
     ours_said = [claim for claim in result.claims if claim.preset == "corrected"]
-    assert len(ours_said) == 2 + 4 + 2
+    assert len(ours_said) == 2 + 1 + 4 + 2
     assert result.tables["need"]["feature_similarity"][0] <= 1.0
 
 
@@ -139,6 +139,26 @@ def test_late_collapse_is_asked_of_our_runs_too() -> None:
     said = {claim.statement: claim for claim in our_claims(data, plan, {"w": np.zeros(3)})}
     assert said["On w per collapses late"].measured.startswith("in 1 of 2 runs")
     assert said["On w per-sr mean does not collapse"].measured.startswith("in 2 of 2 runs")
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        ([0.2, np.nan, 0.81], "holds"),
+        ([0.9, 0.79, np.nan], "does not hold"),
+        ([np.nan] * 3, "undecided"),
+    ],
+)
+def test_of_need_that_is_not_true_nothing_is_concluded(measured: list[float], verdict: str) -> None:
+    """The last measurement counts."""
+    plan = ours.Plan(("w",), ("per-sr mean",), 1, 300, {})
+    columns = {"world": ["w"] * 3, "agent": ["per-sr mean"] * 3, "seed": [0] * 3}
+    values = {"eval_return": [0.0, 1.0, 2.0], "need_auc": measured}
+    data = Table({name: np.array(column) for name, column in {**columns, **values}.items()})
+    said = [c for c in our_claims(data, plan, {"w": np.zeros(3)}) if "is true" in c.statement]
+    assert [claim.verdict for claim in said] == [verdict]
+    nothing = "Need was not true; nothing can be concluded about it."
+    assert (nothing in said[0].detail) == (verdict != "holds")
 
 
 def test_a_run_that_cannot_be_is_refused() -> None:

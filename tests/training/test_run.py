@@ -76,6 +76,10 @@ def test_training_and_evaluation_are_recorded_and_summed_up(tmp_path: Path) -> N
     assert tuple(rows[0]) == COLUMNS
     assert [int(row["iteration"]) for row in rows][:2] == [1, 2]
     assert all(int(row["eval_episodes"]) >= 1 for row in rows)
+    assert 0.0 <= float(rows[-1]["need_auc"]) <= 1.0
+    assert all(row["need_auc"] == "" for row in rows[:-1])
+    for row in rows:
+        del row["need_nearness"]  # of poor need it is negative
     assert all(cell == "" or float(cell) >= 0.0 for row in rows for cell in row.values())
     assert all(float(row["need_mean"]) > 0 for row in rows[1:])
     assert [row for _, row in reported if row is not None][-1]["iteration"] == int(

@@ -102,7 +102,7 @@ def _as_plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def _our_steps(capacity: int, n_envs: int) -> Job:
     columns = {"obs": (np.float32, OBS), "action": np.int64}
-    episodes = Episodes(n_envs=n_envs, n_step=N_STEP, discount=DISCOUNT)
+    episodes = Episodes(n_envs=n_envs, n_step=N_STEP, discount=DISCOUNT, autoreset="same_step")
     sampler = ProportionalSampler(ALPHA)
     replay = ReplayBuffer(capacity, columns, episodes=episodes, sampler=sampler)
     values = transitions(n_envs)

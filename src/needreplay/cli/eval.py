@@ -17,7 +17,7 @@ FILM_STEPS = 1_000
 
 @dataclass(frozen=True)
 class Eval:
-    """Play the newest checkpoint of a run and report the returns of complete episodes.
+    """Play the newest checkpoint of a run: returns of complete episodes, and how true need is.
 
     For example
       needreplay eval runs/a --episodes 30
@@ -57,13 +57,17 @@ class Eval:
 
             filmed, film = player.film(self.seed, most_steps=FILM_STEPS)
             write_film(self.video, film.frames, film.needs, film.frames_per_second)
-        returns = [each.total for each in player.play(self.episodes, self.seed)]
+        store = player.empty_store()
+        returns = [each.total for each in player.play(self.episodes, self.seed, store=store)]
         config = player.config
         print(
             f"{config.agent} on {config.world} after {player.steps:,} steps: return "
             f"{_summary(returns, self.seed)} ({counted(len(returns), 'episode')}, "
             f"seed {self.seed})"
         )
+        quality = player.need_quality(store, self.seed)
+        if quality is not None:
+            print(f"Need: {quality.text()}")
         if filmed is not None:
             print(f"{filmed.length} steps, return {filmed.total:.4g} -> {self.video}")
 

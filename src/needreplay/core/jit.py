@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,7 +84,45 @@ def compiled_in_place(function: F) -> F:
     return _compile(function, fastmath=False, inline="always", _nrt=False)
 
 
+PATIENCE = 1.5
+"""Seconds of compiling after which one line says what takes so long."""
+
+
+class _Announcer(event.Listener):
+    """Says once on standard error that needreplay's kernels are being compiled."""
+
+    def __init__(self) -> None:
+        self._depth, self._began, self._spent = 0, 0.0, 0.0
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """A kernel, or one that it calls, is compiled."""
+        if not self._said and event.data["dispatcher"].py_func.__module__.startswith("needreplay"):
+            self._depth += 1
+            if self._depth == 1:
+                self._began = time.monotonic()
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """It is."""
+        if self._said or self._depth == 0:
+            return
+        self._depth -= 1
+        now = time.monotonic()
+        if self._spent + now - self._began >= PATIENCE:
+            self._said = True
+            once = "once" if cache_is_writable() else "in each process (set NUMBA_CACHE_DIR)"
+            print(f"needreplay: compiling kernels {once}; this takes a while", file=sys.stderr)
+        elif self._depth == 0:
+            self._spent += now - self._began
+
+
+@cache
+def _announce() -> None:
+    event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
+
+
 def _compile(function: F, **options: Any) -> F:
+    _announce()
     config: Any = numba.config
     before = config.CACHE_DIR
     package = (function.__module__.removeprefix("needreplay.") + ".").split(".")[0]

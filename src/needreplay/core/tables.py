@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import errno
 import io
 import json
 import math
-import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.files import reason, replacing
 from needreplay.core.types import AnyArray
 
 _KINDS_OF_COLUMN = "iufbU"
@@ -108,28 +107,17 @@ def prepare_folder(path: str | Path) -> Path:
         probe.touch(exist_ok=False)
         probe.unlink()
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else str(error)
+        why = reason(error) if isinstance(error, OSError) else str(error)
         raise NeedReplayError(
-            f"The folder {str(folder)!r} cannot be written: {reason}; choose another."
+            f"The folder {str(folder)!r} cannot be written: {why}; choose another."
         ) from error
     return folder
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write ``content`` to ``path``: all of it, or nothing at all."""
-    path = Path(path)
-    part = path.parent / f".{secrets.token_hex(8)}.part"
-    try:
-        with part.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise NeedReplayError(f"{str(path)!r} cannot be written: {_reason(error)}.") from error
-    finally:
-        # After a success it has its final name.
-        part.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(content)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -166,7 +154,7 @@ def read_table(path: str | Path) -> Table:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
     except OSError as error:
-        raise NeedReplayError(f"{str(path)!r} cannot be read: {_reason(error)}.") from error
+        raise NeedReplayError(f"{str(path)!r} cannot be read: {reason(error)}.") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise NeedReplayError(f"{str(path)!r} is not a CSV table: {error}.") from error
     if not rows:
@@ -228,7 +216,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise NeedReplayError(f"{str(path)!r} cannot be read: {_reason(error)}.") from error
+        raise NeedReplayError(f"{str(path)!r} cannot be read: {reason(error)}.") from error
     except (ValueError, RecursionError) as error:
         raise NeedReplayError(f"{str(path)!r} is not JSON: {error}.") from error
 
@@ -241,9 +229,3 @@ def refuse_special(path: Path) -> None:
         special = True
     if special:
         raise NeedReplayError(f"{str(path)!r} is not a file.")
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full"
-    return (error.strerror or str(error)).lower()

@@ -26,8 +26,10 @@ from needreplay.deep.dqn import (
     to_transitions,
 )
 from needreplay.deep.need import NeedStats, need_stats, remove_negatives, rescale
+from needreplay.deep.need_model import NeedModel
 from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
+from needreplay.deep.quality import NeedQuality, need_quality
 from needreplay.deep.settings import DeepSettings
 from needreplay.deep.successor import Current, SuccessorLearner
 from needreplay.replay import (
@@ -106,12 +108,25 @@ class DeepAgent:
             successor = SuccessorNetwork(settings, shape, n_actions, q.n_hidden)
         self.q = QLearner(settings.base, q.to(self.device))
         self.successor: SuccessorLearner | None = None
-        if settings.uses_need:
+        self.need_model: NeedModel | None = None
+        if settings.learns_successor:
             self.successor = SuccessorLearner(settings, successor.to(self.device), q)
+        elif settings.uses_need:
+            self.need_model = NeedModel(
+                observation_space,
+                discount=settings.need_discount,
+                learner=settings.need_learner,
+                features=q.hidden if settings.encoder == "shared" else None,
+                batch_size=settings.batch_size,
+                seed=seed,
+                device=device,
+            )
         self.optimizer = make_optimizer(
-            settings, q.parameters(), successor.parameters() if settings.uses_need else ()
+            settings, q.parameters(), successor.parameters() if settings.learns_successor else ()
         )
-        self.stores_next_action = settings.uses_need and settings.successor_action == "stored"
+        self.stores_next_action = (
+            settings.learns_successor and settings.successor_action == "stored"
+        )
         self.replay = ReplayBuffer.for_spaces(
             observation_space,
             np.int64,
@@ -120,7 +135,7 @@ class DeepAgent:
             discount=settings.discount,
             frame_stack=settings.frame_stack,
             extra_columns={"next_action": np.int64} if self.stores_next_action else None,
-            sampler=make_sampler(settings, successor.n_features),
+            sampler=make_sampler(settings, successor.n_features, self.need_model),
             seed=seed,
         )
         self.next_feature_id = 0
@@ -218,11 +233,16 @@ class DeepAgent:
         # Need as part of the probability is queried before sampling. Need that scales the update
         # comes after it, in the batch's own pass through the Q network.
         current = self._query_need(start) if start and settings.samples_by_need else None
+        if self.need_model is not None:
+            self.need_query(obs)
         sampled = self._sample()
         batch = to_transitions(sampled, self.device)
         if successor is None or start is None:
             td = self.q.td_errors(batch, with_next=False)
-            loss, stats = q_loss(td.error, batch.weight, None), None
+            need, stats = (
+                (None, None) if self.need_model is None else self._learn_need(obs, sampled)
+            )
+            loss = q_loss(td.error, batch.weight, need)
             self._step(loss)
         else:
             td = self.q.td_errors(batch, extra=start.obs if current is None else None)
@@ -291,9 +311,28 @@ class DeepAgent:
 
         The buffer also gets the features of everything stored since the last query.
         """
-        if self.settings.samples_by_need:
+        if self.settings.samples_by_need and self.need_model is None:
             self._query_need(self._start(obs))
+        elif self.settings.samples_by_need and self.need_model is not None:
+            self.set_new_features()
+            self._query = self.need_model.query(obs)
         return self._query
+
+    def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats]:
+        """The need that scales the update, if it does, and the need model's own update."""
+        model, settings = self.need_model, self.settings
+        assert model is not None
+        vectors = model.features(sampled["obs"])
+        query = model.query(obs) if self._query is None else self._query
+        raw = vectors @ query
+        model.learn(self.replay)
+        if settings.samples_by_need:
+            self.replay.set_features(sampled.ids, vectors)
+            if settings.refresh:
+                model.refresh(self.replay, settings.refresh)
+            return None, need_stats(raw, vectors)
+        need = to_tensor(np.maximum(raw, 0.0), self.device)
+        return rescale(need, settings.scale), need_stats(raw, vectors)
 
     @torch.no_grad()
     def _query_need(self, start: Start) -> Current:
@@ -315,13 +354,21 @@ class DeepAgent:
 
         Returns the features of the ``extra`` observations, computed in the same pass.
         """
+        compute = self._compute_features
+        if self.need_model is not None:
+            model = self.need_model
+
+            def compute(ids: IntArray, *_extra: Tensor) -> Tensor:
+                model.refresh(self.replay, ids=ids)
+                return torch.empty(0)
+
         first = max(self.next_feature_id, self.replay.oldest_id)
         self.next_feature_id = self.replay.next_id
         ids = np.arange(first, self.next_feature_id)
         while len(ids) > _MAX_ROWS:
-            self._compute_features(ids[:_MAX_ROWS])
+            compute(ids[:_MAX_ROWS])
             ids = ids[_MAX_ROWS:]
-        return self._compute_features(ids, *extra)
+        return compute(ids, *extra)
 
     @torch.no_grad()
     def _compute_features(self, ids: IntArray, *extra: Tensor) -> Tensor:
@@ -348,6 +395,8 @@ class DeepAgent:
     @torch.no_grad()
     def need_of(self, current_obs: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
         """The raw need of many observations, seen from ``current_obs`` and its greedy action."""
+        if self.need_model is not None:
+            return self.need_model.need(current_obs, obs)
         assert self.successor is not None
         row = self._row(current_obs)
         hidden, greedy = self.q.evaluate(row)
@@ -356,6 +405,21 @@ class DeepAgent:
         need = self.successor.need(current, features, to_tensor(actions, self.device))
         values: AnyArray = need.detach().cpu().numpy()
         return values
+
+    def need_quality(
+        self, rng: np.random.Generator, buffer: ReplayBuffer | None = None
+    ) -> NeedQuality | None:
+        """How true need is on the newest trajectories of ``buffer``, by default the agent's own.
+
+        None for an agent without need.
+        """
+        if not self.settings.uses_need:
+            return None
+
+        def need_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
+            return self.need_of(obs, columns["obs"], columns["action"])
+
+        return need_quality(buffer or self.replay, need_of, rng)
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""
@@ -367,7 +431,9 @@ class DeepAgent:
         return named
 
 
-def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
+def make_sampler(
+    settings: DeepSettings, n_features: int, model: NeedModel | None = None
+) -> Sampler:
     """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
     alpha, mix = settings.alpha, settings.uniform_mix
     if ":" in settings.sampler:
@@ -384,6 +450,13 @@ def make_sampler(settings: DeepSettings, n_features: int) -> Sampler:
         return RankSampler(alpha, uniform_mix=mix)
     if settings.sampler == "pser":
         return PSERSampler(alpha, stratified=settings.stratified, uniform_mix=mix)
+    if settings.sampler == "per-sr-sampling" and model is not None:
+        return model.sampler(
+            alpha=alpha,
+            need_alpha=settings.need_alpha,
+            correct_for=settings.correct_for,
+            uniform_mix=mix,
+        )
     if settings.sampler == "per-sr-sampling":
         return FeatureNeedSampler(
             n_features,

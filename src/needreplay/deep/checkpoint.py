@@ -20,6 +20,8 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
     """Write the agent's state; call it between episodes, when no n-step window is open."""
     state: dict[str, Any] = {name: net.state_dict() for name, net in agent.networks().items()}
     state["optimizer"] = agent.optimizer.state_dict()
+    if agent.need_model is not None:
+        state["need_model"] = agent.need_model.state_dict()
     try:
         with (folder / NETWORKS).open("wb") as file:
             torch.save(state, file)
@@ -47,6 +49,8 @@ def load_networks(agent: DeepAgent, folder: Path) -> None:
         for name, network in agent.networks().items():
             network.load_state_dict(state[name])
         agent.optimizer.load_state_dict(state["optimizer"])
+        if agent.need_model is not None:
+            agent.need_model.load_state_dict(state["need_model"])
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise NeedReplayError(

@@ -98,7 +98,10 @@ class NeedModel:
                 n_hidden = found.shape[1]
             self.learner: Learner = LEARNERS[learner](body, n_hidden, self.discount).to(self.device)
         parameters = list(self.learner.parameters())
-        self.optimizer = torch.optim.Adam(parameters, lr=learning_rate) if parameters else None
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimizer = (
+            torch.optim.Adam(parameters, lr=learning_rate, fused=fused) if parameters else None
+        )
 
     @property
     def n_features(self) -> int:

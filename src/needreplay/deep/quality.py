@@ -19,6 +19,8 @@ POOL = 512
 """Transitions of the whole buffer that they are compared with."""
 NEWEST, RECENT = 2_000, 20_000
 """Trajectories start among the newest; other episodes are looked for among the recent."""
+TRUE_NEED = 0.8
+"""Below this AUC need says too little for anything to be concluded about it."""
 _NEAREST, _COORDINATES = 32, 1_024
 
 
@@ -38,6 +40,17 @@ class NeedQuality(NamedTuple):
     nearness: float
     """distance of transitions sampled by need to the true next states: 0 as far as uniform samples,
     1 as near as the nearest 32"""
+
+    def text(self) -> str:
+        """One line, with the verdict."""
+        if np.isnan(self.auc):
+            return "no episode is long enough to measure its quality."
+        verdict = "true" if self.auc >= TRUE_NEED else "not true: conclude nothing about it"
+        return (
+            f"AUC {self.auc:.2f} for the next {HORIZON} states ({verdict}), {self.auc_hard:.2f} "
+            f"against hard cases; it selects about {self.effective:,.0f} transitions (variation "
+            f"{self.variation:.2g}), nearness {self.nearness:.2f}."
+        )
 
 
 def auc(positive: AnyArray, negative: AnyArray) -> float:
@@ -138,13 +151,16 @@ def _row(columns: Any, i: int) -> Any:
 
 
 def _flat(columns: Any) -> FloatArray:
-    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones."""
+    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones.
+
+    Real numbers are divided by their standard deviation; pixels and planes have one unit.
+    """
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
     rows = columns.reshape(len(columns), -1)
     rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)].astype(np.float64)
-    spread = rows.std(0)
-    scaled: FloatArray = rows / np.where(spread > 0.0, spread, 1.0)
+    spread = np.where(rows.std(0) > 0.0, rows.std(0), 1.0)
+    scaled: FloatArray = rows / spread if columns.dtype.kind == "f" else rows
     return scaled
 
 

@@ -90,6 +90,13 @@ class DeepSettings:
     beta_end: float = 1.0
     """... and at its end"""
 
+    # Need.
+    need_learner: Literal["successor", "mixtures", "spectral", "linear"] = "successor"
+    """the paper's successor network (all settings below), or a need model: a product of mixtures
+    or least squares learned by contrast, or random features in closed form"""
+    need_discount: float = 0.9
+    """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
+
     # Deep successor representation.
     encoder: Literal["own", "shared"] = "own"
     """features from the successor network's own layers, or the Q network's last hidden layer"""
@@ -149,6 +156,11 @@ class DeepSettings:
                 "needs γ^k of the k steps to the end, which the buffer does not store; choose "
                 "'masked'."
             )
+        if self.need_learner != "successor" and self.direction == "backward":
+            raise NeedReplayError(
+                f"direction is 'backward', but need_learner is {self.need_learner!r}, which learns "
+                "forward need alone; choose need_learner 'successor'."
+            )
         for name in ("successor_moves_features", "need_moves_features"):
             if self.encoder == "shared" and getattr(self, name):
                 raise NeedReplayError(
@@ -158,8 +170,13 @@ class DeepSettings:
 
     @property
     def uses_need(self) -> bool:
-        """Whether the agent has a successor network."""
+        """Whether the agent computes need."""
         return self.sampler in ("per-sr", "per-sr-sampling")
+
+    @property
+    def learns_successor(self) -> bool:
+        """Whether need comes from the paper's successor network."""
+        return self.uses_need and self.need_learner == "successor"
 
     @property
     def samples_by_need(self) -> bool:
@@ -177,7 +194,15 @@ BOUNDS: Bounds = {
     **dict.fromkeys(("refresh", "frame_stack"), COUNT),
     "uniform_mix": SHARE,
     **dict.fromkeys(
-        ("discount", "epsilon_end", "eval_epsilon", "beta_start", "beta_end", "need_alpha"),
+        (
+            "discount",
+            "need_discount",
+            "epsilon_end",
+            "eval_epsilon",
+            "beta_start",
+            "beta_end",
+            "need_alpha",
+        ),
         SHARE,
     ),
     **dict.fromkeys(("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "alpha"), ANY),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
-from needreplay.core.types import FloatArray, IntArray
-from needreplay.replay.validation import check_beta
+import numpy as np
+
+from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.errors import NeedReplayError
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay.validation import check_beta, whole
 from needreplay.rules.priority import annealed
 
 
@@ -35,9 +38,47 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def torch(self, device: Any = "cpu") -> Batch:
+        """This batch with torch tensors on ``device``; ``ids`` stay as they are.
+
+        On the CPU columns share the memory of this batch. Weights, probabilities and need are
+        float32, unless a column is float64.
+        """
+        try:
+            import torch
+        except ImportError as error:
+            raise NeedReplayError("batch.torch needs torch: pip install torch") from error
+        flat = list(_leaves(self.columns))
+        wide = any(column.dtype == np.float64 for column in flat)
+
+        def tensor(array: Any) -> Any:
+            if isinstance(array, dict):
+                return {name: tensor(column) for name, column in array.items()}
+            return torch.from_numpy(array).to(device)
+
+        def numbers(array: FloatArray) -> Any:
+            return tensor(array if wide else array.astype(np.float32))
+
+        return replace(
+            self,
+            probabilities=numbers(self.probabilities),
+            weights=numbers(self.weights),
+            columns=tensor(self.columns),
+            need=None if self.need is None else numbers(self.need),
+        )
+
     def keys(self) -> Iterator[str]:
         """The names of the columns."""
         return iter(self.columns)
+
+
+def _leaves(columns: dict[str, Any]) -> Iterator[AnyArray]:
+    """Every column, also those of Dict spaces."""
+    for column in columns.values():
+        if isinstance(column, dict):
+            yield from _leaves(column)
+        else:
+            yield column
 
 
 @dataclass(frozen=True)
@@ -51,9 +92,9 @@ class LinearBeta:
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", check_beta(self.start, "start"))
         object.__setattr__(self, "end", check_beta(self.end, "end"))
-        if isinstance(self.batches, float) and float(self.batches).is_integer():
-            object.__setattr__(self, "batches", int(self.batches))  # 1e6 means 1_000_000
-        check_number("batches", self.batches, int, AT_LEAST_ONE)
+        is_number = isinstance(self.batches, float | np.floating)
+        count = int(self.batches) if is_number and self.batches % 1 == 0 else self.batches  # 1e6
+        object.__setattr__(self, "batches", whole("batches", count, AT_LEAST_ONE))
 
     def __call__(self, sampled: int) -> float:
         """β for the next batch after ``sampled`` batches."""

@@ -6,10 +6,15 @@ lock makes each call atomic, so an actor and a learner thread can share a buffer
 
 from __future__ import annotations
 
-import os
+import copy
+import difflib
+import inspect
+import io
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Literal
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +22,51 @@ from numpy.typing import ArrayLike
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import native, validation
 from needreplay.replay.batch import Batch, LinearBeta
-from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter
+from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.save import load_buffer, sampler_settings, save_buffer
-from needreplay.replay.storage import Column, ColumnSpec, PlainWriter, Ring, Writer, flatten
+from needreplay.replay.save import Source, opened, sampler_settings, save_buffer
+from needreplay.replay.storage import (
+    NO_ID,
+    Column,
+    ColumnSpec,
+    PlainWriter,
+    Ring,
+    Writer,
+    flatten,
+    plain_columns,
+)
 from needreplay.replay.sumtree import MinTree
+from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.rules.priority import importance_weight
 
 _MAX_SIZE = 2**31 - 1
-_COUNTERS = ("_batches", "_dropped", "_max_seen")
+_MOST_IDS = 2**62
+_BATCHES, _DROPPED = 0, 1
+
+_OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
+"""The buffer of each sampler."""
+
+_EPISODES = "an argument of ReplayBuffer.for_spaces, or of Episodes"
+_OWN_OPTION = {
+    "alpha": "sampler=ProportionalSampler(alpha=...)",
+    "priority_exponent": "sampler=ProportionalSampler(alpha=...)",
+    "draw": "sampler=ProportionalSampler(), for example",
+    "prioritized": "sampler=ProportionalSampler()",
+    "gamma": "discount, " + _EPISODES,
+    "n_steps": "n_step, " + _EPISODES,
+    "num_envs": "n_envs, " + _EPISODES,
+    **dict.fromkeys(("n_step", "discount", "n_envs", "frame_stack", "autoreset"), _EPISODES),
+    **dict.fromkeys(("size", "buffer_size", "max_size"), "capacity"),
+    "batch_size": "the size of sample(size)",
+    "beta_start": "beta=LinearBeta(start, end, batches)",
+    "eps": "for you to add to priorities before update_priorities",
+    "env_dict": "columns, such as {'obs': (np.float32, (4,))}",
+}
+"""What the options of other libraries, and those of episodes, are here."""
 
 FIRST_PRIORITY = 1.0
 """The priority of new transitions until a larger one is set."""
@@ -63,7 +100,15 @@ class ReplayBuffer:
         weight_norm: Literal["batch", "buffer"] = "batch",
         initial_priority: Literal["max_seen", "max_present"] = "max_seen",
         seed: int = 0,
+        **unknown_options: Any,
     ) -> None:
+        if unknown_options:
+            raise _unknown_option(next(iter(unknown_options)))
+        if sampler is not None and (isinstance(sampler, type) or not hasattr(sampler, "allocate")):
+            raise NeedReplayError(
+                f"sampler is {sampler!r}; pass an object, such as ProportionalSampler(alpha=0.6) "
+                "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
+            )
         if initial_priority not in ("max_seen", "max_present"):
             raise unknown("initial_priority", initial_priority, ("max_seen", "max_present"))
         if weight_norm not in ("batch", "buffer"):
@@ -79,9 +124,9 @@ class ReplayBuffer:
         self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
         self._lock = RLock()
-        self._batches = 0
-        self._dropped = 0
-        self._max_seen = FIRST_PRIORITY
+        # In arrays, because the C code changes them too.
+        self._counts: IntArray = np.zeros(2, dtype=np.int64)
+        self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
         self._uses_present = initial_priority == "max_present"
         self._present: MinTree | None = None
         self._smallest: Callable[[int], float] | None = None
@@ -90,9 +135,32 @@ class ReplayBuffer:
             knowing.follow_smallest()
             self._smallest = knowing.smallest_probability
         self._has_frames = episodes is not None and episodes.frame_stack > 0
+        self._options = {
+            "capacity": self._ring.capacity,
+            "columns": plain_columns(columns),
+            "sampler": self._sampler,
+            "episodes": episodes,
+            "beta": self._beta,
+            "weight_norm": weight_norm,
+            "initial_priority": initial_priority,
+        }
         if self._has_frames:
             self._sampler_method("clear")
+        self._claim(self._sampler)
         self._allocate()
+
+    def _claim(self, sampler: Sampler) -> None:
+        """Refuse a sampler, or one inside it, that another buffer has: they would share arrays."""
+        with suppress(TypeError):  # a sampler of the user's own that cannot be a key
+            if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
+                raise NeedReplayError(
+                    f"This {sampler.name} sampler belongs to another buffer already; make one for "
+                    "each (copy.deepcopy of a sampler is a new one with its settings)."
+                )
+            _OWNER[sampler] = ref(self)
+        for part in getattr(sampler, "__dict__", {}).values():
+            if hasattr(part, "set_priorities"):
+                self._claim(part)
 
     def _allocate(self) -> None:
         """Empty the sampler, and choose the fast path for its arrays."""
@@ -104,7 +172,9 @@ class ReplayBuffer:
         is_plain = type(sampler) is ProportionalSampler and not sampler.uniform_mix
         in_c = is_plain and self._present is None and self._smallest is None
         self._fast_sampler: Any = sampler if in_c else None
-        self._fast = native.fast_path(self._ring, self._writer, self._fast_sampler)
+        self._fast = native.fast_path(
+            self._ring, self._writer, self._fast_sampler, self._counts, self._max_seen
+        )
 
     @classmethod
     def for_spaces(
@@ -117,7 +187,7 @@ class ReplayBuffer:
         n_step: int = 1,
         discount: float = 0.99,
         frame_stack: int = 0,
-        autoreset: Autoreset = "same_step",
+        autoreset: Autoreset | None = None,
         extra_columns: Mapping[str, ColumnSpec] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
@@ -132,7 +202,9 @@ class ReplayBuffer:
             n_step: number of rewards that a return sums before it bootstraps.
             discount: γ.
             frame_stack: frames in a stack of images, each stored once; 0: no stacks.
-            autoreset: whether the step after the end of an episode is a reset step.
+            autoreset: whether the step after the end of an episode is a reset step
+                (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
+                with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
             **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority`` and ``seed`` of
                 ``ReplayBuffer``.
@@ -147,8 +219,27 @@ class ReplayBuffer:
         )
         return cls(capacity, columns, episodes=episodes, **options)
 
+    @classmethod
+    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> ReplayBuffer:
+        """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
+
+        Args:
+            env: an environment, or a vector of them (``gymnasium.make_vec``).
+            capacity: how many transitions are stored.
+            **options: see ``for_spaces``.
+        """
+        observation_space, action_space, facts = facts_of(env)
+        options = {**facts, **options}
+        return cls.for_spaces(observation_space, action_space, capacity=capacity, **options)
+
     def __len__(self) -> int:
         return len(self._ring)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ReplayBuffer: {len(self)} of {self.capacity} transitions, {self._sampler!r}, "
+            f"{self.nbytes:,} bytes>"
+        )
 
     @property
     def capacity(self) -> int:
@@ -173,12 +264,12 @@ class ReplayBuffer:
     @property
     def dropped(self) -> int:
         """How many updates were for transitions that had been overwritten."""
-        return self._dropped
+        return self._counts.item(_DROPPED)
 
     @property
     def batches(self) -> int:
         """How many batches were sampled."""
-        return self._batches
+        return self._counts.item(_BATCHES)
 
     @property
     def nbytes(self) -> int:
@@ -200,24 +291,46 @@ class ReplayBuffer:
         state ``state`` is its state. They are set when the step's transition is stored.
         """
         with self._lock:
-            ring, writer, fast = self._ring, self._writer, self._fast_sampler
-            if writer.is_nested:
+            fast, first = self._fast_sampler, self._ring.next_id
+            if self._writer.is_nested:
                 values = flatten(values)
-            if self._info:
-                self._hold_info(values)
-            first = ring.next_id
-            alpha = 0.0 if fast is None else fast.alpha
-            count = self._fast.add(values, self._max_seen, alpha)
-            if count is None:
-                count = writer.write(ring, values)
-                ring.advance(count)
-                if count:
-                    self._place(count)
-            elif fast is None and count:
-                self._place(count)
-            if self._has_frames and (incomplete := writer.count_incomplete(ring)):
-                self._remove_oldest(incomplete)
+            if fast is not None:
+                count = self._fast.add(values, fast.alpha)
+                if count is not None:
+                    return range(first, first + count)
+            with Uninterrupted():
+                return range(first, first + self._add_general(values))
+
+    def _add_general(self, values: dict[str, Any]) -> int:
+        """``add`` with any sampler and values of any kind; returns how many were stored."""
+        if self._info:
+            self._hold_info(values)
+        count = None if self._fast_sampler is not None else self._fast.add(values, 0.0)
+        if count is None:
+            count = self._writer.write(self._ring, values)
+            self._ring.advance(count)
+        self._follow_write(count)
+        return count
+
+    def cut(self, env: int | None = None) -> range:
+        """End the episode of environment ``env``, or of all; returns the ids stored.
+
+        Call it when you reset an environment in the middle of an episode. The open n-step windows
+        are stored as if the last step had been truncated, and nothing is linked across the cut.
+        """
+        with self._lock, Uninterrupted():
+            first = self._ring.next_id
+            count = self._writer.cut(self._ring, env)
+            self._ring.advance(count)
+            self._follow_write(count)
             return range(first, first + count)
+
+    def _follow_write(self, count: int) -> None:
+        """Bring the sampler in line with the ``count`` transitions that were just written."""
+        if count:
+            self._place(count)
+        if self._has_frames and (incomplete := self._writer.count_incomplete(self._ring)):
+            self._remove_oldest(incomplete)
 
     def _hold_info(self, values: dict[str, Any]) -> None:
         """Take features or states out of ``values``, check them, and keep them for ``_place``."""
@@ -242,7 +355,7 @@ class ReplayBuffer:
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             info = {name: rows[-ring.capacity :] for name, rows in info.items()}
-        priority = self._max_seen if self._present is None else self._max_present()
+        priority = self._max_seen.item() if self._present is None else self._max_present()
         place = getattr(self._sampler, "place", None)
         if place is not None:
             place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
@@ -297,13 +410,12 @@ class ReplayBuffer:
             elif isinstance(self._beta, float):
                 beta = self._beta
             else:
-                beta = self._beta(self._batches)
+                beta = self._beta(self.batches)
             if fast is not None and need is None:
                 random_bits = self._rng.bit_generator.capsule
                 sampled = self._fast.sample(size, random_bits, fast.stratified, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
-                    self._batches += 1
                     return Batch(ids, probabilities, weights, self._writer.columns(columns))
             return self._sample_general(size, need, beta)
 
@@ -316,8 +428,8 @@ class ReplayBuffer:
         smallest = 0.0 if self._smallest is None else self._smallest(size)
         gathered = self._fast.gather(slots, corrected, smallest, beta)
         ids, weights, columns = gathered or self._gather(slots, corrected, smallest, beta)
-        self._batches += 1
         columns = self._writer.columns(columns)
+        self._counts[_BATCHES] += 1
         return Batch(ids, probabilities, weights, columns, normalized, need_of_each)
 
     def _gather(
@@ -371,23 +483,22 @@ class ReplayBuffer:
         """Set the raw priorities of transitions ``ids`` (absolute TD errors, for example).
 
         An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
-        If one priority is NaN, infinite or negative, all are refused.
+        If one priority is neither 0 nor from 1e-100 to 1e100, all are refused.
         """
         with self._lock:
             ring, fast = self._ring, self._fast_sampler
-            updated = None if fast is None else self._fast.update(ids, priorities, fast.alpha)
-            if updated is None:
-                ids = validation.as_ids(ids)
-                checked = validation.as_priorities(priorities, ids)
-                dropped, chosen, slots = validation.current_slots(
-                    ids, ring.oldest_id, ring.next_id, ring.capacity
-                )
-                stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+            if fast is not None and self._fast.update(ids, priorities, fast.alpha):
+                return
+            ids = validation.as_ids(ids)
+            checked = validation.as_priorities(priorities, ids)
+            dropped, chosen, slots = validation.current_slots(
+                ids, ring.oldest_id, ring.next_id, ring.capacity
+            )
+            stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+            with Uninterrupted():
                 self._set_priorities(slots, stored)
-                updated = dropped, float(stored.max(initial=0.0))
-            dropped, largest = updated
-            self._dropped += dropped
-            self._max_seen = max(self._max_seen, largest)
+                self._counts[_DROPPED] += dropped
+                self._max_seen[0] = stored.max(initial=self._max_seen[0])
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Set the feature vectors of transitions ``ids``, for a sampler by features."""
@@ -410,8 +521,9 @@ class ReplayBuffer:
             dropped, chosen, slots = validation.current_slots(
                 ids, ring.oldest_id, ring.next_id, ring.capacity
             )
-            set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
-            self._dropped += dropped
+            with Uninterrupted():
+                set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
+                self._counts[_DROPPED] += dropped
 
     def next_to_refresh(self, count: int) -> IntArray:
         """The ids of the next ``count`` transitions, in turn, whose features should be set again.
@@ -436,42 +548,162 @@ class ReplayBuffer:
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         with self._lock:
-            if not 0 <= len(self._ring) <= self._ring.capacity:
-                raise NeedReplayError("More transitions are stored than the capacity.")
+            ring, capacity = self._ring, self._ring.capacity
+            oldest_id, next_id = ring.ids.tolist()
+            fewest = max(0, next_id - capacity)
+            if not fewest <= oldest_id <= next_id or (oldest_id > fewest and not self._has_frames):
+                raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
+            self._writer.check_valid(ring)
+            for name, rows in self._writer.pending_info().items():
+                self._check_info(name, rows)
             self._sampler.check_valid()
+            stored = np.zeros(capacity, dtype=np.bool_)
+            stored[np.arange(oldest_id, next_id) % capacity] = True
+            occupied = getattr(self._sampler, "occupied", stored)
+            if not np.array_equal(occupied, stored):
+                raise NeedReplayError("The sampler knows other slots than those in use.")
+            priorities = getattr(self._sampler, "priorities", None)
+            if priorities is not None and priorities.max(initial=0.0) > self._max_seen[0]:
+                raise NeedReplayError("A priority is above the largest that was seen.")
             if self._present is not None:
-                self._present.check_valid()
+                self._check_present(stored, priorities)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the buffer to one file, atomically: an older file stays until then."""
-        with self._lock:
-            state = {
-                "counters": {name: getattr(self, name) for name in _COUNTERS},
-                "ids": self._ring.ids.tolist(),
-                "random": self._rng.bit_generator.state,
-            }
-            save_buffer(path, self._settings(), state, self.arrays(), self._filled())
+    def _check_info(self, name: str, rows: AnyArray) -> None:
+        """Raise unless the sampler will take what is held for it."""
+        if name == "state":
+            validation.check_states(rows[rows != NO_ID], self._sampler.n_states)  # type: ignore[attr-defined]
+        else:
+            self._sampler_method("features").check(rows[~np.isnan(rows[:, 0])])
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read a file that ``save`` wrote, of a buffer with the same settings.
+    def _check_present(self, stored: BoolArray, priorities: FloatArray | None) -> None:
+        """Raise unless the tree of priorities in the buffer has those of the sampler."""
+        assert self._present is not None
+        self._present.check_valid()
+        leaves = -self._present.array[: self.capacity]
+        known = leaves if priorities is None else priorities
+        in_range = (known == 0.0) | ((known > 0.0) & (known <= self._max_seen[0]))
+        if not np.array_equal(leaves, np.where(stored & in_range, known, -np.inf)):
+            raise NeedReplayError("A largest priority is not that of the sampler.")
 
-        It then samples exactly what the saved buffer would have sampled. A file that is damaged, or
-        of a buffer with other settings, is refused before anything changes. If reading fails after
-        that (a disk error), the buffer is left empty, never partly loaded.
+    def save(self, target: Source) -> None:
+        """Write the buffer to one file, atomically: an older file stays until then.
+
+        Args:
+            target: a path, or a file that is open for binary writing. Refuses a buffer that
+                contradicts itself.
         """
         with self._lock:
-            state = load_buffer(path, self._settings(), self.arrays(), self._clear)
-            for name, value in state["counters"].items():
-                setattr(self, name, value)
-            self._ring.ids[:] = state["ids"]
-            self._rng.bit_generator.state = state["random"]
+            self.check_valid()
+            state = {
+                "ids": self._ring.ids.tolist(),
+                "counts": self._counts.tolist(),
+                "max_seen": self._max_seen.item(),
+                "random": self._rng.bit_generator.state,
+            }
+            filled = self._filled()
+            used = {name: a[: filled.get(name, len(a))] for name, a in self.arrays().items()}
+            save_buffer(target, self._settings(), state, used)
+
+    def load(self, source: Source) -> None:
+        """Read a file that ``save`` wrote, of a buffer with the same settings.
+
+        It then samples exactly what the saved buffer would have sampled. A file that is damaged, of
+        a buffer with other settings, or that contradicts itself is refused, and the buffer stays as
+        it was. If reading fails after all checks (a disk error), the buffer is left empty.
+
+        Args:
+            source: a path, or a seekable file that is open for binary reading, which is read from
+                where it stands to its end.
+        """
+        with self._lock, opened(source) as file:
+            file.check_settings(self._settings())
+            arrays, bulk = self.arrays(), self._writer.bulk
+            file.check_arrays(arrays)
+            try:
+                state, random = self._parsed(file.state)
+                aside = {
+                    name: file.read(name, np.empty_like(array))
+                    for name, array in arrays.items()
+                    if name != bulk
+                }
+            except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+                raise file.refusal(error) from error
+            with Uninterrupted():
+                self._exchange(aside, state)
+                try:
+                    self._check_loaded(file.shapes, aside)
+                except Exception as error:
+                    self._exchange(aside, state)
+                    raise file.refusal(error) from error
+                try:
+                    file.read(bulk, arrays[bulk])
+                except OSError as error:
+                    self._clear()
+                    raise NeedReplayError(
+                        f"The file was complete but could not be read a second time ({error}); "
+                        "this buffer is empty now. Load it again, or load another file."
+                    ) from error
+                self._rng.bit_generator.state = random
+
+    def _parsed(self, state: dict[str, Any]) -> tuple[list[AnyArray], Any]:
+        """Ids, counts and largest priority of a file, and its random state."""
+        random = state.pop("random")
+        generator = type(self._rng.bit_generator)()
+        generator.state = random
+        if generator.state != random:
+            raise ValueError("its random state is not one of a generator")
+        ids, counts, largest = state.pop("ids"), state.pop("counts"), state.pop("max_seen")
+        numbers = [*ids, *counts]
+        if (
+            state
+            or [len(ids), len(counts)] != [2, 2]
+            or not all(type(n) is int and 0 <= n < _MOST_IDS for n in numbers)
+            or type(largest) is not float
+            or not FIRST_PRIORITY <= largest <= validation.MAX_PRIORITY
+        ):
+            raise ValueError("its ids, counts or largest priority are out of range")
+        whole = np.array([ids, counts], dtype=np.int64)
+        return [*whole, np.array([largest])], random
+
+    def _exchange(self, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
+        """Exchange the first rows of arrays, and ids and counts, with those held aside."""
+        live = self.arrays()
+        pairs = [(live[name][: len(rows)], rows) for name, rows in aside.items()]
+        pairs += zip((self._ring.ids, self._counts, self._max_seen), state, strict=True)
+        for own, other in pairs:
+            before = own.copy()
+            own[...] = other
+            other[...] = before
+
+    def _check_loaded(self, shapes: Mapping[str, Any], aside: dict[str, AnyArray]) -> None:
+        """Raise unless what was just put in place is a buffer, as long as its file says."""
+        arrays = self.arrays()
+        for name in aside:
+            rows = arrays[name][: len(aside[name])]
+            if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
+                raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
+        with np.errstate(all="ignore"):
+            self.check_valid()
+        filled = self._filled()
+        for name, (_, shape) in shapes.items():
+            if shape[0] != filled.get(name, len(arrays[name])):
+                raise NeedReplayError(f"{name} has {shape[0]} rows")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies go through ``save``: the same samples afterwards."""
+        file = io.BytesIO()
+        with self._lock:
+            self.save(file)
+            options = {**self._options, "sampler": copy.deepcopy(self._sampler)}
+            return _unpickled, (type(self), options, file.getvalue())
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""
         self._ring.ids[:] = 0
         self._writer.clear()
         self._allocate()
-        self._batches, self._dropped, self._max_seen = 0, 0, FIRST_PRIORITY
+        self._counts[:] = 0
+        self._max_seen[:] = FIRST_PRIORITY
 
     def _filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
@@ -501,6 +733,23 @@ class ReplayBuffer:
         if self._present is not None:
             parts["present"] = {"priorities": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def _unpickled(cls: Any, options: dict[str, Any], saved: bytes) -> Any:
+    buffer = cls(**options)
+    buffer.load(io.BytesIO(saved))
+    return buffer
+
+
+def _unknown_option(name: str) -> NeedReplayError:
+    """The error for an option that does not exist, with a hint."""
+    known = [*inspect.signature(ReplayBuffer).parameters][:-1]
+    if name in _OWN_OPTION:
+        hint = f"it is {_OWN_OPTION[name]}"
+    else:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)}"
+    return NeedReplayError(f"ReplayBuffer has no option {name!r}: {hint}.".replace("?.", "?"))
 
 
 def _info_columns(sampler: Sampler, columns: Mapping[str, ColumnSpec]) -> dict[str, Column]:

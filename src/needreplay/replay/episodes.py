@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -28,7 +29,7 @@ from needreplay.replay.storage import (
     columns_of,
     lay_out,
 )
-from needreplay.replay.validation import fill_columns
+from needreplay.replay.validation import fill_columns, is_within, real, whole
 from needreplay.rules import returns as rules
 
 discounted = jit(rules.discounted)
@@ -52,20 +53,60 @@ class Episodes:
     """γ. A transition's column ``discount`` is γ^n, or 0 where the episode terminated."""
     frame_stack: int = 0
     """Frames in a stack of images (the first axis of ``obs``), each stored once; 0: no stacks."""
-    autoreset: Autoreset = "same_step"
+    autoreset: Autoreset | None = None
     """``next_step``: the ``add`` after the end of an episode is Gymnasium's reset step, and is
-    skipped. ``same_step``: no step is skipped; ``next_obs`` is the true last one of the episode."""
+    skipped. ``same_step``: no step is skipped; ``next_obs`` is the true last one of the episode.
+    One environment that you reset yourself is ``same_step``; for several it has to be said."""
 
     def __post_init__(self) -> None:
-        if self.n_envs < 1 or self.n_step < 1 or self.frame_stack < 0:
-            raise NeedReplayError(
-                f"n_envs is {self.n_envs}, n_step {self.n_step}, frame_stack {self.frame_stack}; "
-                "n_envs and n_step must be 1 or more, frame_stack 0 or more."
-            )
-        if not 0.0 <= self.discount <= 1.0:
-            raise NeedReplayError(f"discount is {self.discount}; it must be from 0 to 1.")
-        if self.autoreset not in ("same_step", "next_step"):
+        plain = {
+            "n_envs": whole("n_envs", self.n_envs, AT_LEAST_ONE),
+            "n_step": whole("n_step", self.n_step, AT_LEAST_ONE),
+            "discount": real("discount", self.discount, SHARE),
+            "frame_stack": whole("frame_stack", self.frame_stack, COUNT),
+        }
+        if self.autoreset is None:
+            if self.n_envs > 1:
+                raise NeedReplayError(
+                    f"n_envs is {self.n_envs}, so say when environments reset: autoreset="
+                    "'next_step' (gymnasium.make_vec by default: the step after the end of an "
+                    "episode only resets) or 'same_step'. ReplayBuffer.for_env reads it from the "
+                    "environment."
+                )
+            plain["autoreset"] = "same_step"
+        elif self.autoreset not in ("same_step", "next_step"):
             raise unknown("autoreset mode", self.autoreset, ("same_step", "next_step"))
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+
+
+_MODES: dict[str, Autoreset] = {
+    "NextStep": "next_step",
+    "SameStep": "same_step",
+    "Disabled": "same_step",
+}
+"""Gymnasium's names; where nothing resets itself, no step is a reset step."""
+
+
+def facts_of(env: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """The (single) spaces of ``env``, and what ``Episodes`` needs to know about it.
+
+    ``env`` is an environment or a vector of them, of Gymnasium or Stable-Baselines3.
+    """
+    if not hasattr(env, "num_envs"):
+        inner, resets = env, False
+        while inner is not None and not resets:
+            resets = type(inner).__name__ == "Autoreset"  # Gymnasium's wrapper, in next-step mode
+            inner = getattr(inner, "env", None)
+        mode: Autoreset = "next_step" if resets else "same_step"
+        return env.observation_space, env.action_space, {"autoreset": mode}
+    facts: dict[str, Any] = {"n_envs": int(env.num_envs)}
+    if not hasattr(env, "single_observation_space"):  # Stable-Baselines3's reset in the same step
+        return env.observation_space, env.action_space, {**facts, "autoreset": "same_step"}
+    said = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    if known := _MODES.get(str(getattr(said, "value", said))):
+        facts["autoreset"] = known
+    return env.single_observation_space, env.single_action_space, facts
 
 
 @jit
@@ -103,6 +144,7 @@ def _accumulate(
     following: IntArray,
     layout: tuple[int, int, int, int],
     discount: float,
+    cuts: bool,
 ) -> int:
     """One step of every environment; writes closed windows to ``rows`` from ``first_id`` on.
 
@@ -112,7 +154,8 @@ def _accumulate(
     before it in its episode, ``sources`` its row of ``pending``. ``following`` has, by slot, the id
     after each transition in its episode. ``layout`` is where the columns of a window's last step
     start and end in a row, and where reward and discount are, in bytes.
-    Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c.
+    Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c. With
+    ``cuts`` there is no new step: episodes that are not skipped end with the last one.
     """
     next_from, next_to, reward_at, discount_at = layout
     words, floats = rows.view(np.uint64), rows.view(np.float32)
@@ -122,13 +165,15 @@ def _accumulate(
     for e in range(len(step)):
         terminated, ended = flags[e, 0], flags[e, 0] or flags[e, 1]
         if flags[e, 2]:
-            state[e, _ENDED] = 0
+            if not cuts:
+                state[e, _ENDED] = 0
             continue
         head, held = state[e, _HEAD], state[e, _HELD]
-        place = (head + held) % n_step
-        _copy_words(step_words, e, pending_words, e * n_step + place, 0, next_from // WORD)
-        rewards[e, place] = rewards[e, n_step]
-        held += 1
+        if not cuts:
+            place = (head + held) % n_step
+            _copy_words(step_words, e, pending_words, e * n_step + place, 0, next_from // WORD)
+            rewards[e, place] = rewards[e, n_step]
+            held += 1
         while held == n_step or (ended and held > 0):
             slot, source = (first_id + stored) % len(rows), e * n_step + head
             _copy_words(pending_words, source, words, slot, 0, next_from // WORD)
@@ -145,7 +190,7 @@ def _accumulate(
             stored += 1
             head = (head + 1) % n_step
             held -= 1
-        state[e, _HEAD], state[e, _HELD], state[e, _ENDED] = head, held, ended
+        state[e, _HEAD], state[e, _HELD], state[e, _ENDED] = head, held, ended and not cuts
         if ended:
             state[e, _LAST] = NO_ID
     return stored
@@ -197,6 +242,7 @@ class EpisodeWriter(Writer):
         if episodes.frame_stack:
             self._frames = FrameStore.for_column(obs, episodes, capacity)
             self.native_adds = False
+            self.bulk = "writer/frames"
             number = np.dtype(np.int64)
             first_step = [Column(_OBS_FRAME, number, ()), *rest]
             last_step = [Column(_NEXT_FRAME, number, ())]
@@ -256,6 +302,20 @@ class EpisodeWriter(Writer):
         else:
             fill_columns(self._targets, self.episodes.n_envs, values)
             self._skip_reset_steps()
+        return self._close_windows(ring, cuts=False)
+
+    def cut(self, ring: Ring, env: int | None) -> int:
+        """Write the open windows of ``env``, or of all, as if their last step was truncated."""
+        n_envs = self.episodes.n_envs
+        if env is not None:
+            check_number("env", env, int, (0, n_envs - 1))
+        others = np.arange(n_envs) != (np.arange(n_envs) if env is None else env)
+        self._flags[:] = np.stack([np.zeros(n_envs, np.bool_), ~others, others], axis=1)
+        count = self._close_windows(ring, cuts=True)
+        self._flags[:] = False
+        return count
+
+    def _close_windows(self, ring: Ring, *, cuts: bool) -> int:
         return _accumulate(
             ring.rows,
             ring.next_id,
@@ -270,6 +330,7 @@ class EpisodeWriter(Writer):
             self._following,
             self._places,
             self.episodes.discount,
+            cuts,
         )
 
     def _skip_reset_steps(self) -> None:
@@ -323,6 +384,37 @@ class EpisodeWriter(Writer):
         next_frames = ring.columns[_NEXT_FRAME]
         return self._frames.count_incomplete(next_frames, ring.oldest_id, ring.next_id)
 
+    def pending_info(self) -> dict[str, AnyArray]:
+        """Features or states of open windows."""
+        return self._pending_info
+
+    def check_valid(self, ring: Ring) -> None:
+        """Raise unless windows, links and frames are within their bounds."""
+        head, held, last, ended = self._state.T
+        n_step, used = self.episodes.n_step, min(ring.next_id, ring.capacity)
+        within = (
+            is_within(head, 0, n_step)
+            and is_within(held, 0, n_step)
+            and is_within(last, NO_ID, ring.next_id)
+            and is_within(ended, 0, 2)
+        )
+        if not within or np.any((ended == 1) & ((held > 0) | (last != NO_ID))):
+            raise NeedReplayError("An open window is not one of its episode.")
+        if not is_within(self._following[:used], NO_ID, ring.next_id):
+            raise NeedReplayError("A transition is followed by one that was never stored.")
+        if self._frames is not None:
+            self._check_frames(self._frames, ring, held)
+
+    def _check_frames(self, frames: FrameStore, ring: Ring, held: IntArray) -> None:
+        frames.check_valid()
+        stored = np.arange(ring.oldest_id, ring.next_id) % ring.capacity
+        pending = column_views(self._pending, self.layout)[_OBS_FRAME]
+        open_steps = np.repeat(held > 0, self.episodes.n_step)
+        numbers = [ring.columns[name][stored] for name in (_OBS_FRAME, _NEXT_FRAME)]
+        numbers += [pending[open_steps], self._next_frame[held > 0]]
+        if not all(is_within(part, 0, int(frames.numbers[0])) for part in numbers):
+            raise NeedReplayError("A transition has a frame that was never stored.")
+
     def clear(self) -> None:
         """Close all windows and forget all frames."""
         self._state[:] = 0
@@ -333,6 +425,7 @@ class EpisodeWriter(Writer):
     def arrays(self) -> dict[str, AnyArray]:
         """Open windows and frames."""
         windows: dict[str, AnyArray] = {
+            "step": self._step,
             "pending": self._pending,
             "rewards": self._rewards,
             "episodes": self._state,

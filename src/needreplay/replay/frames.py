@@ -15,6 +15,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, IntArray
 from needreplay.replay.storage import Bytes, Column, aligned_rows
+from needreplay.replay.validation import is_within
 
 if TYPE_CHECKING:
     from needreplay.replay.episodes import Episodes
@@ -242,6 +243,17 @@ class FrameStore:
     def count_incomplete(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
         """How many transitions from the oldest on may have lost a frame."""
         return _count_below(next_frames, oldest_id, next_id, self.limit)
+
+    def check_valid(self) -> None:
+        """Raise unless numbers and distances are those of frames."""
+        following, newest = int(self.numbers[_NEXT]), self.numbers[1:]
+        used = self.back[: min(following, len(self.frames))]
+        if not (
+            0 <= following < 2**62
+            and is_within(newest, -1, following)
+            and is_within(used, 0, len(self.frames) + 1)
+        ):
+            raise NeedReplayError("A frame's number or predecessor is not that of a frame.")
 
     def filled(self) -> dict[str, int]:
         """How many rows of an array are in use."""

@@ -1,8 +1,8 @@
-"""Slots kept in order of their gain, in sorted blocks: insert, remove and find the k-th.
+"""Slots kept in order of their priority, in sorted blocks: insert, remove and find the k-th.
 
 A block is a short run of slots; finding a place is a binary search among blocks and within one, and
-an insertion moves at most one block's numbers. The largest gain is first; of equal gains, the lower
-slot.
+an insertion moves at most one block's numbers. The largest priority is first; of equal ones, the
+lower slot.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _BLOCKS, _FREE, _COUNT = 0, 1, 2
 class Ordered(NamedTuple):
     """``blocks[order[k], :length[order[k]]]`` for k = 0, 1, ... are the slots in order.
 
-    ``gain`` is per slot, -1 where the slot is absent. ``spare`` is a stack of unused blocks.
+    ``priorities`` are per slot, -1 where the slot is absent. ``spare`` is a stack of unused blocks.
     ``sizes`` holds how many blocks are in use, how many are spare, and how many slots there are.
     """
 
-    gain: FloatArray
+    priorities: FloatArray
     blocks: AnyArray
     length: IntArray
     order: IntArray
@@ -38,11 +38,11 @@ class Ordered(NamedTuple):
 def empty_order(capacity: int) -> Ordered:
     """An order without any slot in it.
 
-    Two neighbouring blocks always hold more than half a block together, which bounds their number.
+    Two neighboring blocks always hold more than half a block together, which bounds their number.
     """
     n_blocks = 4 * (capacity // BLOCK + 1) + 2
     return Ordered(
-        gain=np.full(capacity, ABSENT),
+        priorities=np.full(capacity, ABSENT),
         blocks=np.zeros((n_blocks, BLOCK), dtype=np.int32),
         length=np.zeros(n_blocks, dtype=np.int64),
         order=np.zeros(n_blocks, dtype=np.int64),
@@ -52,20 +52,21 @@ def empty_order(capacity: int) -> Ordered:
 
 
 @jit
-def _is_before(gain: FloatArray, slot: int, mark: float, other: int) -> bool:
-    """Whether ``slot`` comes before a slot ``other`` of gain ``mark``."""
-    return gain[slot] > mark or (gain[slot] == mark and slot < other)
+def _is_before(priorities: FloatArray, slot: int, priority: float, other: int) -> bool:
+    """Whether ``slot`` comes before a slot ``other`` of that priority."""
+    held = priorities[slot]
+    return held > priority or (held == priority and slot < other)
 
 
 @jit
-def _block_of(order: Ordered, mark: float, slot: int) -> int:
+def _block_of(order: Ordered, priority: float, slot: int) -> int:
     """The place of the first block whose last slot does not come before ``slot``."""
     low, high = 0, order.sizes[_BLOCKS]
     while low < high:
         middle = (low + high) // 2
         block = order.order[middle]
         last = order.blocks[block, order.length[block] - 1]
-        if _is_before(order.gain, last, mark, slot):
+        if _is_before(order.priorities, last, priority, slot):
             low = middle + 1
         else:
             high = middle
@@ -73,12 +74,12 @@ def _block_of(order: Ordered, mark: float, slot: int) -> int:
 
 
 @jit
-def _place_in(order: Ordered, block: int, mark: float, slot: int) -> int:
+def _place_in(order: Ordered, block: int, priority: float, slot: int) -> int:
     """The place within ``block`` of the first slot that does not come before ``slot``."""
     low, high = 0, order.length[block]
     while low < high:
         middle = (low + high) // 2
-        if _is_before(order.gain, order.blocks[block, middle], mark, slot):
+        if _is_before(order.priorities, order.blocks[block, middle], priority, slot):
             low = middle + 1
         else:
             high = middle
@@ -123,9 +124,9 @@ def _join(order: Ordered, place: int) -> None:
 
 
 @jit
-def insert(order: Ordered, slot: int, mark: float) -> None:
-    """Put an absent ``slot`` where gain ``mark`` belongs."""
-    place = _block_of(order, mark, slot)
+def insert(order: Ordered, slot: int, priority: float) -> None:
+    """Put an absent ``slot`` where ``priority`` belongs."""
+    place = _block_of(order, priority, slot)
     if order.sizes[_BLOCKS] == 0:
         _open_block(order, 0)
     elif place == order.sizes[_BLOCKS]:
@@ -138,27 +139,27 @@ def insert(order: Ordered, slot: int, mark: float) -> None:
             order.blocks[right, k] = order.blocks[block, half + k]
         order.length[right] = half
         order.length[block] = half
-        if _is_before(order.gain, order.blocks[block, half - 1], mark, slot):
+        if _is_before(order.priorities, order.blocks[block, half - 1], priority, slot):
             block = right
-    within = _place_in(order, block, mark, slot)
+    within = _place_in(order, block, priority, slot)
     for k in range(order.length[block], within, -1):
         order.blocks[block, k] = order.blocks[block, k - 1]
     order.blocks[block, within] = slot
     order.length[block] += 1
-    order.gain[slot] = mark
+    order.priorities[slot] = priority
     order.sizes[_COUNT] += 1
 
 
 @jit
 def remove(order: Ordered, slot: int) -> None:
     """Take ``slot`` out; it is absent afterwards."""
-    place = _block_of(order, order.gain[slot], slot)
+    place = _block_of(order, order.priorities[slot], slot)
     block = order.order[place]
-    within = _place_in(order, block, order.gain[slot], slot)
+    within = _place_in(order, block, order.priorities[slot], slot)
     order.length[block] -= 1
     for k in range(within, order.length[block]):
         order.blocks[block, k] = order.blocks[block, k + 1]
-    order.gain[slot] = ABSENT
+    order.priorities[slot] = ABSENT
     order.sizes[_COUNT] -= 1
     if order.length[block] == 0:
         _close_block(order, place)
@@ -169,12 +170,12 @@ def remove(order: Ordered, slot: int) -> None:
 
 
 @jit
-def set_gains(order: Ordered, slots: IntArray, gain: FloatArray) -> None:
-    """Move (or insert) each slot to where its gain belongs."""
+def set_priorities(order: Ordered, slots: IntArray, priorities: FloatArray) -> None:
+    """Move (or insert) each slot to where its priority belongs."""
     for i in range(len(slots)):
-        if order.gain[slots[i]] != ABSENT:
+        if order.priorities[slots[i]] != ABSENT:
             remove(order, slots[i])
-        insert(order, slots[i], gain[i])
+        insert(order, slots[i], priorities[i])
 
 
 @jit
@@ -212,9 +213,9 @@ def places_of(order: Ordered, slots: IntArray) -> IntArray:
         start += order.length[order.order[k]]
     places = np.empty(len(slots), dtype=np.int64)
     for i in range(len(slots)):
-        gain = order.gain[slots[i]]
-        k = _block_of(order, gain, slots[i])
-        places[i] = starts[k] + _place_in(order, order.order[k], gain, slots[i])
+        priority = order.priorities[slots[i]]
+        k = _block_of(order, priority, slots[i])
+        places[i] = starts[k] + _place_in(order, order.order[k], priority, slots[i])
     return places
 
 
@@ -224,16 +225,23 @@ def count(order: Ordered) -> int:
 
 
 def check_order(order: Ordered) -> None:
-    """Raise unless every present slot is in the order once, at its place."""
-    listed = slots_at(order, np.arange(count(order)))
-    present = np.flatnonzero(order.gain != ABSENT)
-    by_gain = present[np.lexsort((present, -order.gain[present]))]
-    if not np.array_equal(listed, by_gain):
-        raise NeedReplayError("The slots are not in the order of their gains.")
-    in_use = order.order[: order.sizes[_BLOCKS]]
-    blocks = np.concatenate([in_use, order.spare[: order.sizes[_FREE]]])
-    if not np.array_equal(np.sort(blocks), np.arange(len(order.length))):
+    """Raise unless every present slot is in the order once, at its place.
+
+    No number is used as an index before it is known to be one: it may come from a file.
+    """
+    n_blocks, (in_use, spare, present) = len(order.length), order.sizes.tolist()
+    if in_use < 0 or spare < 0 or in_use + spare != n_blocks:
         raise NeedReplayError("A block is lost, or both in use and spare.")
-    lengths = order.length[in_use]
-    if np.any(lengths < 1) or np.any(lengths[1:] + lengths[:-1] <= BLOCK // 2):
-        raise NeedReplayError("Two neighbouring blocks should have been joined.")
+    blocks = np.concatenate([order.order[:in_use], order.spare[:spare]])
+    if not np.array_equal(np.sort(blocks), np.arange(n_blocks)):
+        raise NeedReplayError("A block is lost, or both in use and spare.")
+    lengths = order.length[order.order[:in_use]]
+    if np.any((lengths < 1) | (lengths > BLOCK)):
+        raise NeedReplayError("A block holds less than one slot, or more than there is space for.")
+    if np.any(lengths[1:] + lengths[:-1] <= BLOCK // 2):
+        raise NeedReplayError("Two neighboring blocks should have been joined.")
+    listed = order.blocks[order.order[:in_use]][np.arange(BLOCK) < lengths[:, None]]
+    slots = np.flatnonzero(order.priorities != ABSENT)
+    by_priority = slots[np.lexsort((slots, -order.priorities[slots]))]
+    if present != len(listed) or not np.array_equal(listed, by_priority):
+        raise NeedReplayError("The slots are not in the order of their priorities.")

@@ -92,6 +92,12 @@ def _one_column(name: str, spec: ColumnSpec) -> Column:
     return column
 
 
+def plain_columns(columns: Mapping[str, ColumnSpec]) -> dict[str, Any]:
+    """``columns`` as pairs (dtype, shape), those of Dict spaces as dicts of these."""
+    listed = [column for name, spec in columns.items() for column in columns_of(name, spec)]
+    return nest({column.name: (column.dtype, column.shape) for column in listed})
+
+
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` with the entries of nested mappings under their paths, as columns are named."""
     flat: dict[str, Any] = {}
@@ -315,6 +321,8 @@ class Writer:
     layout: RowLayout
     is_nested: bool
     """Whether a column is part of a Dict space."""
+    bulk = "ring/rows"
+    """The array that may be too large to be held twice; whatever bytes it has are valid."""
     native_adds = True
     """Whether the C extension can write what this writer writes."""
 
@@ -341,6 +349,13 @@ class Writer:
             "(ReplayBuffer.for_spaces does)."
         )
 
+    def cut(self, ring: Ring, env: int | None) -> int:  # noqa: ARG002 - no episodes
+        """Write the open windows of ``env``, or of all; returns how many."""
+        raise NeedReplayError(
+            "This buffer has no episodes to cut; make it with episodes (ReplayBuffer.for_spaces "
+            "does)."
+        )
+
     def native_steps(self) -> tuple[Any, ...] | None:
         """What the C extension needs to know about episodes."""
         return None
@@ -360,6 +375,13 @@ class Writer:
     def count_incomplete(self, ring: Ring) -> int:  # noqa: ARG002 - a row is complete
         """How many of the oldest transitions lost a part that is not in their row."""
         return 0
+
+    def pending_info(self) -> dict[str, AnyArray]:
+        """What is held for the sampler until a window closes, by name."""
+        return {}
+
+    def check_valid(self, ring: Ring) -> None:
+        """Raise if what is stored beside the rows contradicts itself."""
 
     def clear(self) -> None:
         """Forget everything beside the rows."""

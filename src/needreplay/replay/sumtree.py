@@ -49,8 +49,17 @@ def node_sum(tree: FloatArray, first: int) -> float:
 
 
 @jit
+def node_minimum(tree: FloatArray, first: int) -> float:
+    """The smallest of the eight numbers from ``first``."""
+    smallest: float = tree[first]
+    for k in range(first + 1, first + FANOUT):
+        smallest = min(smallest, tree[k])
+    return smallest
+
+
+@jit
 def _one_level_up(nodes: IntArray, left: int) -> int:
-    """Replace each node by its parent, neighbours with the same one by one; how many are left."""
+    """Replace each node by its parent, neighbors with the same one by one; how many are left."""
     kept = 0
     for i in range(left):
         parent = nodes[i] // FANOUT
@@ -64,7 +73,7 @@ def _one_level_up(nodes: IntArray, left: int) -> int:
 def set_leaves(tree: FloatArray, capacity: int, slots: IntArray, masses: FloatArray) -> None:
     """Leaf ``slots[i]`` is ``masses[i]`` from now on; of equal slots the last wins.
 
-    Neighbouring slots that share a node go up as one. On a level with no more nodes than are left,
+    Neighboring slots that share a node go up as one. On a level with no more nodes than are left,
     every node is summed once.
     """
     left = len(slots)
@@ -141,17 +150,19 @@ def spread(uniforms: FloatArray, total: float, stratified: bool) -> FloatArray:
 
 
 @jit
-def sound(tree: FloatArray, capacity: int) -> bool:
-    """Whether every sum is that of its children and every leaf beyond ``capacity`` is 0."""
+def sound(tree: FloatArray, capacity: int, minima: bool) -> bool:
+    """Whether every node is the sum of its children, or their minimum, and the rest is unused."""
     start, below = 0, capacity
     while True:
         groups = (below + FANOUT - 1) // FANOUT
         above = start + groups * FANOUT
         for unused in range(start + below, above):
-            if tree[unused] != 0.0:
+            if tree[unused] != (np.inf if minima else 0.0):
                 return False
         for node in range(groups):
-            if tree[above + node] != node_sum(tree, start + node * FANOUT):
+            first = start + node * FANOUT
+            expected = node_minimum(tree, first) if minima else node_sum(tree, first)
+            if tree[above + node] != expected:
                 return False
         if groups == 1:
             return bool(tree[-1] == tree[above])
@@ -159,7 +170,7 @@ def sound(tree: FloatArray, capacity: int) -> bool:
 
 
 class SumTree:
-    """Masses of ``capacity`` leaves, drawn in proportion.
+    """Masses of ``capacity`` leaves, sampled in proportion.
 
     ``array`` holds it all: ``array[:capacity]`` are the masses and ``array[-1]`` is their sum.
     """
@@ -191,24 +202,15 @@ class SumTree:
         return slots
 
     def sample(self, size: int, rng: np.random.Generator, *, stratified: bool = True) -> IntArray:
-        """Sampler ``size`` leaves with replacement, each with probability mass / total."""
+        """Sample ``size`` leaves with replacement, each with probability mass / total."""
         return self.find(spread(rng.random(size), self.total, stratified))
 
     def check_valid(self) -> None:
         """Raise unless every parent is the sum of its children and no mass is negative."""
-        if not sound(self.array, self.capacity):
+        if not sound(self.array, self.capacity, False):
             raise NeedReplayError("The sum tree holds a sum that is not that of its children.")
         if not np.all(self.masses >= 0.0) or not np.isfinite(self.total):
             raise NeedReplayError("The sum tree holds a mass that is negative or not finite.")
-
-
-@jit
-def node_minimum(tree: FloatArray, first: int) -> float:
-    """The smallest of the eight numbers from ``first``."""
-    smallest: float = tree[first]
-    for k in range(first + 1, first + FANOUT):
-        smallest = min(smallest, tree[k])
-    return smallest
 
 
 @jit
@@ -249,6 +251,6 @@ class MinTree:
         set_minima(self.array, self.capacity, slots, values)
 
     def check_valid(self) -> None:
-        """Raise unless the smallest number is the smallest leaf."""
-        if self.smallest != self.array[: self.capacity].min():
+        """Raise unless every parent is the smallest of its children."""
+        if not sound(self.array, self.capacity, True):
             raise NeedReplayError("The smallest number is not the smallest of the leaves.")

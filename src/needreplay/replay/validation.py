@@ -15,18 +15,44 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 
-MAX_PRIORITY = 1e200
-"""Sums of larger priorities, and their products with need, could overflow."""
+MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
+"""A priority is 0 or in this range: sums, quotients and products with need are then exact."""
+
+MIN_NEED, MAX_NEED = 1e-100, 1e100
+"""The largest entry of a need query, in absolute value, is 0 or in this range."""
 
 KERNEL_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 """Dtypes that kernels take as they are; everything else is converted to float64 first."""
 
 _ID = np.dtype(np.int64)
 _UNCHANGED = "Nothing was changed."
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+
+def whole(name: str, value: Any, bounds: tuple[float, float]) -> int:
+    """``value`` as a plain int within ``bounds``."""
+    check_number(name, value, int, bounds)
+    return int(value)
+
+
+def real(name: str, value: Any, bounds: tuple[float, float]) -> float:
+    """``value`` as a plain float within ``bounds``."""
+    check_number(name, value, float, bounds)
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """``value`` as a plain bool."""
+    if not isinstance(value, bool | np.bool_):
+        raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
+    return bool(value)
 
 
 # Numbers -----------------------------------------------------------------------------------------
@@ -111,9 +137,12 @@ def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
             f"need has shape {vector.shape}, but {length} numbers are expected ({meaning}). "
             "Nothing was sampled."
         )
-    if not np.isfinite(vector).all():
+    largest = np.abs(vector).max(initial=0.0)
+    if largest != 0.0 and not MIN_NEED <= largest <= MAX_NEED:
         raise NeedReplayError(
-            "need has NaN or infinity; every entry must be finite. Nothing was sampled."
+            f"need is {largest:g} where it is largest; it must be 0 everywhere, or from "
+            f"{MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
+            "sampled."
         )
     return np.ascontiguousarray(vector)
 
@@ -145,9 +174,10 @@ def as_ids(ids: ArrayLike) -> IntArray:
 
 @jit
 def _first_bad_priority(priorities: FloatArray) -> int:
-    """The index of the first priority that is NaN, infinite, negative or too large, or -1."""
+    """The index of the first priority that is neither 0 nor within the range, or -1."""
     for i in range(len(priorities)):
-        if not 0.0 <= float(priorities[i]) <= MAX_PRIORITY:
+        value = float(priorities[i])
+        if value != 0.0 and not MIN_PRIORITY <= value <= MAX_PRIORITY:
             return i
     return -1
 
@@ -198,7 +228,7 @@ def current_slots(
 
 
 def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
-    """``priorities`` as a vector, one for each id, each from 0 to ``MAX_PRIORITY``."""
+    """``priorities`` as a vector, one for each id, each 0 or within the range."""
     array: AnyArray
     if (
         type(priorities) is np.ndarray
@@ -217,10 +247,15 @@ def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
     bad = _first_bad_priority(array)
     if bad >= 0:
         raise NeedReplayError(
-            f"priorities[{bad}] is {array[bad]}; a priority must be a finite number from 0 to "
-            f"{MAX_PRIORITY:g}. {_UNCHANGED}"
+            f"priorities[{bad}] is {array[bad]}; a priority must be 0, or a number from "
+            f"{MIN_PRIORITY:g} to {MAX_PRIORITY:g}. {_UNCHANGED}"
         )
     return array
+
+
+def is_within(numbers: AnyArray, low: float, end: float) -> bool:
+    """Whether low <= n < end for all ``numbers``; NaN is not."""
+    return bool(np.all((numbers >= low) & (numbers < end)))
 
 
 # Columns -----------------------------------------------------------------------------------------
@@ -236,6 +271,7 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
         _refuse_names(targets, values)
     first, target = next(iter(targets.items()))
     single = size == 1 and len(shape_of(values[first])) < target.ndim
+    checked = []
     for name, target in targets.items():
         part = target[0, ...] if single else target
         array = _as_column(name, values[name], target.dtype)
@@ -245,6 +281,8 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
                 + (", with or without a leading axis of 1" if size == 1 else "")
                 + "; nothing was stored."
             )
+        checked.append((part, array))
+    for part, array in checked:
         part[...] = array
 
 
@@ -256,13 +294,32 @@ def shape_of(value: Any) -> tuple[int, ...]:
         return ()
 
 
+_OWN_NAME = {
+    "done": "terminated and truncated",
+    "dones": "terminated and truncated",
+    "act": "action",
+    "actions": "action",
+    "rew": "reward",
+    "rewards": "reward",
+    "observation": "obs",
+    "observations": "obs",
+    "next_observation": "next_obs",
+    "next_observations": "next_obs",
+    "next_state": "next_obs",
+    "obs_next": "next_obs",
+}
+"""What other libraries call the columns of a step."""
+
+
 def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) -> NoReturn:
     missing = sorted(targets.keys() - values.keys())
     unknown = sorted(values.keys() - targets.keys())
     parts = [f"{', '.join(missing)} missing"] if missing else []
     parts += [f"{', '.join(unknown)} unknown"] if unknown else []
+    hints = [f" Pass {name} as {_OWN_NAME[name]}." for name in unknown if name in _OWN_NAME]
     raise NeedReplayError(
         f"add takes {', '.join(sorted(targets))}: {' and '.join(parts)}. Nothing was stored."
+        + "".join(hints if "terminated" in targets else [])
     )
 
 

@@ -93,6 +93,13 @@ def series_of(config: Mapping[str, Any], table: Table) -> list[Series]:
     raise NeedReplayError(f"metrics.csv has columns of no known meaning: {', '.join(table.names)}.")
 
 
+def last_number(table: Table, column: str) -> float:
+    """The last known number of a column; NaN if there is none."""
+    numbers = _numbers(table[column]) if column in table.names else np.zeros(0)
+    known = numbers[np.isfinite(numbers)]
+    return float(known[-1]) if len(known) else float("nan")
+
+
 def _returns(world: str, seed: int, table: Table, column: str) -> Series:
     x, y = _numbers(table["steps"]), _numbers(table[column])
     known = np.isfinite(x) & np.isfinite(y)

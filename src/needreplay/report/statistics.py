@@ -190,6 +190,50 @@ def proportion_interval(successes: int, trials: int) -> Interval:
     return Interval(p, low, high)
 
 
+def permutation_test(
+    a: Sequence[npt.ArrayLike],
+    b: Sequence[npt.ArrayLike],
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    resamples: int = 10_000,
+) -> float:
+    """Two-sided p of "a and b do not differ", stratified: labels change places within a stratum.
+
+    The statistic is the mean over strata of mean(a) - mean(b), each divided by the spread of that
+    stratum, so that tasks with large scores do not decide alone.
+
+    Args:
+        a: for each stratum (a task), one number per trial.
+        b: the same strata.
+        rng: draws the permutations.
+        paired: trial i of a and b share their randomness: only their two labels change places.
+        resamples: permutations; the smallest p is 1 / (resamples + 1).
+    """
+    observed, drawn = 0.0, np.zeros(resamples)
+    for one, other in zip(a, b, strict=True):
+        first, second = _trials("a", one, ndim=1), _trials("b", other, ndim=1)
+        pooled = np.concatenate([first, second])
+        spread = float(pooled.std()) or 1.0
+        observed += float(first.mean() - second.mean()) / spread
+        if paired:
+            difference = (first - second) / spread
+            size = len(difference)
+            part = max(1, _ELEMENTS_AT_ONCE // size)
+            for begin in range(0, resamples, part):
+                rows = min(part, resamples - begin)
+                flips = rng.integers(2, size=(rows, size), dtype=np.int8).astype(np.float64)
+                drawn[begin : begin + rows] += (
+                    2.0 * (flips @ difference) - difference.sum()
+                ) / size
+        else:
+            mixed = rng.permuted(np.tile(pooled / spread, (resamples, 1)), axis=1)
+            drawn += mixed[:, : len(first)].mean(axis=1) - mixed[:, len(first) :].mean(axis=1)
+    # Permutations that equal the observed order may differ from it by rounding.
+    extreme = np.abs(drawn) >= abs(observed) * (1.0 - 1e-12)
+    return float((np.count_nonzero(extreme) + 1) / (resamples + 1))
+
+
 def _two_samples(
     combine: Callable[[FloatArray, FloatArray], FloatArray],
     a: npt.ArrayLike,

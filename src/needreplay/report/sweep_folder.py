@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.report.files import UntrustedFolder, plain_name
-from needreplay.report.series import Series, series_of
+from needreplay.report.series import Series, last_number, series_of
 
 State = Literal["done", "failed", "running", "not started", "damaged"]
 
@@ -27,6 +27,8 @@ class ReadRun:
     """of its failure, or what is damaged"""
     series: list[Series] = field(default_factory=list)
     """what it measured; only of a complete run"""
+    need_auc: float = float("nan")
+    """the quality of its need, last measured"""
 
 
 @dataclass
@@ -85,7 +87,9 @@ def _read_run(path: Path) -> ReadRun:
     if folder.has("done.json"):
         run.state = "done"
         try:
-            run.series = series_of(run.config, folder.table("metrics.csv"))
+            table = folder.table("metrics.csv")
+            run.series = series_of(run.config, table)
+            run.need_auc = last_number(table, "need_auc")
         except NeedReplayError as error:
             run.state, run.lines = "damaged", [f"{folder.short(error)} It is left out."]
     elif folder.has("failed.json"):

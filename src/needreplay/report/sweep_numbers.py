@@ -21,7 +21,13 @@ from needreplay.report.aggregate import (
     performance_profile,
 )
 from needreplay.report.comparison import SCORES, Cell, Normalized, normalized, trial_pairs
-from needreplay.report.statistics import Band, Interval, mean_band, mean_interval
+from needreplay.report.statistics import (
+    Band,
+    Interval,
+    mean_band,
+    mean_interval,
+    permutation_test,
+)
 
 THRESHOLDS = 101
 
@@ -133,6 +139,22 @@ def _paired(cells: Sequence[Cell], seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+def _improvement_rows(numbers: Numbers) -> list[tuple[tuple[str, str, str], dict[str, Any]]]:
+    """Each pair of agents: how often one is ahead, and a permutation test stratified by task."""
+    rows = [
+        ((score, *pair), one.columns("estimate"))
+        for score, pairs in numbers.improvements.items()
+        for pair, one in pairs.items()
+    ]
+    tests = []
+    for (score, first, second), _ in rows:
+        scores, rng = numbers.normalized.scores[score], stream(0, "permutation", score)
+        tests.append(permutation_test(scores[first], scores[second], rng, paired=False))
+    for (_, columns), p, adjusted in zip(rows, tests, holm(tests), strict=True):
+        columns |= {"p": p, "p_holm": adjusted}
+    return rows
+
+
 def tables_of(cells: Sequence[Cell], numbers: Numbers) -> dict[str, Table]:
     """The CSV files, by stem; those without rows are left out."""
     by_key = {(cell.task, cell.agent): cell for cell in cells}
@@ -161,11 +183,7 @@ def tables_of(cells: Sequence[Cell], numbers: Numbers) -> dict[str, Table]:
         (agent, {"threshold": numbers.thresholds, **band.columns("share")})
         for agent, band in numbers.profiles.items()
     ]
-    improvement = [
-        ((score, *pair), one.columns("estimate"))
-        for score, pairs in numbers.improvements.items()
-        for pair, one in pairs.items()
-    ]
+    improvement = _improvement_rows(numbers)
     tables: dict[str, tuple[tuple[str, ...], list[Any]]] = {
         "scores": (("task", "agent"), scores),
         "curves": (("task", "agent"), curves),

@@ -118,6 +118,7 @@ def _runs_table(runs: list[ReadRun], labels: dict[str, str]) -> Table:
             "seed": [str(run.config.get("seed", "")) for run in runs],
             "state": [run.state for run in runs],
             "seconds": [float("nan") if run.seconds is None else run.seconds for run in runs],
+            "need_auc": [run.need_auc for run in runs],
             "command": [run.command for run in runs],
         }
     )

@@ -34,8 +34,10 @@ STUDIES: tuple[Listing, ...] = (
     Listing("mazes", "needreplay.studies.maze.growth", "updates until optimal as mazes grow"),
     Listing("maze-settings", "needreplay.studies.maze.settings", "each setting changed alone"),
     Listing("maze-replay", "needreplay.studies.maze.replay", "what is replayed, in order"),
+    Listing("when-need-pays", "needreplay.studies.maze.when_need_pays", "where need saves steps"),
     Listing("fig3", "needreplay.studies.cliffwalk", "PER against PER with need in the cliffwalk"),
     Listing("fig5", "needreplay.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
+    Listing("exact-need", "needreplay.studies.deep.exact", "deep Q-learning with exact need"),
     Listing(
         "mattar-daw", "needreplay.studies.mattar_daw", "forward and reverse replay by gain x need"
     ),

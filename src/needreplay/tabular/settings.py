@@ -43,7 +43,7 @@ class LearningSettings:
     """What every tabular agent has; by itself, Q-learning."""
 
     discount: float = 0.95
-    """γ, of Q and of the successor matrix"""
+    """γ, of Q and, if successor_discount is 0, of the successor matrix"""
     step_size: float = 0.1
     """α of the Q-update"""
     epsilon: float = 0.1
@@ -76,9 +76,12 @@ class SweepingSettings(LearningSettings):
     """whose row: the state the action was taken in, the one after the step (the start, where the
     episode ended), or the state popped last"""
     pop_without_need: bool = True
-    """pop the largest product even if it is 0 or negative; otherwise that update is skipped"""
+    """pop the largest product whatever it is; otherwise, as the authors' code does, a largest
+    product of 0, or of -1 or less, is not popped and its update is skipped"""
     learn_successor: bool = True
     """learn M by TD(λ)"""
+    successor_discount: float = 0.0
+    """γ of M, the horizon of need; 0: that of Q"""
     successor_step_size: float = 0.1
     """α of M's update"""
     trace_decay: float = 0.5
@@ -91,6 +94,11 @@ class SweepingSettings(LearningSettings):
         """Whether the agent needs an M at all."""
         return self.need != "none" or self.learn_successor
 
+    @property
+    def horizon(self) -> float:
+        """γ of M."""
+        return self.successor_discount or self.discount
+
 
 _BOUNDS: Bounds = {
     "discount": SHARE,
@@ -99,6 +107,7 @@ _BOUNDS: Bounds = {
     "planning_updates": COUNT,
     "threshold": ANY,
     "successor_step_size": SHARE,
+    "successor_discount": SHARE,
     "trace_decay": SHARE,
 }
 
@@ -167,6 +176,8 @@ class Parameters(NamedTuple):
     need_from: int = CURRENT
     pop_without_need: bool = True
     learn_successor: bool = False
+    successor_discount: float = 0.0
+    """γ of M, never 0 where M is learned"""
     successor_step_size: float = 0.0
     trace_decay: float = 0.0
     reset_trace: bool = False
@@ -174,7 +185,10 @@ class Parameters(NamedTuple):
 
 def parameters_of(settings: LearningSettings) -> Parameters:
     """The numbers that kernels read."""
-    return Parameters(**numbers_of(settings), by_priority=isinstance(settings, SweepingSettings))
+    if not isinstance(settings, SweepingSettings):
+        return Parameters(**numbers_of(settings), by_priority=False)
+    numbers = {**numbers_of(settings), "successor_discount": float(settings.horizon)}
+    return Parameters(**numbers, by_priority=True)
 
 
 def numbers_of(settings: Any) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def sweeping_step(
         td_lambda(
             agent.M, agent.trace, agent.active, agent.error,
             state, next_state, ends, ends and _never_left(agent, next_state),
-            parameters.discount, parameters.trace_decay, parameters.successor_step_size,
+            parameters.successor_discount, parameters.trace_decay, parameters.successor_step_size,
             SMALLEST_TRACE,
         )  # fmt: skip
     _queue_if_large(agent, parameters, pair)
@@ -115,8 +115,11 @@ def _plan(
         _read_need(agent, parameters.need, current)
     for _ in range(parameters.planning_updates):
         pair = largest_product(agent)
-        if pair < 0 and parameters.pop_without_need and agent.counts[QUEUED] > 0:
+        if pair < 0 and agent.counts[QUEUED] > 0:
             pair = largest_product_of_any_sign(agent)
+            product = pairs[pair]["gain"] * agent.need[pairs[pair]["state"]]
+            if not parameters.pop_without_need and (product == 0.0 or product <= -1.0):
+                pair = -1
         if pair < 0:
             return
         gain, q_before = pairs[pair]["gain"], pairs[pair]["q"]

@@ -103,7 +103,7 @@ def new_agent(table: TransitionTable, settings: LearningSettings) -> AgentArrays
     """An agent that has seen nothing of ``table``; M, if it has one, is the random policy's."""
     M = None
     if isinstance(settings, SweepingSettings) and settings.uses_successor:
-        M = random_policy_successor(table, settings.discount)
+        M = random_policy_successor(table, settings.horizon)
     return new_arrays(table.n_states, table.n_actions, M)
 
 

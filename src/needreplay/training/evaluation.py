@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.folder import (
@@ -25,7 +26,8 @@ from needreplay.training.loop import reset_seed
 from needreplay.worlds.named import kind_of
 
 if TYPE_CHECKING:
-    from needreplay.deep import DeepAgent
+    from needreplay.deep import DeepAgent, NeedQuality
+    from needreplay.replay import ReplayBuffer
 
 RECENT = 60
 """Steps whose need is shown beside a frame."""
@@ -67,10 +69,14 @@ def play_episode(
     seed: int,
     *names: str | int,
     film: Film | None = None,
+    store: ReplayBuffer | None = None,
     most_steps: float = float("inf"),
     on_step: Callable[[], None] = lambda: None,
 ) -> Played:
-    """Play one episode; it depends on the agent, ``seed`` and ``names`` alone."""
+    """Play one episode; it depends on the agent, ``seed`` and ``names`` alone.
+
+    Its steps are added to ``store``.
+    """
     rng = np.random.default_rng(reset_seed(seed, *names, "actions"))
     obs, _ = env.reset(seed=reset_seed(seed, *names))
     recent: deque[tuple[AnyArray, int]] = deque(maxlen=RECENT)
@@ -80,15 +86,25 @@ def play_episode(
         if film is not None:
             recent.append((obs, action))
             film.add(env, _need(agent, obs, recent))
+        before = obs
         obs, reward, terminated, truncated, _ = env.step(action)
         ended = bool(terminated or truncated)
+        if store is not None:
+            store.add(
+                obs=before,
+                action=action,
+                reward=float(reward),
+                next_obs=obs,
+                terminated=bool(terminated),
+                truncated=not terminated and (ended or length + 1 >= most_steps),
+            )
         total, length = total + float(reward), length + 1
         on_step()
     return Played(total, length)
 
 
 def _need(agent: DeepAgent, obs: AnyArray, recent: deque[tuple[AnyArray, int]]) -> AnyArray:
-    if agent.successor is None:
+    if not agent.settings.uses_need:
         return np.zeros(0)
     stacked = np.stack([before for before, _ in recent])
     return agent.need_of(obs, stacked, np.array([action for _, action in recent]))
@@ -129,22 +145,52 @@ class Player(NamedTuple):
     steps: int
     """of training before the checkpoint"""
 
-    def play(self, episodes: int, seed: int) -> list[Played]:
+    def play(self, episodes: int, seed: int, *, store: ReplayBuffer | None = None) -> list[Played]:
         """Play complete episodes, each seeded from ``seed`` and its number."""
         with closing(make_env(self.config)) as env:
-            return [play_episode(env, self.agent, seed, "play", i) for i in range(episodes)]
+            return [
+                play_episode(env, self.agent, seed, "play", i, store=store) for i in range(episodes)
+            ]
 
-    def film(self, seed: int, *, most_steps: int) -> tuple[Played, Film]:
-        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it."""
+    def empty_store(self, capacity: int = 20_000) -> ReplayBuffer:
+        """A buffer for the steps of played episodes."""
+        from needreplay.replay import ReplayBuffer, UniformSampler
+
+        with closing(make_env(self.config)) as env:
+            space = env.observation_space
+        return ReplayBuffer.for_spaces(space, np.int64, capacity=capacity, sampler=UniformSampler())
+
+    def need_quality(self, store: ReplayBuffer, seed: int) -> NeedQuality | None:
+        """How true the agent's need is on the episodes in ``store``; None without need."""
+        return self.agent.need_quality(stream(seed, "need quality"), store)
+
+    def film(
+        self, seed: int, *, most_steps: int, store: ReplayBuffer | None = None
+    ) -> tuple[Played, Film]:
+        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it.
+
+        With a ``store``, which gets the steps, more episodes until there are ``most_steps``.
+        """
         with closing(make_env(self.config, render_mode="rgb_array")) as env:
-            film = Film()
+            film, episodes = Film(), list[Played]()
             if kind_of(self.config.world) in ("vector", "image"):
                 # The rate of the other kinds counts frames, not steps.
                 film.frames_per_second = float(env.metadata.get("render_fps", 15))
-            played = play_episode(
-                env, self.agent, seed, "play", 0, film=film, most_steps=most_steps
-            )
-        return played, film
+            while not episodes or (store is not None and len(film.frames) < most_steps):
+                left, number = most_steps - len(film.frames), len(episodes)
+                episodes.append(
+                    play_episode(
+                        env,
+                        self.agent,
+                        seed,
+                        "play",
+                        number,
+                        film=film,
+                        store=store,
+                        most_steps=left,
+                    )
+                )
+        return episodes[0], film
 
 
 def load_player(

@@ -35,6 +35,10 @@ COLUMNS = (
     "need_negative",
     "feature_similarity",
     "feature_age",
+    "need_auc",
+    "need_auc_hard",
+    "need_effective",
+    "need_nearness",
 )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.machine import record_machine
+from needreplay.core.rng import stream
 from needreplay.core.tables import plain, read_json, write_json
 from needreplay.training.config import RunConfig, check_learns, make_agent, make_env
 from needreplay.training.evaluation import evaluate
@@ -43,6 +44,8 @@ CHECKPOINT_SECONDS = 300.0
 """Longest time between checkpoints, if episodes are shorter and ..."""
 CHECKPOINT_COST = 0.05
 """... writing them takes no larger share of the time."""
+QUALITY_PERIOD = 10_000
+"""Steps between measurements of need's quality, which take about as long as 100 updates."""
 
 
 def run_training(
@@ -239,6 +242,7 @@ class _Run:
             "epsilon": agent.epsilon,
             "feature_age": None if features is None else features.oldest_age,
             **self.sums.means(),
+            **self._need_quality(iteration),
         }
         if protocol.eval_steps:
             returns = evaluate(
@@ -265,6 +269,18 @@ class _Run:
         self.saved = self.agent.steps, self.rows
         self.saved_at = time.monotonic()
         self.save_seconds = self.saved_at - began
+
+    def _need_quality(self, iteration: int) -> dict[str, float]:
+        """The quality of need, in some rows: whether it knows the states that come next."""
+        period = -(-QUALITY_PERIOD // self.protocol.iteration_steps)
+        if iteration % period and self.agent.steps < self.config.steps:
+            return {}
+        rng = stream(self.config.seed, "need quality", iteration)
+        quality = self.agent.need_quality(rng)
+        if quality is None:
+            return {}
+        names = ("auc", "auc_hard", "effective", "nearness")
+        return {f"need_{name}": getattr(quality, name) for name in names}
 
     def _save(self, folder: Path) -> None:
         from needreplay.deep.checkpoint import save_agent

@@ -19,6 +19,11 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
+from needreplay.replay.samplers import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    StateNeedSampler,
+)
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.rank import segment_starts
 
@@ -271,6 +276,38 @@ def test_adds_beyond_the_capacity_leave_every_transition_reachable(
     counts = np.bincount(ids - replay.oldest_id, minlength=n)
     assert len(counts) == n
     assert n == 1 or chi_square(counts, np.full(n, 1 / n)) < stats.chi2.ppf(1 - 1e-4, n - 1)
+
+
+@pytest.mark.parametrize(("before", "add"), [(0, 19), (5, 14), (15, 50), (16, 17)])
+@pytest.mark.parametrize(
+    ("make", "uniform_mix"),
+    [
+        (lambda **options: StateNeedSampler(3, **options), 0.2),
+        (lambda **options: ExhaustiveNeedSampler(n_states=3, **options), 0.2),
+        (lambda **options: FeatureNeedSampler(3, **options), 0.0),
+        (lambda **options: FeatureNeedSampler(3, nonnegative=True, **options), 0.2),
+    ],
+)
+def test_adds_beyond_the_capacity_keep_need_with_its_transition(
+    make: Any, uniform_mix: float, before: int, add: int
+) -> None:
+    sampler = make(uniform_mix=uniform_mix)
+    replay = ReplayBuffer(16, {"x": np.int64}, sampler=sampler)
+    for count in filter(None, (before, add)):
+        states = (replay.next_id + np.arange(count)) % 3
+        by_state = getattr(sampler, "n_states", None)
+        info = {"state": states} if by_state else {"features": np.eye(3)[states]}
+        replay.add(x=states, **info)
+    replay.check_valid()
+    need = np.array([1.0, 3.0, 0.0])
+    ids = np.arange(replay.oldest_id, replay.next_id)
+    expected = mixed(need[ids % 3] / need[ids % 3].sum(), uniform_mix)
+    batch = replay.sample(4_000, need=need)
+    np.testing.assert_array_equal(batch["x"], batch.ids % 3)
+    counts, possible = np.bincount(batch.ids - ids[0], minlength=16), expected > 0
+    assert counts[~possible].sum() == 0
+    limit = stats.chi2.ppf(1 - 1e-4, possible.sum() - 1)
+    assert chi_square(counts[possible], expected[possible]) < limit
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5, 9])

@@ -140,7 +140,7 @@ def test_the_study(small: None, tmp_path: Path) -> None:
     assert rows["states"].tolist() == [4] * 2 * 3 * 4
     assert set(one.figures) == set(one.captions) == {"figure", "beyond", "deciding"}
     assert {claim.preset for claim in one.claims} == {"released", "corrected"}
-    assert len(one.claims) == 20
+    assert len(one.claims) == 23
     assert set(one.tables["deciding"]["setting"].tolist()) >= {NOTHING, "trace_reset"}
     assert set(one.tables["magnitude"]["need"].tolist()) == {"gain alone", "drawn", "scaled"}
     stopped = int((~data["converged"]).sum())
@@ -308,7 +308,10 @@ def claims(
         for method, x in updates.items()
         for n in (3, 4)
     ]  # fmt: skip
-    return claims_of(found, preset, 0)
+    row = [0.1, 0.1, 0.2, 1.0] if need < 200 else [0.1, 1.2, 0.2, 1.0]
+    need_rows = {"preset": np.array([preset] * 4), "method": np.array(["need"] * 4),
+                 "state": np.arange(4), "occupancy": np.array(row)}  # fmt: skip
+    return claims_of(found, need_rows, preset, 0)
 
 
 def claimed(optimal: int, need: int, stopped: Method | None = None) -> dict[str, str]:
@@ -355,7 +358,7 @@ def test_what_the_paper_does_not_say_is_no_claim_of_the_paper() -> None:
         made = claims(40, 100, preset)
         assert sum(c.source == "beyond the paper" for c in made) == beyond
         assert sum("mended" in c.statement for c in made) == beyond
-        assert len(made) == 10
+        assert len(made) == (12 if preset == "released" else 11)
 
 
 def test_changes_are_single_and_go_both_ways() -> None:
@@ -436,3 +439,20 @@ def test_variants_pair_scaling_with_sampling() -> None:
         settings = variant.settings()
         assert settings.minibatch == variant.minibatch
         assert settings.batch_step == ("sum" if variant.minibatch == 1 else "mean")
+
+
+def test_panel_three_has_a_verdict() -> None:
+    said = {need: claims(optimal=40, need=need)[-2] for need in (100, 300)}
+    assert all("falls with distance" in claim.statement for claim in said.values())
+    # The shown state is the last of 4; made-up rows are low before it, or high.
+    assert {need: claim.verdict for need, claim in said.items()} == {
+        100: "holds",
+        300: "does not hold",
+    }
+
+
+def test_the_printed_task_is_run_in_both_readings() -> None:
+    assert fig3.readings(("released", "printed")) == ("released", "printed", "printed-returns")
+    one, other = cliffwalk_preset("printed"), cliffwalk_preset("printed-returns")
+    assert (one.fall, other.fall) == ("ends", "teleports")
+    assert replace(one, fall="teleports") == other

@@ -14,7 +14,9 @@ from types import FunctionType
 from typing import Any
 
 import stable_baselines3 as sb3
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 from torch.nn import functional
@@ -107,6 +109,23 @@ class WithReplay(OffPolicyAlgorithm):
             super()._setup_model()
         finally:
             self.n_steps = n_steps
+
+    def _setup_learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        reset_num_timesteps: bool = True,
+        *args: Any,
+        **options: Any,
+    ) -> tuple[int, BaseCallback]:
+        buffer = self.replay_buffer
+        if isinstance(buffer, PrioritizedReplayBuffer) and (
+            reset_num_timesteps or self._last_obs is None
+        ):
+            buffer.buffer.cut()  # the environment is reset, perhaps within an episode
+        return super()._setup_learn(
+            total_timesteps, callback, reset_num_timesteps, *args, **options
+        )
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Stable-Baselines3's ``train``, with weighted losses."""

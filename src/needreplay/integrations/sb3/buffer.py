@@ -113,7 +113,12 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
             {"obs": self.observation_space, "action": (action, (self.action_dim,))},
-            episodes=Episodes(n_envs=self.n_envs, n_step=self.n_steps, discount=self.gamma),
+            episodes=Episodes(
+                n_envs=self.n_envs,
+                n_step=self.n_steps,
+                discount=self.gamma,
+                autoreset="same_step",
+            ),
             seed=self.seed,
             **options,
         )

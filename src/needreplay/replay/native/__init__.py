@@ -14,9 +14,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from needreplay.replay.validation import MAX_PRIORITY
+from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY
 
 if TYPE_CHECKING:
+    from needreplay.core.types import FloatArray, IntArray
     from needreplay.replay.native import _native
     from needreplay.replay.samplers.proportional import ProportionalSampler
     from needreplay.replay.storage import Ring, Writer
@@ -32,7 +33,11 @@ class NoFastPath:
 
 
 def fast_path(
-    ring: Ring, writer: Writer, sampler: ProportionalSampler | None
+    ring: Ring,
+    writer: Writer,
+    sampler: ProportionalSampler | None,
+    counts: IntArray,
+    max_seen: FloatArray,
 ) -> _native.FastPath | NoFastPath:
     """The fast path for a buffer with these parts.
 
@@ -41,6 +46,8 @@ def fast_path(
         writer: how ``add`` stores them.
         sampler: the sampler, if it is one that the extension knows. Without it ``add`` only stores,
             and ``sample`` and ``update`` decline.
+        counts: batches, and updates that came too late.
+        max_seen: the largest priority so far.
     """
     if _extension is None:
         return NoFastPath()
@@ -49,8 +56,11 @@ def fast_path(
         ring.columns,
         ring.rows,
         ring.ids,
+        counts,
+        max_seen,
         arrays.get("priorities"),
         arrays.get("tree"),
+        MIN_PRIORITY,
         MAX_PRIORITY,
         writer.native_steps(),
         writer.native_adds,

@@ -15,18 +15,21 @@ class FastPath:
         columns: dict[str, AnyArray],
         rows: AnyArray,
         ids: IntArray,
+        counts: IntArray,
+        max_seen: FloatArray,
         priorities: FloatArray | None,
         tree: FloatArray | None,
+        min_priority: float,
         max_priority: float,
         steps: tuple[Any, ...] | None,
         adds: bool,
         /,
     ) -> None: ...
-    def add(self, values: dict[str, Any], priority: float, alpha: float) -> int | None:
+    def add(self, values: dict[str, Any], alpha: float) -> int | None:
         """Store ``values`` and advance the ids; returns how many transitions were stored."""
 
-    def update(self, ids: Any, priorities: Any, alpha: float) -> tuple[int, float] | None:
-        """Set priorities; returns how many ids were overwritten, and the largest of the others."""
+    def update(self, ids: Any, priorities: Any, alpha: float) -> bool | None:
+        """Set priorities, count ids that were overwritten, and note the largest of the others."""
 
     def sample(
         self, size: int, random_bits: Any, stratified: bool, beta: float

@@ -12,11 +12,13 @@ typedef struct {
     char *rows;
     npy_intp capacity;
     npy_int64 *ids; /* the oldest and the next */
+    npy_int64 *counts; /* batches, and updates that came too late */
+    double *max_seen;
     Steps steps;    /* where it has environments */
     int adds;
     double *priorities; /* NULL: another sampler, which Python calls */
     SumTree tree;
-    double max_priority;
+    double min_priority, max_priority;
     npy_int64 *scratch; /* slots whose priority changes */
     npy_intp scratch_length;
 } FastPath;
@@ -78,16 +80,17 @@ bind_sampler(FastPath *self, PyObject *priorities, PyObject *tree)
 static PyObject *
 FastPath_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    PyObject *columns, *ids, *priorities, *tree, *steps;
+    PyObject *columns, *ids, *counts, *max_seen, *priorities, *tree, *steps;
     PyArrayObject *rows;
-    double max_priority;
+    double min_priority, max_priority;
     int adds;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) > 0) {
         PyErr_SetString(PyExc_TypeError, "FastPath takes no keyword arguments.");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O!OOOdOp", &PyDict_Type, &columns, &PyArray_Type, &rows, &ids,
-                          &priorities, &tree, &max_priority, &steps, &adds)) {
+    if (!PyArg_ParseTuple(args, "O!O!OOOOOddOp", &PyDict_Type, &columns, &PyArray_Type, &rows, &ids,
+                          &counts, &max_seen, &priorities, &tree, &min_priority, &max_priority,
+                          &steps, &adds)) {
         return NULL;
     }
     FastPath *self = (FastPath *)type->tp_alloc(type, 0);
@@ -96,16 +99,22 @@ FastPath_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     self->arguments = Py_NewRef(args);
     self->adds = adds;
+    self->min_priority = min_priority;
     self->max_priority = max_priority;
     if (PyArray_NDIM(rows) != 2 || PyArray_TYPE(rows) != NPY_UINT8 || !PyArray_ISCARRAY(rows) ||
         PyArray_DIM(rows, 0) < 1 || !is_vector(ids, NPY_INT64) ||
-        PyArray_DIM((PyArrayObject *)ids, 0) != 2) {
-        PyErr_SetString(PyExc_ValueError, "rows must be bytes, and ids two int64.");
+        PyArray_DIM((PyArrayObject *)ids, 0) != 2 || !is_vector(counts, NPY_INT64) ||
+        PyArray_DIM((PyArrayObject *)counts, 0) != 2 || !is_vector(max_seen, NPY_FLOAT64) ||
+        PyArray_DIM((PyArrayObject *)max_seen, 0) != 1) {
+        PyErr_SetString(PyExc_ValueError,
+                        "rows must be bytes, ids and counts two int64, max_seen one float64.");
         goto failed;
     }
     self->rows = PyArray_DATA(rows);
     self->capacity = PyArray_DIM(rows, 0);
     self->ids = PyArray_DATA((PyArrayObject *)ids);
+    self->counts = PyArray_DATA((PyArrayObject *)counts);
+    self->max_seen = PyArray_DATA((PyArrayObject *)max_seen);
     if (bind_columns(&self->columns, columns) < 0 ||
         (steps != Py_None &&
          bind_steps(&self->steps, steps, PyArray_DIM(rows, 1), self->capacity) < 0) ||
@@ -145,11 +154,11 @@ update_tree(FastPath *self, npy_intp count, double alpha)
 static PyObject *
 FastPath_add(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 3) {
-        PyErr_SetString(PyExc_TypeError, "add takes values, priority and alpha.");
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "add takes values and alpha.");
         return NULL;
     }
-    double priority = PyFloat_AsDouble(args[1]), alpha = PyFloat_AsDouble(args[2]);
+    double priority = *self->max_seen, alpha = PyFloat_AsDouble(args[1]);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -217,8 +226,8 @@ FastPath_update(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
 #define GIVEN(I) (single ? ((const float *)given)[I] : ((const double *)given)[I])
     for (npy_intp i = 0; i < count; i++) {
         double value = GIVEN(i);
-        if (!(value >= 0.0 && value <= self->max_priority) || ids[i] < 0 ||
-            ids[i] >= self->ids[1]) {
+        if (!((value >= self->min_priority && value <= self->max_priority) || value == 0.0) ||
+            ids[i] < 0 || ids[i] >= self->ids[1]) {
             Py_RETURN_NONE;
         }
         npy_int64 slot = ids[i] % capacity;
@@ -233,12 +242,12 @@ FastPath_update(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
         }
     }
 #undef GIVEN
-    double largest = 0.0;
     for (npy_intp i = 0; i < stored; i++) {
-        largest = fmax(largest, self->priorities[self->scratch[i]]);
+        *self->max_seen = fmax(*self->max_seen, self->priorities[self->scratch[i]]);
     }
+    self->counts[1] += count - stored;
     update_tree(self, stored, alpha);
-    return Py_BuildValue("nd", (Py_ssize_t)(count - stored), largest);
+    Py_RETURN_TRUE;
 }
 
 /* Importance weights and columns of the slots in ``ids``, which become ids: 0, or -1. */
@@ -346,6 +355,7 @@ FastPath_sample(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
         Py_DECREF(made);
         return NULL;
     }
+    self->counts[0]++;
     return Py_BuildValue("NNNN", ids, made, weights, batch);
 }
 

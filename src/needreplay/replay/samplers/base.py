@@ -6,16 +6,18 @@ state.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
+from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within, real
 from needreplay.rules import priority as rules
 
 power = jit(rules.power)
@@ -58,6 +60,8 @@ class Sampler(Protocol):
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
     - ``follow_smallest()`` and ``smallest_probability(size)``: see ``KnowsSmallest``.
+    - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
+      that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
     """
 
@@ -114,7 +118,30 @@ def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
     return cast("KnowsSmallest", sampler)
 
 
-class BaseSampler(ABC):
+class Remade:
+    """A sampler whose attributes have the names of its constructor's arguments.
+
+    Copies and pickles of a sampler have its settings and are empty: what is stored is saved by the
+    buffer.
+    """
+
+    def _arguments(self) -> dict[str, Any]:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self._arguments())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
+        return f"{type(self).__name__}({said})"
+
+
+def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
+    return sampler(**arguments)
+
+
+class BaseSampler(Remade, ABC):
     """A sampler with a uniform share: P(j) = (1 - mix) P_sampler(j) + mix / N.
 
     A subclass implements ``_sample`` without the share and ``_at``, the probabilities of given
@@ -128,9 +155,8 @@ class BaseSampler(ABC):
     name: str
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
-        check_number("uniform_mix", uniform_mix, float, SHARE)
-        self.uniform_mix = float(uniform_mix)
-        self._follows_window = uniform_mix > 0.0
+        self.uniform_mix = real("uniform_mix", uniform_mix, SHARE)
+        self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
 
     def allocate(self, capacity: int) -> None:
@@ -186,11 +212,21 @@ class BaseSampler(ABC):
         _pick(self._window, self._capacity, uniforms, slots)
         return slots
 
+    @property
+    def occupied(self) -> BoolArray:
+        """Which slots are not empty. O(N)."""
+        places = (np.arange(self._capacity) - self._window[_OLDEST]) % max(1, self._capacity)
+        occupied: BoolArray = places < self._window[_COUNT]
+        return occupied
+
     def check_valid(self) -> None:
-        """Raise unless the window of occupied slots lies within the buffer."""
+        """Raise unless the window holds just the occupied slots."""
         oldest, count = self._window
         if not (0 <= oldest < max(1, self._capacity) and 0 <= count <= self._capacity):
             raise NeedReplayError("The window of occupied slots is not within the buffer.")
+        window = BaseSampler.occupied.fget(self)  # type: ignore[attr-defined]
+        if self._follows_window and not np.array_equal(window, self.occupied):
+            raise NeedReplayError("The window is not that of the slots with a priority.")
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
@@ -206,8 +242,7 @@ class PrioritySampler(BaseSampler):
     """
 
     def __init__(self, alpha: float, uniform_mix: float = 0.0) -> None:
-        check_number("alpha", alpha, float, SHARE)
-        self.alpha = float(alpha)
+        self.alpha = real("alpha", alpha, SHARE)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -222,7 +257,7 @@ class PrioritySampler(BaseSampler):
         return self._priorities
 
     @property
-    def _occupied(self) -> BoolArray:
+    def occupied(self) -> BoolArray:
         """Which slots are not empty. O(N)."""
         occupied: BoolArray = self._priorities != EMPTY
         return occupied
@@ -237,13 +272,13 @@ class PrioritySampler(BaseSampler):
                 RuntimeWarning,
                 stacklevel=6,
             )
-        members = np.flatnonzero(self._occupied)
+        members = np.flatnonzero(self.occupied)
         places = np.minimum((uniforms * len(members)).astype(np.int64), len(members) - 1)
         return Sampled(members[places], np.full(len(uniforms), 1.0 / len(members)))
 
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are priority^alpha of all slots, 0 where empty."""
-        expected, occupied = np.zeros(len(powers)), self._occupied
+        expected, occupied = np.zeros(len(powers)), self.occupied
         expected[occupied] = powers_of(self._priorities[occupied], self.alpha)
         # A tolerance, because the C fast path takes powers as well.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
@@ -256,10 +291,20 @@ class PrioritySampler(BaseSampler):
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         super().check_valid()
-        if self._follows_window:
-            inside = (np.arange(self._capacity) - self._window[_OLDEST]) % max(1, self._capacity)
-            if not np.array_equal(inside < self._window[_COUNT], self._occupied):
-                raise NeedReplayError("The window is not that of the slots with a priority.")
+        check_priorities(self._priorities, EMPTY)
+
+
+def check_priorities(priorities: FloatArray, empty: float) -> None:
+    """Raise unless each is ``empty``, 0 or within the range of priorities."""
+    known = (priorities == empty) | (priorities == 0.0)
+    if not np.all(known | ((priorities >= MIN_PRIORITY) & (priorities <= MAX_PRIORITY))):
+        raise NeedReplayError("A priority is out of range.")
+
+
+def check_counts(counts: IntArray) -> None:
+    """Raise unless these can have been counted."""
+    if not is_within(counts, 0, 2**62):
+        raise NeedReplayError("A count is negative, or beyond what can be counted.")
 
 
 @jit

@@ -16,6 +16,7 @@ from needreplay.replay.samplers.need import (
     CorrectFor,
     HasSlotNeed,
     NeedSampler,
+    warn_unset,
 )
 from needreplay.rules.priority import combine
 
@@ -42,8 +43,8 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         n_features: int | None = None,
         backward: bool = False,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
         HasSlotNeed.__init__(self, n_states, n_features, backward=backward)
@@ -83,25 +84,33 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones."""
         scores, total, _ = self._score(need)
-        return np.where(self._occupied, self._with_share(scores / total), 0.0)
+        return np.where(self.occupied, self._with_share(scores / total), 0.0)
 
     def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
         need_of_slots = np.ones(self._capacity)
         if need is not None or self.need_alpha > 0.0:
             query = self.slot_need.query(need)
             need_of_slots = np.maximum(0.0, self.slot_need.of(np.arange(self._capacity), query))
-            largest = need_of_slots.max(initial=0.0)
-            need_of_slots /= largest if largest > 0.0 else 1.0  # so that no power overflows
-        return score_slots(self._powers, need_of_slots, self.need_alpha, self._occupied)
+            largest = largest_need(self._powers, need_of_slots)
+            need_of_slots = np.minimum(need_of_slots / largest, 1.0)
+            if self.need_alpha > 0.0 and self.slot_need.is_unset:
+                warn_unset(self, "samples by priority alone")
+        return score_slots(self._powers, need_of_slots, self.need_alpha, self.occupied)
 
     def check_valid(self) -> None:
         """Raise unless the powers are those of the priorities."""
         super().check_valid()
         self._check_powers(self._powers)
+        self.slot_need.check_valid()
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return {**super().arrays(), "powers": self._powers, **self.slot_need.arrays()}
+
+
+def largest_need(powers: FloatArray, need: FloatArray) -> float:
+    """The largest need of a slot that has a priority: need is divided by it, and is 1 at most."""
+    return float(need[powers > 0.0].max(initial=0.0)) or 1.0
 
 
 def score_slots(

@@ -11,24 +11,29 @@ import math
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers import norm_tree, vector_tree
 from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.exhaustive import score_slots, slots_at
+from needreplay.replay.samplers.exhaustive import largest_need, score_slots, slots_at
 from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
     EXHAUSTIVE,
-    LARGEST,
     UNIFORM,
     CorrectFor,
     FeatureStore,
     NeedSampler,
+    warn_unset,
 )
 from needreplay.replay.samplers.proportional import sample_leaves
 from needreplay.replay.sumtree import SumTree
+from needreplay.replay.validation import flag, whole
 from needreplay.rules.priority import combine, power
+
+TINY = 1e-200
+"""Below this a sum of scores may have lost digits to underflow."""
 
 SPARE = 2.0
 """How many standard deviations more candidates a round tries than it is expected to need."""
@@ -72,13 +77,13 @@ class FeatureNeedSampler(NeedSampler):
         nonnegative: bool = False,
         backward: bool = False,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        self.n_features = n_features
-        self.nonnegative = nonnegative
-        self.backward = backward
+        self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        self.nonnegative = flag("nonnegative", nonnegative)
+        self.backward = flag("backward", backward)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -90,7 +95,7 @@ class FeatureNeedSampler(NeedSampler):
             self.n_features,
             backward=self.backward,
             nonnegative=self.nonnegative,
-            largest=LARGEST if b <= 2.0 else 1e60 ** (1.0 / b),
+            need_alpha=b,
         )
         self._tree = SumTree(capacity)
         self._powers = self._tree.masses
@@ -157,6 +162,8 @@ class FeatureNeedSampler(NeedSampler):
                 )
                 if sampled is not None:
                     return self._corrected(sampled)
+            if self.features.is_unset:
+                warn_unset(self, "samples by priority alone")
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
         slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         tree = self._tree.array
@@ -188,8 +195,9 @@ class FeatureNeedSampler(NeedSampler):
         """The scores of ``slots`` for the last query."""
         if not self._by_need:
             return self._powers[slots]
-        need = np.maximum(0.0, self.features.need_of(slots, self._query))
-        scores: FloatArray = combine(self._powers[slots], need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
+        powers = self._powers[slots]
+        need = np.maximum(0.0, self.features.need_of(slots, self._query)) * (powers > 0.0)
+        scores: FloatArray = combine(powers, need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
         return scores
 
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
@@ -211,8 +219,12 @@ class FeatureNeedSampler(NeedSampler):
         """Sample by the vector tree; None if no slot has need."""
         powers, vectors = self._powers, self.features.vectors
         total = vector_tree.total_score(tree, powers, vectors, query)
-        if not total > 0.0:
-            return None
+        if total < TINY:
+            # The query's largest entries may be of features that no slot has.
+            reachable = np.where(tree.sums[0] > 0.0, query, 0.0)
+            if not norm_tree.unit(reachable, query):
+                return None
+            total = vector_tree.total_score(tree, powers, vectors, query)
         self._query, self._total, self._by_need = query, total, True
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         vector_tree.sample_slots(tree, powers, vectors, query, rng.random(size), slots, scores)
@@ -248,8 +260,8 @@ class FeatureNeedSampler(NeedSampler):
             )
             filled += n
             rejected += tried - accepted
-            self._candidates[0] += accepted
             self._candidates[1] += tried
+            self._candidates[0] += accepted
             if tried:
                 recent = self._recent_rate
                 recent[0] += 0.1 * (max(accepted, 1) / tried - recent[0])
@@ -303,11 +315,13 @@ class FeatureNeedSampler(NeedSampler):
         if self.uniform_mix > 0.0:
             begin = 0
         need = np.maximum(0.0, self.features.need_of(np.arange(self._capacity), self._query))
-        scores, total, found = score_slots(self._powers, need, self.need_alpha, self._occupied)
+        largest = largest_need(self._powers, need)
+        self._query, need = self._query / largest, np.minimum(need / largest, 1.0)
+        scores, total, found = score_slots(self._powers, need, self.need_alpha, self.occupied)
         slots[begin:] = slots_at(scores, rng.random(len(slots) - begin))
         self._total, self._by_need, self._rejects = total, found == BY_SCORE, False
         if self._by_need:
-            self._recent_rate[1] = total / bound
+            self._recent_rate[1] = total * largest**self.need_alpha / bound
         self._counts[BY_SCORE] += begin
         self._counts[EXHAUSTIVE if self._by_need else found] += len(slots) - begin
         return Sampled(slots, scores[slots] / total)
@@ -317,6 +331,13 @@ class FeatureNeedSampler(NeedSampler):
         super().check_valid()
         self._check_powers(self._powers)
         self._tree.check_valid()
+        self.features.check_valid()
+        accepted, tried = self._candidates.tolist()
+        expected, recent = self._recent_rate.tolist()
+        if not (
+            0 <= accepted <= tried < 2**62 and 1e-12 < expected <= 1.0 and 0.0 <= recent <= 1.1
+        ):
+            raise NeedReplayError("More candidates were accepted than tried.")
         vectors = self.features.vectors
         if self._vector_tree is not None:
             vector_tree.check_tree(self._vector_tree, self._powers, vectors)

@@ -5,19 +5,34 @@ Need is one number per slot, one per state, or an inner product with features.
 
 from __future__ import annotations
 
-import math
+import sys
+import warnings
 from abc import abstractmethod
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, PrioritySampler, powers_of
-from needreplay.replay.validation import as_features, check_need, check_states
+from needreplay.replay.samplers.base import (
+    EMPTY,
+    PrioritySampler,
+    Remade,
+    check_counts,
+    powers_of,
+)
+from needreplay.replay.validation import (
+    as_features,
+    check_need,
+    check_states,
+    flag,
+    is_within,
+    real,
+    whole,
+)
 from needreplay.rules import need as rules
 
 CorrectFor = Literal["both", "gain"]
@@ -33,9 +48,10 @@ EXHAUSTIVE = 3
 
 UNKNOWN = -1
 """The state of a slot whose state was not set, or the age of features that were not."""
-LARGEST = float(np.finfo(np.float32).max)
+MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
+"""The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
 
-_FINE, _TOO_LARGE, _NEGATIVE = 0, 1, 2
+_FINE, _OUT_OF_RANGE, _NEGATIVE = 0, 1, 2
 
 _projector = jit(rules.projector, reassociate=True)
 
@@ -47,6 +63,19 @@ class Fallbacks(NamedTuple):
     by_priority: int
     uniform: int
     exhaustive: int
+
+
+def warn_unset(sampler: Any, what: str) -> None:
+    """Warn, once for each sampler, that need is 0 because no slot has a state or features."""
+    if not getattr(sampler, "_warned_unset", False):
+        sampler._warned_unset = True
+        warnings.warn(
+            f"No transition in this buffer has a state or features, so every need is 0 and the "
+            f"{sampler.name} sampler {what}. Pass state= or features= to add, or call set_states "
+            "or set_features (shown once).",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 class NeedSampler(PrioritySampler):
@@ -66,13 +95,9 @@ class NeedSampler(PrioritySampler):
     def __init__(
         self, alpha: float, need_alpha: float, correct_for: CorrectFor, uniform_mix: float
     ) -> None:
-        if not 0.0 <= need_alpha < math.inf:
-            raise NeedReplayError(
-                f"need_alpha is {need_alpha}; it must be a finite number, 0 or more."
-            )
+        self.need_alpha = real("need_alpha", need_alpha, (0.0, sys.float_info.max))
         if correct_for not in ("both", "gain"):
             raise unknown("correct_for", correct_for, ("both", "gain"))
-        self.need_alpha = float(need_alpha)
         self.correct_for = correct_for
         super().__init__(alpha, uniform_mix)
 
@@ -111,8 +136,13 @@ class NeedSampler(PrioritySampler):
         """Raise for a negative size, and for any sample of an empty buffer. O(N)."""
         if size < 0:
             raise NeedReplayError(f"size is {size}; give 0 or more.")
-        if size > 0 and not self._occupied.any():
+        if size > 0 and not self.occupied.any():
             raise NeedReplayError("The buffer is empty; add transitions before you sample.")
+
+    def check_valid(self) -> None:
+        """Raise if what is stored contradicts itself."""
+        super().check_valid()
+        check_counts(self._counts)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
@@ -133,7 +163,7 @@ class FeatureStore:
         n_features: how many features each has.
         backward: see above.
         nonnegative: refuse negative features.
-        largest: refuse vectors with larger entries than this.
+        need_alpha: the exponent of need; above 2 it narrows the range of the vectors.
     """
 
     def __init__(
@@ -143,16 +173,23 @@ class FeatureStore:
         *,
         backward: bool = False,
         nonnegative: bool = False,
-        largest: float = LARGEST,
+        need_alpha: float = 1.0,
     ) -> None:
-        check_number("n_features", n_features, int, AT_LEAST_ONE)
         self.n_features = n_features
         self.backward = backward
         self.nonnegative = nonnegative
-        self.largest = min(largest, LARGEST)
+        self.smallest = max(MIN_FEATURE, 1e-74 ** (1.0 / max(need_alpha, 2.0)))
+        self.largest = min(MAX_FEATURE, 1e74 ** (1.0 / max(need_alpha, 2.0)))
         self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
         self._set_at = np.full(capacity, UNKNOWN, dtype=np.int64)
         self._clock_and_cursor = np.zeros(2, dtype=np.int64)
+        self._any_set = False
+
+    @property
+    def is_unset(self) -> bool:
+        """Whether no slot has features. O(N) until one has."""
+        self._any_set = self._any_set or bool((self._set_at != UNKNOWN).any())
+        return not self._any_set
 
     def set(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each; all of them or none."""
@@ -170,18 +207,17 @@ class FeatureStore:
 
     def _write(self, slots: IntArray, features: AnyArray) -> None:
         rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
-        how = self.backward, self.nonnegative, self.largest
+        how = self.backward, self.nonnegative, self.smallest, self.largest
         found = _set(self.vectors, self._set_at, slots, rows, clock, *how)
         if found == _NEGATIVE:
             raise NeedReplayError(
                 "features holds negative numbers, but this sampler was made with nonnegative=True; "
                 "make it with nonnegative=False, which takes any sign. Nothing was changed."
             )
-        if found == _TOO_LARGE:
+        if found == _OUT_OF_RANGE:
             raise NeedReplayError(
-                f"features holds NaN or infinity, or vectors beyond {self.largest:.3g} (float32's "
-                "range, or less where need_alpha is above 2); give finite numbers. Nothing was "
-                "changed."
+                f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (once divided "
+                "by its square, if need is forward); scale them. Nothing was changed."
             )
 
     def clear(self, slots: IntArray) -> None:
@@ -224,6 +260,17 @@ class FeatureStore:
         self._clock_and_cursor[1] = cursor
         return chosen[:found]
 
+    def check_valid(self) -> None:
+        """Raise unless vectors are ones that ``set`` stores, and known where they were set."""
+        clock, cursor = self._clock_and_cursor.tolist()
+        unset = self._set_at == UNKNOWN
+        if not (0 <= cursor <= max(0, len(unset) - 1) and 0 <= clock < 2**62):
+            raise NeedReplayError("The clock or the cursor of the features is out of range.")
+        if not is_within(self._set_at, UNKNOWN, clock + 1) or self.vectors[unset].any():
+            raise NeedReplayError("Features were set that are not known, or in the future.")
+        if not _are_stored(self.vectors, self.nonnegative, self.smallest, self.largest):
+            raise NeedReplayError("A vector of features is out of range.")
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return {
@@ -246,9 +293,11 @@ class SlotNeed:
             raise NeedReplayError(
                 "Need is passed per state or by features, not both; give n_states or n_features."
             )
-        if n_states is not None:
-            check_number("n_states", n_states, int, AT_LEAST_ONE)
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
+        self.n_states = None if n_states is None else whole("n_states", n_states, AT_LEAST_ONE)
+        self.n_features = None
+        if n_features is not None:
+            self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        self.backward = flag("backward", backward)
         self.allocate(0)
 
     def allocate(self, capacity: int) -> None:
@@ -290,6 +339,13 @@ class SlotNeed:
             return check_need(need, self.n_states, "one for each state")
         return check_need(need, self._capacity, "one for each slot")
 
+    @property
+    def is_unset(self) -> bool:
+        """Whether no slot has the state or features that need is read from."""
+        if self._features is not None:
+            return self._features.is_unset
+        return self._states is not None and not (self._states != UNKNOWN).any()
+
     def of(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """The need of ``slots``, also where it is negative."""
         if self._features is not None:
@@ -299,6 +355,13 @@ class SlotNeed:
             return np.where(states == UNKNOWN, 0.0, query[states])
         return query[slots]
 
+    def check_valid(self) -> None:
+        """Raise if a state or a vector is out of range."""
+        if self._features is not None:
+            self._features.check_valid()
+        if self._states is not None and not is_within(self._states, UNKNOWN, self.n_states or 0):
+            raise NeedReplayError("A slot has a state that does not exist.")
+
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         if self._features is not None:
@@ -306,7 +369,7 @@ class SlotNeed:
         return {} if self._states is None else {"states": self._states}
 
 
-class HasSlotNeed:
+class HasSlotNeed(Remade):
     """A sampler that takes need in any of the three ways.
 
     Args:
@@ -317,8 +380,12 @@ class HasSlotNeed:
     """
 
     def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
-        self.n_states, self.n_features, self.backward = n_states, n_features, backward
-        self.slot_need = SlotNeed(n_states, n_features, backward=backward)
+        self.slot_need = need = SlotNeed(n_states, n_features, backward=backward)
+        self.n_states, self.n_features, self.backward = (
+            need.n_states,
+            need.n_features,
+            need.backward,
+        )
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``."""
@@ -367,6 +434,7 @@ def _set(
     clock: int,
     backward: bool,
     nonnegative: bool,
+    smallest: float,
     largest: float,
 ) -> int:
     """Store the vectors of ``rows``, unless one of them is refused; returns what was found."""
@@ -374,18 +442,33 @@ def _set(
     for i in range(len(rows)):
         row = rows[i].astype(np.float64)
         if not np.isfinite(row).all():
-            return _TOO_LARGE
+            return _OUT_OF_RANGE
         if nonnegative and row.min() < 0.0:
             return _NEGATIVE
         vector = row if backward else _projector(row)
-        if np.abs(vector).max() > largest:
-            return _TOO_LARGE
+        size = np.abs(vector).max()
+        if size > largest:
+            return _OUT_OF_RANGE
         for k in range(len(vector)):
-            new[i, k] = vector[k]
+            new[i, k] = vector[k] if size >= smallest else 0.0
     for i in range(len(slots)):
         vectors[slots[i]] = new[i]
         set_at[slots[i]] = clock
     return _FINE
+
+
+@jit
+def _are_stored(vectors: AnyArray, nonnegative: bool, smallest: float, largest: float) -> bool:
+    """Whether these are vectors that ``_set`` stores, but for their rounding to float32."""
+    for i in range(len(vectors)):
+        size = 0.0
+        for k in range(vectors.shape[1]):
+            if not abs(vectors[i, k]) <= largest * 1.001 or (nonnegative and vectors[i, k] < 0.0):
+                return False
+            size = max(size, abs(vectors[i, k]))
+        if size != 0.0 and size < smallest * 0.999:
+            return False
+    return True
 
 
 @jit

@@ -10,8 +10,9 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, powers_of
+from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, check_counts, powers_of
 from needreplay.replay.sumtree import MinTree, SumTree, find_leaves, set_leaves, spread
+from needreplay.replay.validation import flag
 
 
 @jit
@@ -55,7 +56,7 @@ class ProportionalSampler(PrioritySampler):
     def __init__(
         self, alpha: float = 0.6, *, stratified: bool = True, uniform_mix: float = 0.0
     ) -> None:
-        self.stratified = stratified
+        self.stratified = flag("stratified", stratified)
         self._follows_smallest = False
         super().__init__(alpha, uniform_mix)
 
@@ -105,7 +106,7 @@ class ProportionalSampler(PrioritySampler):
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
         if self._tree.total == 0.0:
-            return Sampled(slots, np.full(size, 1.0 / np.count_nonzero(self._occupied)))
+            return Sampled(slots, np.full(size, 1.0 / np.count_nonzero(self.occupied)))
         return Sampled(slots, self._tree.masses[slots] / self._tree.total)
 
     def clear(self, slots: IntArray) -> None:
@@ -124,12 +125,13 @@ class ProportionalSampler(PrioritySampler):
         if self._smallest is None:
             raise NeedReplayError("Call follow_smallest before allocate to get the smallest.")
         if self._tree.total == 0.0:
-            return 1.0 / float(np.count_nonzero(self._occupied))
+            return 1.0 / float(np.count_nonzero(self.occupied))
         return self._with_share(self._smallest.smallest / self._tree.total)
 
     def check_valid(self) -> None:
         """Raise unless the trees are sound and their leaves follow from the priorities."""
         super().check_valid()
+        check_counts(self._fallbacks)
         self._tree.check_valid()
         self._check_powers(self._tree.masses)
         if self._smallest is not None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import COUNT, SHARE, check_number
+from needreplay.core.checks import COUNT, SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
 from needreplay.replay.samplers.proportional import ProportionalSampler
+from needreplay.replay.validation import MIN_PRIORITY, is_within, real, whole
 from needreplay.rules import priority as rules
 
 pser_priority = jit(rules.pser_priority)
@@ -35,6 +36,12 @@ def _place(
         if previous[i] != NONE:
             after[previous[i]] = slot
         stored[slot] = EMPTY
+
+
+@jit
+def _in_range(priority: float) -> float:
+    """``priority``, or 0 where decay took it below the range."""
+    return priority if priority >= MIN_PRIORITY else 0.0
 
 
 @jit
@@ -61,12 +68,13 @@ def _set_priorities(
         if stored[slot] == EMPTY:
             stored[slot] = priorities[i]
             continue
-        stored[slot] = pser_priority(priorities[i], stored[slot], retained)
+        stored[slot] = _in_range(pser_priority(priorities[i], stored[slot], retained))
         earlier = before[slot]
         for steps in range(1, window + 1):
             if earlier == NONE:
                 break
-            stored[earlier] = max(stored[earlier], pser_decayed(stored[slot], decay, steps))
+            passed = _in_range(pser_decayed(stored[slot], decay, steps))
+            stored[earlier] = max(stored[earlier], passed)
             changed[n_changed] = earlier
             n_changed += 1
             earlier = before[earlier]
@@ -97,12 +105,9 @@ class PSERSampler(ProportionalSampler):
         stratified: bool = True,
         uniform_mix: float = 0.0,
     ) -> None:
-        check_number("retained", retained, float, SHARE)
-        check_number("decay", decay, float, SHARE)
-        check_number("window", window, int, COUNT)
-        self.retained = float(retained)
-        self.decay = float(decay)
-        self.window = int(window)
+        self.retained = real("retained", retained, SHARE)
+        self.decay = real("decay", decay, SHARE)
+        self.window = whole("window", window, COUNT)
         super().__init__(alpha, stratified=stratified, uniform_mix=uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -132,6 +137,8 @@ class PSERSampler(ProportionalSampler):
     def check_valid(self) -> None:
         """Raise unless tree and priorities agree and every link is of two occupied slots."""
         super().check_valid()
+        if not all(is_within(a, NONE, self._capacity) for a in (self._before, self._after)):
+            raise NeedReplayError("A transition is linked to a slot that does not exist.")
         linked = np.flatnonzero(self._before != NONE)
         earlier = self._before[linked]
         if not np.array_equal(self._after[earlier], linked):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
+from needreplay.core.checks import SHARE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ordered
-from needreplay.replay.samplers.base import BaseSampler, Sampled
+from needreplay.replay.samplers.base import BaseSampler, Sampled, check_priorities
+from needreplay.replay.validation import flag, real
 from needreplay.rules import priority as rules
 
 rank_priority = jit(rules.rank_priority)
@@ -58,9 +59,8 @@ class RankSampler(BaseSampler):
     def __init__(
         self, alpha: float = 0.7, *, exact: bool = False, uniform_mix: float = 0.0
     ) -> None:
-        check_number("alpha", alpha, float, SHARE)
-        self.alpha = float(alpha)
-        self.exact = exact
+        self.alpha = real("alpha", alpha, SHARE)
+        self.exact = flag("exact", exact)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -72,7 +72,7 @@ class RankSampler(BaseSampler):
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
-        ordered.set_gains(self._order, slots, priorities)
+        ordered.set_priorities(self._order, slots, priorities)
         return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
@@ -123,9 +123,16 @@ class RankSampler(BaseSampler):
             places = np.unique(np.concatenate([starts, starts + lengths - 1]))
         return self._with_share(float(self._probabilities(places, size).min()))
 
+    @property
+    def occupied(self) -> BoolArray:
+        """Which slots are not empty. O(N)."""
+        occupied: BoolArray = self._order.priorities != ordered.ABSENT
+        return occupied
+
     def check_valid(self) -> None:
         """Raise unless the order is that of the priorities."""
         super().check_valid()
+        check_priorities(self._order.priorities, ordered.ABSENT)
         ordered.check_order(self._order)
 
     @property

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled, Sampler, knowing_smallest
-from needreplay.replay.samplers.need import HasSlotNeed
+from needreplay.replay.samplers.need import HasSlotNeed, warn_unset
 
 
 class NeedScalingSampler(HasSlotNeed):
@@ -53,6 +53,12 @@ class NeedScalingSampler(HasSlotNeed):
         priorities: FloatArray = self.by_priority.priorities  # type: ignore[attr-defined]
         return priorities
 
+    @property
+    def occupied(self) -> BoolArray:
+        """Which slots are not empty, as ``by_priority`` knows them."""
+        occupied: BoolArray = self.by_priority.occupied  # type: ignore[attr-defined]
+        return occupied
+
     def place(self, slots: IntArray, previous: IntArray) -> None:
         """New transitions are in ``slots``: their need is 0 until it is set again."""
         self.slot_need.clear(slots)
@@ -69,6 +75,8 @@ class NeedScalingSampler(HasSlotNeed):
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots by priority, and return their need."""
         query = self.slot_need.query(need)
+        if self.slot_need.is_unset:
+            warn_unset(self, "returns only zeros for it")
         sampled = self.by_priority.sample(size, rng)
         return sampled._replace(need=self.slot_need.of(sampled.slots, query))
 
@@ -83,6 +91,7 @@ class NeedScalingSampler(HasSlotNeed):
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         self.by_priority.check_valid()
+        self.slot_need.check_valid()
 
     @property
     def derived_nbytes(self) -> int:

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import AT_LEAST_ONE
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.need import UNIFORM, CorrectFor, NeedSampler
+from needreplay.replay.samplers.need import BY_SCORE, UNIFORM, CorrectFor, NeedSampler, warn_unset
 from needreplay.replay.samplers.state_tree import (
     NONE,
     OWN,
     TOTAL,
     GroupedTree,
     empty_tree,
+    first_wrong,
     probability_of,
     sample_slot,
     score_states,
     set_empty,
     set_group,
     set_powers,
-    slot_at,
-    total_of,
 )
-from needreplay.replay.validation import check_need, check_states
+from needreplay.replay.validation import check_need, check_states, is_within, whole
 
 
 class StateNeedSampler(NeedSampler):
@@ -55,12 +54,11 @@ class StateNeedSampler(NeedSampler):
         n_states: int,
         *,
         alpha: float = 0.6,
-        need_alpha: float = 0.6,
-        correct_for: CorrectFor = "both",
+        need_alpha: float = 1.0,
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        check_number("n_states", n_states, int, AT_LEAST_ONE)
-        self.n_states = n_states
+        self.n_states = whole("n_states", n_states, AT_LEAST_ONE)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -90,6 +88,8 @@ class StateNeedSampler(NeedSampler):
             self._check_size(size)
         self._score(need)
         self._counts[self._found] += size
+        if self._found != BY_SCORE and not self._tree.members[:-1].any():
+            warn_unset(self, "samples by priority alone")
         uniforms = rng.random(size)
         if self._found == UNIFORM:
             return self._sample_uniformly(uniforms)
@@ -117,7 +117,7 @@ class StateNeedSampler(NeedSampler):
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones. O(N)."""
         self._score(need)
-        occupied, probabilities = np.flatnonzero(self._occupied), np.zeros(self._capacity)
+        occupied, probabilities = np.flatnonzero(self.occupied), np.zeros(self._capacity)
         probabilities[occupied] = self._with_share(self._at(occupied, len(occupied)).probabilities)
         return probabilities
 
@@ -131,37 +131,25 @@ class StateNeedSampler(NeedSampler):
     def check_valid(self) -> None:
         """Raise if links, counts or sums contradict each other."""
         super().check_valid()
-        tree = self._tree
-        counted = np.bincount(tree.group[tree.occupied], minlength=self.n_states + 1)
+        tree, n_groups = self._tree, self.n_states + 1
+        links = tree.children, tree.parent, tree.root
+        if not is_within(tree.group, 0, n_groups) or not all(
+            is_within(part, NONE, self._capacity) for part in links
+        ):
+            raise NeedReplayError("A slot has a state or a neighbor that does not exist.")
+        counted = np.bincount(tree.group[tree.occupied], minlength=n_groups)
         if not np.array_equal(counted, tree.members):
             raise NeedReplayError("The number of slots of a state is not what its tree counts.")
-        if not np.array_equal(tree.occupied, self._occupied):
+        if not np.array_equal(tree.occupied, self.occupied):
             raise NeedReplayError("A slot is in a tree without a priority, or the reverse.")
         self._check_powers(np.where(tree.occupied, tree.power[:, OWN], 0.0))
-        for group in range(self.n_states + 1):
-            _check_group(tree, group)
+        wrong = first_wrong(tree)
+        if wrong != NONE:
+            raise NeedReplayError(f"The tree of state {wrong} is not one of its slots.")
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return {**super().arrays(), **self._tree._asdict()}
-
-
-def _check_group(tree: GroupedTree, group: int) -> None:
-    """Raise unless the tree of ``group`` is complete, linked both ways, and sums up."""
-    seen = set()
-    for place in range(1, int(tree.members[group]) + 1):
-        slot = slot_at(tree, group, place)
-        above = NONE if place == 1 else slot_at(tree, group, place // 2)
-        if slot == NONE or tree.group[slot] != group or not tree.occupied[slot]:
-            raise NeedReplayError(f"Place {place} of state {group} holds a slot that is not its.")
-        if tree.parent[slot] != above:
-            raise NeedReplayError(f"Slot {slot} does not know the slot above it.")
-        below = sum(total_of(tree.power, child) for child in tree.children[slot])
-        if tree.power[slot, TOTAL] != tree.power[slot, OWN] + below:
-            raise NeedReplayError(f"The sum at slot {slot} is not that of the slots below it.")
-        seen.add(int(slot))
-    if len(seen) != tree.members[group]:
-        raise NeedReplayError(f"A slot of state {group} is in its tree twice.")
 
 
 @jit

@@ -19,6 +19,9 @@ from needreplay.rules import priority as rules
 
 combine = jit(rules.combine)
 
+TINY = 1e-200
+"""Below this a sum of scores may have lost digits to underflow."""
+
 NONE = -1
 OWN = 0
 TOTAL = 1
@@ -186,6 +189,55 @@ def put_below(tree: GroupedTree, group: int, above: int, old: int, new: int) -> 
 
 
 @jit
+def first_wrong(tree: GroupedTree) -> int:
+    """The first group whose tree is not complete, linked both ways and summed up; -1 for none.
+
+    Links are slots or -1, and ``members`` counts the slots of each group. A place below a missing
+    one is never found, because each slot at a place has to name the slot above it.
+    """
+    seen = np.zeros(len(tree.group), dtype=np.bool_)
+    for group in range(len(tree.root)):
+        if tree.members[group] == 0 and tree.root[group] != NONE:
+            return group
+        for place in range(1, tree.members[group] + 1):
+            slot = slot_at(tree, group, place)
+            above = NONE if place == 1 else slot_at(tree, group, place // 2)
+            if slot == NONE or seen[slot] or tree.group[slot] != group or not tree.occupied[slot]:
+                return group
+            seen[slot] = True
+            for side in range(2):
+                is_last = 2 * place + side > tree.members[group]
+                if is_last != (tree.children[slot, side] == NONE):
+                    return group
+            left, right = tree.children[slot, 0], tree.children[slot, 1]
+            below = total_of(tree.power, left) + total_of(tree.power, right)
+            if tree.power[slot, TOTAL] != tree.power[slot, OWN] + below:
+                return group
+            if tree.parent[slot] != above:
+                return group
+    return NONE
+
+
+@jit
+def _score(
+    power: FloatArray,
+    root: IntArray,
+    need: FloatArray,
+    need_alpha: float,
+    largest: float,
+    scores: FloatArray,
+) -> float:
+    """Write the scores for need as a share of ``largest``, 1 at most; returns their sum."""
+    scale = largest if largest > 0.0 else 1.0
+    total = 0.0
+    for group in range(len(scores)):
+        relative = min(max(0.0, need[group] / scale), 1.0) if group < len(need) else 0.0
+        scores[group] = combine(total_of(power, root[group]), relative, 1.0, need_alpha)
+        total += scores[group]
+    return total
+
+
+@jit
 def score_states(
     tree: GroupedTree, need: FloatArray, need_alpha: float, scores: FloatArray
 ) -> tuple[float, int]:
@@ -201,12 +253,14 @@ def score_states(
     largest = 0.0
     for state in range(n_states):
         largest = max(largest, need[state])
-    scale = largest if largest > 0.0 else 1.0
-    total = 0.0
-    for group in range(n_states + 1):
-        relative = max(0.0, need[group] / scale) if group < n_states else 0.0
-        scores[group] = combine(total_of(power, root[group]), relative, 1.0, need_alpha)
-        total += scores[group]
+    total = _score(power, root, need, need_alpha, largest, scores)
+    if total < TINY:
+        # The largest need may be of a state without slots; then only that of the others counts.
+        largest = 0.0
+        for state in range(n_states):
+            if total_of(power, root[state]) > 0.0:
+                largest = max(largest, need[state])
+        total = _score(power, root, need, need_alpha, largest, scores)
     if total > 0.0:
         return total, BY_SCORE
     total = 0.0

@@ -60,8 +60,8 @@ def empty_tree(capacity: int, n_features: int) -> VectorTree:
 def check_tree(tree: VectorTree, powers: FloatArray, vectors: AnyArray) -> None:
     """Raise if a node that is not marked as changed is not the sum of what is below it."""
     again = empty_tree(len(powers), vectors.shape[1])
-    pending = tree.changed[: tree.n_changed[0]]
-    if not np.array_equal(np.sort(pending), np.flatnonzero(tree.is_changed)):
+    pending, marked = tree.changed[: max(0, tree.n_changed[0])], np.flatnonzero(tree.is_changed)
+    if len(pending) != tree.n_changed[0] or not np.array_equal(np.sort(pending), marked):
         raise NeedReplayError("The list of changed blocks is not what is marked as changed.")
     note_changed(again, np.arange(len(powers)))
     recompute_changed(again, powers, vectors)

@@ -240,6 +240,7 @@ function drawBoard(pen, run, size, cursor) {
     colors[s] = shade(Number.isFinite(t) ? t : 0);
     pen.rect(x, y, size, size, ink.line);
     pen.rect(x + 0.5, y + 0.5, size - 1, size - 1, marks[s] === "#" ? ink.wall : css(colors[s]));
+    if (marks[s] === "#") pen.line([[x + 1, y + size - 1], [x + size - 1, y + 1]], ink.paper, 1);
   }
   const over = (s) => (isLight(colors[s]) ? "#111" : "#fff");
   for (let s = 0; s < states; s++) {
@@ -406,7 +407,8 @@ class Panel {
       const color = ink.events[direction[start + i]], x = i * step + 1, w = Math.max(1, step - 2), made = i < run.done;
       pen.rect(x, 3, w, 20, made ? color : ink.card);
       if (!made) pen.rect(x, direction[start + i] === 2 ? 20 : 3, w, direction[start + i] ? 3 : 1, color);
-      if (step > 17) pen.text(x + w / 2, 13, String(i + 1), made ? ink.paper : ink.ink, 10);
+      const mark = step > 28 ? ["", " ▲", " ▼"][direction[start + i]] : "";
+      if (step > 17) pen.text(x + w / 2, 13, `${i + 1}${mark}`, made ? ink.paper : ink.ink, 10);
     }
     if (run.done) pen.rect((run.done - 1) * step, 0, step, 2, ink.ink);
   }

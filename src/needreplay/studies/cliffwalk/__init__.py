@@ -39,14 +39,18 @@ def run(options: Options, runner: TrialRunner) -> Result:
 
     With ``options.states``, only the paper's six methods are run, and nothing beside the figure.
     """
-    presets, seed = options.presets, options.seed
+    presets, seed = readings(options.presets), options.seed
     sizes = {name: options.states or sizes_of(name, options.size) for name in presets}
-    methods = PAPER_METHODS if options.states else METHODS
     cases = [
         case
         for name in presets
         for case in cases_of(
-            name, cliffwalk_preset(name), methods, sizes[name], options.trials, seed
+            name,
+            cliffwalk_preset(name),
+            METHODS if name in options.presets and not options.states else PAPER_METHODS,
+            sizes[name],
+            options.trials,
+            seed,
         )
     ]
     found = run_cases(cases, runner, "fig3: all methods")
@@ -60,7 +64,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         },
         figures={"figure": paper_figure(found, need_rows, presets, seed)},
         captions={"figure": _CAPTION},
-        claims=[claim for name in presets for claim in claims_of(found, name, seed)],
+        claims=[claim for name in presets for claim in claims_of(found, need_rows, name, seed)],
         config={
             name: {**_plain(asdict(cliffwalk_preset(name))), "sizes": list(sizes[name])}
             for name in presets
@@ -68,7 +72,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         notes=[_CENSORING.format(count=_not_converged(found))],
     )
     if not options.states:
-        result.figures["beyond"] = beyond_figure(found, presets, seed)
+        result.figures["beyond"] = beyond_figure(found, options.presets, seed)
         result.captions["beyond"] = _BEYOND
         _add_what_decides(result, options, runner)
         _add_magnitude(result, options, runner)
@@ -93,6 +97,12 @@ def _add_magnitude(result: Result, options: Options, runner: TrialRunner) -> Non
     cases = magnitude_cases(variants, EXTRA_SIZES[options.size], options.trials, options.seed)
     scaled = run_cases(cases, runner, "fig3: probability or magnitude")
     result.tables["magnitude"] = magnitude_table(variants, scaled, options.seed)
+
+
+def readings(presets: Sequence[str]) -> tuple[str, ...]:
+    """The presets with both readings of the printed task; the second has the paper's methods."""
+    both = {"printed": ("printed", "printed-returns")}
+    return tuple(name for preset in presets for name in both.get(preset, (preset,)))
 
 
 def sizes_of(preset: str, size: Size) -> tuple[int, ...]:
@@ -122,7 +132,9 @@ _CAPTION = (
     "open triangle: some trials did not converge and count as their full budget, so the point is "
     "a lower bound (of a mean) or may be one (of a median, where half did not). The middle column "
     "is M at the end of a trial, the median over trials. Under released M is no such occupancy for "
-    "most of a trial: it diverges, and comes back late (successor.csv has its largest entry)."
+    "most of a trial: it diverges, and comes back late (successor.csv has its largest entry). "
+    "Crosses: read off the published figure. printed and printed-returns are two readings of the "
+    "text: a fall ends the episode, or returns to the start state."
 )
 _BEYOND = (
     "Methods beyond the paper, as a multiple of PER's updates (below the dashed line: fewer). "

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from needreplay.report.claims import Claim
-from needreplay.studies.cliffwalk.cases import CaseResult
+import numpy as np
+
+from needreplay.core.tables import Table
+from needreplay.report.claims import Claim, Verdict
+from needreplay.report.data import shipped_table
+from needreplay.studies.cliffwalk.cases import SHOWN_STATE, CaseResult
 from needreplay.studies.cliffwalk.compare import Comparison, compare
 from needreplay.studies.cliffwalk.settings import cliffwalk_preset
 
@@ -13,7 +17,9 @@ SECTION = "paper, section 4.2 and fig. 3"
 BEYOND = "beyond the paper"
 
 
-def claims_of(results: Sequence[CaseResult], preset: str, seed: int) -> list[Claim]:
+def claims_of(
+    results: Sequence[CaseResult], need_rows: Table, preset: str, seed: int
+) -> list[Claim]:
     """The claims table of one preset."""
     centre = cliffwalk_preset(preset).centre
 
@@ -42,6 +48,55 @@ def claims_of(results: Sequence[CaseResult], preset: str, seed: int) -> list[Cla
             "Optimal need takes fewer than learned need, and so gets closer to the oracle",
         ),
         _against_oracle(held, preset),
+        need_row_claim(need_rows, preset),
+        *published_claim(results, preset),
+    ]
+
+
+def need_row_claim(need_rows: Table, preset: str) -> Claim:
+    """Panel 3: low need before the current state, high after it, falling with distance."""
+    own = (need_rows["preset"] == preset) & (need_rows["method"] == "need")
+    row = need_rows["occupancy"][own].astype(np.float64)
+    current = min(SHOWN_STATE, len(row) - 1)
+    before, after = row[:current], row[current:]
+    apart = before.max() < after.min()
+    falls = bool((np.diff(after) < 0.0).all())
+    verdict: Verdict = "holds" if apart and falls else "does not hold"
+    return Claim(
+        statement=f"The learned need of state {current + 1} is low before it, high after it, and "
+        "falls with distance",
+        source="paper, section 4.2 and fig. 3, panel 3",
+        measured=f"before it at most {before.max():.2f}; after it from {after[0]:.2f} to "
+        f"{after.min():.2f}, {'falling' if falls else 'not falling'} throughout",
+        verdict=verdict,
+        preset=preset,
+        detail=f"M at the end of a trial, the median over trials, {len(row)} states.",
+    )
+
+
+def published_claim(results: Sequence[CaseResult], preset: str) -> list[Claim]:
+    """How far the means lie from the points of the published figure; ``released`` alone."""
+    if preset != "released":
+        return []
+    table = shipped_table("fig3_published")
+    points = zip(
+        table["method"].tolist(), table["states"].tolist(), table["updates"].tolist(), strict=True
+    )
+    published = {(method, int(states)): float(updates) for method, states, updates in points}
+    ours = {(r.method, r.states): float(r.counted.mean()) for r in results if r.label == preset}
+    ratios = np.array([ours[key] / published[key] for key in published if key in ours])
+    near = int((np.abs(np.log(ratios)) < np.log(1.25)).sum())
+    return [
+        Claim(
+            statement="Our means lie on the published figure",
+            source="paper, fig. 3",
+            measured=f"ours / published: median {np.median(ratios):.2f}, from {ratios.min():.2f} "
+            f"to {ratios.max():.2f}; {near} of {len(ratios)} points within a quarter",
+            verdict="holds" if near >= 0.9 * len(ratios) else "does not hold",
+            preset=preset,
+            detail="Holds: nine tenths of the points lie within a quarter. The published points "
+            "were read off the figure.",
+        )
     ]
 
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from needreplay.core.tables import Table
+from needreplay.report.data import shipped_table
 from needreplay.report.figures import (
     AGENT_COLORS,
     PALETTE,
@@ -67,6 +68,9 @@ def paper_figure(
             _draw_need_row(middle, need_rows, preset)
             _draw_updates(last, results, preset, SECOND, seed)
             last.set_title("kinds of need")
+            if preset == "released":
+                _draw_published(first, "first")
+                _draw_published(last, "second")
     return figure
 
 
@@ -133,6 +137,19 @@ def _draw_updates(
         "transitions, as the authors count" if settings.memory_axis == "authors" else "transitions"
     )
     axes.set_ylabel(f"updates ({settings.centre})")
+    axes.legend(fontsize=8)
+
+
+def _draw_published(axes: Axes, panel: str) -> None:
+    """The points of the paper's figure, over the authors' own axis."""
+    table = shipped_table("fig3_published")
+    for method in dict.fromkeys(table["method"].tolist()):
+        own = (table["panel"] == panel) & (table["method"] == method)
+        before = table["states"][own].astype(np.float64) - 1.0
+        axes.plot(
+            before * 2.0**before, table["updates"][own], "x", color=COLORS[method], markersize=6,
+        )  # fmt: skip
+    axes.plot([], [], "x", color="#444444", label="published")
     axes.legend(fontsize=8)
 
 

@@ -221,6 +221,7 @@ _RELEASED = CliffwalkSettings(
 
 CLIFFWALK = {
     "printed": CliffwalkSettings(),
+    "printed-returns": CliffwalkSettings(fall="teleports"),
     "released": _RELEASED,
     "corrected": replace(
         _RELEASED,
@@ -233,7 +234,8 @@ CLIFFWALK = {
         optimal_need="true",
     ),
 }
-"""Figure 3's settings, by preset."""
+"""Figure 3's settings, by preset. The text can be read in two ways: a fall ends the episode, or
+returns to the start state; ``printed`` and ``printed-returns`` differ in nothing else."""
 
 
 def cliffwalk_preset(name: str, **overrides: Any) -> CliffwalkSettings:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.report.claims import Claim, verdict_of
+from needreplay.deep.quality import TRUE_NEED
+from needreplay.report.claims import Claim, Verdict, verdict_of
 from needreplay.report.statistics import proportion_interval, student_interval
 from needreplay.studies.deep.ours import PRESET, Plan, curves
 from needreplay.studies.deep.published import Game, changes, collapsed, slower_early
@@ -108,6 +111,7 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
                 )
             )
         rivals = [agent for agent in plan.agents if agent.startswith("per-sr")]
+        claims += [_true_need(data, world, agent) for agent in rivals]
         for agent in rivals if "per" in plan.agents else []:
             claims += _against_per(data, world, agent)
         claims += [
@@ -116,6 +120,26 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
             if agent == "per" or agent in rivals
         ]
     return claims
+
+
+def _true_need(data: Table, world: str, agent: str) -> Claim:
+    """Whether need was need: what the other claims about it are worth."""
+    known = "need_auc" in data.names
+    measured = list(curves(data, world, agent, "need_auc")) if known else []
+    last = [run[~np.isnan(run)][-1:] for run in measured]
+    auc = float(np.mean(np.concatenate(last))) if any(map(len, last)) else float("nan")
+    holds: Verdict = "undecided"
+    if not np.isnan(auc):
+        holds = "holds" if auc >= TRUE_NEED else "does not hold"
+    said = "" if holds == "holds" else "Need was not true; nothing can be concluded about it. "
+    return Claim(
+        f"On {world} the need of {agent} is true: it tells the next 10 states from others",
+        "a check of our own",
+        f"AUC {auc:.2f} at the end of training, mean over seeds; 0.5 is chance",
+        holds,
+        PRESET,
+        f"{said}The bar is {TRUE_NEED}.",
+    )
 
 
 def _collapse(data: Table, world: str, agent: str) -> Claim:

@@ -56,9 +56,14 @@ QUICK_SETTINGS = {
 }
 """A short run has to stop exploring sooner and to take larger steps; nothing else is changed."""
 
+UNSTRATIFIED = {"stratified": False}
+"""Need samplers do not stratify, so that PER must not either."""
+
 PLANS = {
     "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 20_000, QUICK_SETTINGS),
-    "full": Plan(("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 200_000, {}),
+    "full": Plan(
+        ("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 200_000, UNSTRATIFIED
+    ),
 }
 
 
@@ -143,6 +148,7 @@ COLUMNS = (
     "need_variation",
     "need_negative",
     "feature_similarity",
+    "need_auc",
 )
 
 

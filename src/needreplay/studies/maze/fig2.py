@@ -11,6 +11,7 @@ from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, Verdict, less_claim, verdict_of
+from needreplay.report.data import shipped_table
 from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
 from needreplay.report.statistics import (
     Band,
@@ -70,7 +71,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         captions={
             "figure": f"Mean steps per episode over {trials} trials, with 95% bands: linear (left, "
             "the first episode cut off) and logarithmic (right). Both agents share their random "
-            "numbers, so their first episode is the same."
+            "numbers, so their first episode is the same. Crosses: read off the published figure."
         },
         claims=[claim for name in options.presets for claim in _claims(name, steps, options.seed)],
         config={
@@ -92,12 +93,17 @@ def _draw(presets: tuple[str, ...], bands: dict[Key, Band]) -> Figure:
     figure, grid = new_figure(len(presets), 2, height=3.2 * len(presets), sharex=True)
     colors = colors_of(AGENTS)
     episodes = np.arange(1, EPISODES + 1)
+    published = shipped_table("fig2_published")
     with house_style():
         for row, name in zip(grid, presets, strict=True):
             for axes, scale in zip(row, ("linear", "log"), strict=True):
                 for agent in AGENTS:
                     band = bands[name, agent]
                     draw_band(axes, episodes, band, color=colors[agent], label=label_of(agent))
+                    axes.plot(
+                        published["episode"], published[agent.replace("-", "_")], "x",
+                        color=colors[agent], markersize=3,
+                    )  # fmt: skip
                 axes.axhline(best_steps(), color="#999999", linewidth=1, linestyle=":")
                 axes.set_yscale(scale)
             row[0].set_ylim(0, 200)
@@ -173,7 +179,28 @@ def _claims(name: str, steps: dict[Key, IntArray], seed: int) -> list[Claim]:
             detail="Where PS has not converged by episode 50 this says that it is slower, not that "
             "it ends elsewhere.",
         ),
+        _published_claim(name, {"ps": ps, "ps_sr": ps_sr}),
     ]
+
+
+def _published_claim(name: str, steps: dict[str, IntArray]) -> Claim:
+    published = shipped_table("fig2_published")
+    episodes = published["episode"].astype(np.int64) - 1
+    ratios = np.concatenate(
+        [own.mean(axis=0)[episodes] / published[agent] for agent, own in steps.items()]
+    )
+    near = int((np.abs(np.log(ratios)) < np.log(1.25)).sum())
+    return Claim(
+        statement="Our means lie on the published figure",
+        source="paper, fig. 2",
+        measured=f"ours / published, episodes 2 to 50: median {np.median(ratios):.2f}, from "
+        f"{ratios.min():.2f} to {ratios.max():.2f}; {near} of {len(ratios)} points within a "
+        "quarter",
+        verdict="holds" if near >= 0.9 * len(ratios) else "does not hold",
+        preset=name,
+        detail="Holds: nine tenths of the points lie within a quarter. The published points are "
+        "means of 50 trials, read off the figure (error about 1 step).",
+    )
 
 
 STUDY = Study(

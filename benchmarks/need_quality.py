@@ -1,0 +1,114 @@
+"""How true each learner of need is, beside one agent: AUC of the next 10 steps, and its cost.
+
+    .venv/bin/python benchmarks/need_quality.py --out results/need-quality/breakout.csv \
+        minatar/breakout
+
+The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
+that need, as in the paper. The need models learn from its buffer, once for each of its updates,
+and change nothing of it. ``cost`` is a learner's time / the time of the agent's whole update. Rows
+"mixtures, age" use stored vectors that are so many updates old, as without any refresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from needreplay.core.rng import stream
+from needreplay.deep import NeedModel, need_quality
+from needreplay.training.config import RunConfig, make_agent, make_env
+from needreplay.training.loop import train
+
+PARTS = 4
+"""Measurements of a run."""
+
+
+def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict[str, Any]]:
+    """The rows of one run."""
+    config = RunConfig(world=world, agent="per-sr", steps=steps, seed=seed)
+    env = make_env(config)
+    agent = make_agent(config, env)
+    models: dict[str, NeedModel] = {}
+    for name in learners:
+        learner, _, shared = name.partition("-")
+        features = agent.q.online.hidden if shared else None
+        models[name] = NeedModel(
+            env.observation_space, learner=learner, features=features, batch_size=32, seed=seed
+        )
+    seconds = dict.fromkeys(models, 0.0)
+    learning = -1e-9
+    older: list[Any] = []
+    rows: list[dict[str, Any]] = []
+    learn = agent.learn
+
+    def timed(obs: Any) -> Any:
+        nonlocal learning
+        begun = time.perf_counter()
+        stats = learn(obs)
+        learning += 0.0 if stats is None else time.perf_counter() - begun
+        return stats
+
+    agent.learn = timed  # type: ignore[method-assign]
+
+    def add(name: str, need_of: Any, cost: float = np.nan) -> None:
+        rng = stream(seed, "need quality", agent.steps)
+        quality = need_quality(agent.replay, need_of, rng, queries=60)
+        rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
+        row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
+        rows.append({**row, **rounded, "cost": f"{cost:.3g}"})
+        print(*rows[-1].values(), flush=True)
+
+    def on_update(_stats: Any) -> None:
+        for name, model in models.items():
+            begun = time.perf_counter()
+            model.learn(agent.replay)
+            seconds[name] += time.perf_counter() - begun
+
+    def on_step() -> None:
+        if agent.steps % (steps // PARTS):
+            return
+        add("successor", lambda o, c: agent.need_of(o, c["obs"], c["action"]))
+        for name, model in models.items():
+            add(name, lambda o, c, m=model: m.need(o, c["obs"]), seconds[name] / learning)
+        if "mixtures" in models:
+            newest = models["mixtures"]
+            for updates, old in older:
+                age = f"mixtures, age {agent.updates - updates}"
+                add(age, lambda o, c, v=old: v.features(c["obs"]) @ newest.query(o))
+            older.append((agent.updates, copy.deepcopy(newest)))
+
+    episodes = train(env, agent, seed=seed, first_episode=0, on_update=on_update, on_step=on_step)
+    while agent.steps < steps:
+        next(episodes)
+    return rows
+
+
+def main() -> None:
+    """Measure each world and write one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("worlds", nargs="+")
+    parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--learners", default="mixtures,linear")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    for world in options.worlds:
+        rows += measure(world, options.steps, options.seed, options.learners.split(","))
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        with options.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

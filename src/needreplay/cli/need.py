@@ -1,0 +1,47 @@
+"""``needreplay need``: a page of what a trained agent's need ranks first and last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from needreplay.core.errors import NeedReplayError
+
+
+@dataclass(frozen=True)
+class Need:
+    """Draw the need of a run's newest checkpoint: the frames that it ranks first and last.
+
+    For example
+      needreplay need runs/a
+    """
+
+    run_folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    """Folder that needreplay train wrote, of an agent with need, in a world that renders images."""
+    out: Annotated[Path | None, arg(metavar="FILE.html")] = None
+    """The page; need.html in the run's folder unless given."""
+    seed: Annotated[int, arg(metavar="N")] = 0
+    """Same seed, same episodes."""
+    moments: Annotated[int, arg(metavar="N")] = 5
+    """Moments to show."""
+    steps: Annotated[int, arg(metavar="N")] = 1_000
+    """Steps to play."""
+
+    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+        """Run the command."""
+        from needreplay.report.need_page import write_need_page
+
+        for name in ("moments", "steps"):
+            if getattr(self, name) < 1:
+                raise NeedReplayError(f"--{name} must be at least 1, not {getattr(self, name)}.")
+        path = self.out or self.run_folder / "need.html"
+        print(
+            "The page:",
+            write_need_page(
+                self.run_folder, path, seed=self.seed, moments=self.moments, most_steps=self.steps
+            ),
+        )

@@ -1,0 +1,398 @@
+"""Deep Q-learning with exact need: the preregistered test that separates need from its learner.
+
+``docs/preregistration.md`` fixed tasks, arms, metric and tests before the runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from needreplay.core.jit import jit
+from needreplay.core.rng import stream
+from needreplay.core.tables import Table, long_table
+from needreplay.core.types import FloatArray
+from needreplay.deep.dqn import QLearner, Transitions, priority_of, q_loss
+from needreplay.deep.networks import QNetwork
+from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay.replay.samplers import StateNeedSampler
+from needreplay.report.aggregate import holm
+from needreplay.report.claims import Claim, Verdict
+from needreplay.report.figures import house_style, new_figure
+from needreplay.report.statistics import permutation_test, student_interval
+from needreplay.rules.priority import annealed
+from needreplay.studies.deep.exact_tasks import ExactTask, exact_task
+from needreplay.studies.study import Options, Result, Study
+from needreplay.studies.trials import TrialRunner
+
+DISCOUNT = 0.99
+HORIZON = 0.9
+"""γ of need"""
+TERMS = 60
+"""of the sum (γ T)^k"""
+CHECKPOINTS = 20
+BATCH, CAPACITY, START, TARGET_PERIOD, POLICY_PERIOD = 32, 10_000, 500, 100, 100
+EPSILON_END, EPSILON_STEPS = 0.1, 4_000
+
+ARMS: dict[str, tuple[str, float]] = {
+    "uniform": ("uniform", 0.0),
+    "PER": ("per", 0.0),
+    "exact need": ("exact", 0.0),
+    "exact need, .25 uniform": ("exact", 0.25),
+    "exact need, .5 uniform": ("exact", 0.5),
+    "shuffled need, .25 uniform": ("shuffled", 0.25),
+    "backward need, .25 uniform": ("backward", 0.25),
+    "0.5^distance, .25 uniform": ("distance", 0.25),
+}
+"""The kind of need, and the share of the probability that is uniform."""
+
+BLOCKS: dict[str, tuple[tuple[str, int], ...]] = {
+    "small": (("MultiRoom", 4), ("deep sea", 4), ("moving goal", 4), ("twelve mazes", 4)),
+    "large": (
+        ("FourRooms", 4),
+        ("DistShift", 4),
+        ("Taxi", 4),
+        ("FourRooms", 16),
+        ("twelve mazes", 16),
+    ),
+}
+"""Presets: tasks, each with the steps between updates."""
+
+QUICK_TASKS = (("moving goal", 4),)
+QUICK_ARMS = ("uniform", "exact need, .25 uniform", "shuffled need, .25 uniform")
+SEEDS = {"quick": 2, "full": 10}
+STEPS = {"quick": 4_000, "full": 12_000}
+
+
+class Case(NamedTuple):
+    """One run."""
+
+    task: str
+    period: int
+    arm: str
+    seed: int
+    steps: int
+
+
+@jit
+def visits_after(next_state: Any, flows: Any, state: int, discount: float, terms: int) -> Any:
+    """Σ_k (γ T)^k from ``state``: a row of M; ``flows`` is π(a | s), 0 where the step ends."""
+    n_states, n_actions = next_state.shape
+    now, total = np.zeros(n_states), np.zeros(n_states)
+    now[state] = total[state] = 1.0
+    for _ in range(terms):
+        after = np.zeros(n_states)
+        for s in range(n_states):
+            if now[s] != 0.0:
+                for a in range(n_actions):
+                    after[next_state[s, a]] += discount * flows[s, a] * now[s]
+        now = after
+        total += now
+    return total
+
+
+@jit
+def visits_before(next_state: Any, flows: Any, state: int, discount: float, terms: int) -> Any:
+    """Σ_k (γ T)^k to ``state``: a column of M."""
+    n_states, n_actions = next_state.shape
+    now, total = np.zeros(n_states), np.zeros(n_states)
+    now[state] = total[state] = 1.0
+    for _ in range(terms):
+        before = np.zeros(n_states)
+        for s in range(n_states):
+            for a in range(n_actions):
+                before[s] += discount * flows[s, a] * now[next_state[s, a]]
+        now = before
+        total += now
+    return total
+
+
+def distance_kernel(task: ExactTask) -> FloatArray:
+    """[state, state]: 0.5^d with d the steps of a shortest path; 0 where there is none."""
+    n_states = len(task.next_state)
+    found = np.where(np.eye(n_states, dtype=np.bool_), 0.0, np.inf)
+    open_ = np.where(task.ends, np.inf, 1.0)
+    while True:
+        nearer = found
+        for action in range(task.next_state.shape[1]):
+            through = open_[:, action, np.newaxis] + found[task.next_state[:, action]]
+            nearer = np.minimum(nearer, through)
+        if np.array_equal(nearer, found):
+            kernel: FloatArray = 0.5**found
+            return kernel
+        found = nearer
+
+
+def policy_value(task: ExactTask, policy: FloatArray) -> float:
+    """The mean discounted return of a policy, [state, action], over the task's starts."""
+    n_states = len(policy)
+    flows = np.where(task.ends, 0.0, policy)
+    T = np.zeros((n_states, n_states))
+    rows = np.repeat(np.arange(n_states), policy.shape[1])
+    np.add.at(T, (rows, task.next_state.ravel()), flows.ravel())
+    expected = (policy * task.reward).sum(axis=1)
+    values = np.linalg.solve(np.eye(n_states) - DISCOUNT * T, expected)
+    return float(np.mean([values[starts].mean() for starts in task.starts]))
+
+
+def epsilon_greedy(values: FloatArray, epsilon: float = EPSILON_END) -> FloatArray:
+    """The policy, [state, action], that takes the first best action or a random one."""
+    n_actions = values.shape[1]
+    best = np.eye(n_actions)[values.argmax(axis=1)]
+    policy: FloatArray = (1.0 - epsilon) * best + epsilon / n_actions
+    return policy
+
+
+def best_policy(task: ExactTask) -> FloatArray:
+    """The policy of value iteration, with the same random actions."""
+    Q = np.zeros(task.reward.shape)
+    for _ in range(3_000):
+        Q = task.reward + DISCOUNT * np.where(task.ends, 0.0, Q.max(axis=1)[task.next_state])
+    return epsilon_greedy(Q)
+
+
+class _Need:
+    """The need of every state, seen from the present one."""
+
+    def __init__(self, kind: str, task: ExactTask) -> None:
+        self.kind, self.task = kind, task
+        self.flows = np.zeros(task.reward.shape)
+        self.kernel = distance_kernel(task) if kind == "distance" else None
+
+    def set_policy(self, values: FloatArray, epsilon: float) -> None:
+        """Take the ε-greedy policy of ``values``."""
+        self.flows = np.where(self.task.ends, 0.0, epsilon_greedy(values, epsilon))
+
+    def row(self, state: int) -> FloatArray:
+        """[state]."""
+        found: FloatArray
+        if self.kernel is not None:
+            found = self.kernel[state]
+        else:
+            visits = visits_before if self.kind == "backward" else visits_after
+            found = visits(self.task.next_state, self.flows, state, HORIZON, TERMS)
+        return found
+
+
+def train(case: Case) -> FloatArray:
+    """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
+    task, (kind, mix) = exact_task(case.task), ARMS[case.arm]
+    n_states, n_actions = task.reward.shape
+    random_value = policy_value(task, np.full(task.reward.shape, 1.0 / n_actions))
+    best_value = policy_value(task, best_policy(task))
+    rng = stream(case.seed, "exact need", case.task, case.period)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**62)))
+        network = QNetwork("vector", task.obs.shape[1:], n_actions)
+    learner, observed = QLearner("double-dqn", network), torch.from_numpy(task.obs)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    by_need = kind not in ("uniform", "per")
+    need = _Need(kind, task)
+    buffer = _buffer(kind, mix, n_states, case.seed)
+
+    def all_values() -> FloatArray:
+        with torch.no_grad():
+            found: FloatArray = network(observed).numpy().astype(np.float64)
+        return found
+
+    def begin(step: int) -> int:
+        phase = step // task.phase_steps % len(task.starts)
+        return int(rng.choice(task.starts[phase]))
+
+    curve, state, age, updates = [], begin(0), 0, 0
+    donors = np.zeros(CAPACITY, np.int64)
+    for step in range(case.steps):
+        epsilon = annealed(1.0, EPSILON_END, (step - START) / EPSILON_STEPS)
+        if rng.random() < epsilon:
+            action = int(rng.integers(n_actions))
+        else:
+            with torch.no_grad():
+                action = int(network(observed[state : state + 1]).argmax())
+        next_state, ends = int(task.next_state[state, action]), bool(task.ends[state, action])
+        extra: dict[str, Any] = {}
+        if by_need:
+            # Shuffled: a transition has the need of another one that is stored.
+            donors[step % CAPACITY] = state
+            other = int(rng.integers(min(step + 1, CAPACITY)))
+            extra["state"] = donors[other] if kind == "shuffled" else state
+        buffer.add(
+            s=state, action=action, reward=task.reward[state, action], next_s=next_state,
+            discount=0.0 if ends else DISCOUNT, **extra,
+        )  # fmt: skip
+        age += 1
+        state = next_state
+        if ends or age >= task.episode_steps:
+            state, age = begin(step + 1), 0
+        if step >= START and step % case.period == 0:
+            if by_need and updates % POLICY_PERIOD == 0:
+                need.set_policy(all_values(), epsilon)
+            beta = annealed(0.4, 1.0, step / case.steps)
+            batch = buffer.sample(BATCH, need=need.row(state) if by_need else None, beta=beta)
+            columns = {name: torch.from_numpy(batch[name]) for name in ("s", "next_s", "action")}
+            transitions = Transitions(
+                obs=observed[columns["s"]],
+                action=columns["action"],
+                reward=torch.from_numpy(batch["reward"]),
+                next_obs=observed[columns["next_s"]],
+                discount=torch.from_numpy(batch["discount"]),
+                weight=torch.from_numpy(batch.weights.astype(np.float32)),
+                next_action=None,
+            )
+            error = learner.td_errors(transitions).error
+            optimizer.zero_grad()
+            q_loss(error, transitions.weight, None).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if kind != "uniform":
+                priorities = priority_of(error.detach(), "abs", 1e-6).numpy()
+                buffer.update_priorities(batch.ids, priorities)
+            updates += 1
+        if step % TARGET_PERIOD == 0:
+            learner.update_target()
+        if (step + 1) % (case.steps // CHECKPOINTS) == 0:
+            value = policy_value(task, epsilon_greedy(all_values()))
+            curve.append((value - random_value) / (best_value - random_value))
+    return np.array(curve)
+
+
+def _buffer(kind: str, mix: float, n_states: int, seed: int) -> ReplayBuffer:
+    sampler: Any = StateNeedSampler(
+        n_states, alpha=0.6, need_alpha=1.0, correct_for="gain", uniform_mix=mix
+    )
+    if kind == "uniform":
+        sampler = UniformSampler()
+    elif kind == "per":
+        sampler = ProportionalSampler(alpha=0.6, stratified=False)
+    columns: dict[str, Any] = dict.fromkeys(("s", "action", "next_s"), np.int64)
+    columns |= dict.fromkeys(("reward", "discount"), np.float32)
+    return ReplayBuffer(CAPACITY, columns, sampler=sampler, seed=seed)
+
+
+def _train(case: Case, _: int) -> dict[str, FloatArray]:
+    return {"value": train(case)}
+
+
+def task_name(task: str, period: int) -> str:
+    """A task as it is shown."""
+    return task if period == 4 else f"{task}, every {period}"
+
+
+def run(options: Options, runner: TrialRunner) -> Result:
+    """Run round after round (one seed of every task and arm), then compare the arms."""
+    quick, steps = options.size == "quick", STEPS[options.size]
+    tasks = QUICK_TASKS if quick else tuple(t for name in options.presets for t in BLOCKS[name])
+    arms = QUICK_ARMS if quick else tuple(ARMS)
+    preset = ", ".join(options.presets)
+    rows: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    seeds = range(options.seed, options.seed + (options.trials or SEEDS[options.size]))
+    for seed in seeds:
+        cases = [Case(task, period, arm, seed, steps) for task, period in tasks for arm in arms]
+        label = f"exact need, {preset}, {steps} steps, seed {seed}"
+        found = runner.run(_train, cases, 1, label=label, seconds=10.0)
+        for case, columns in zip(cases, found, strict=True):
+            curve = columns["value"][0]
+            key = (task_name(case.task, case.period), case.arm, seed)
+            rows.append((key, {"area": curve.mean(), "last": curve[-1]}))
+    data = long_table(("task", "arm", "seed"), rows)
+    return Result(
+        tables={"data": data},
+        figures={"figure": _draw(data)},
+        captions={
+            "figure": f"Area under the policy's exact value (ε = 0.1) in {steps:,} steps (0: the "
+            f"random policy, 1: the best), {len(seeds)} seeds: means with Student's 95% intervals, "
+            "and seeds as small dots."
+        },
+        claims=_claims(data, preset, options.seed),
+        config={"steps": steps, "seeds": list(seeds), "tasks": tasks, "arms": arms},
+        notes=["The design was fixed in docs/preregistration.md before the runs."],
+    )
+
+
+def areas(data: Table, task: str, arm: str) -> FloatArray:
+    """One number for each seed."""
+    found: FloatArray = data["area"][(data["task"] == task) & (data["arm"] == arm)]
+    return found
+
+
+def _draw(data: Table) -> Figure:
+    tasks = list(dict.fromkeys(data["task"].tolist()))
+    arms = list(dict.fromkeys(data["arm"].tolist()))
+    columns = min(3, len(tasks))
+    figure, grid = new_figure(-(-len(tasks) // columns), columns, height=0.9 + 0.24 * len(arms))
+    figure.set_figheight((0.9 + 0.24 * len(arms)) * len(grid))
+    with house_style():
+        for number, axes in enumerate(grid.ravel()):
+            if number >= len(tasks):
+                axes.set_visible(False)
+                continue
+            for place, arm in enumerate(arms):
+                own = areas(data, tasks[number], arm)
+                interval = student_interval(own)
+                color = "#D55E00" if arm.startswith("exact") else "#0072B2"
+                axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
+                axes.plot(interval.estimate, place, "o", color=color, markersize=4)
+                if np.isfinite(interval.low):
+                    axes.plot([interval.low, interval.high], [place, place], color=color)
+            axes.set_title(tasks[number], fontsize=9)
+            axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
+            axes.invert_yaxis()
+    return figure
+
+
+TESTS = (
+    ("exact need, .25 uniform", "shuffled need, .25 uniform"),
+    ("exact need", "uniform"),
+    ("exact need, .25 uniform", "uniform"),
+    ("exact need, .5 uniform", "uniform"),
+    ("exact need, .25 uniform", "PER"),
+    ("exact need, .25 uniform", "0.5^distance, .25 uniform"),
+    ("exact need, .25 uniform", "backward need, .25 uniform"),
+    ("PER", "uniform"),
+)
+"""The preregistered comparisons."""
+
+
+def _claims(data: Table, preset: str, seed: int) -> list[Claim]:
+    tasks = list(dict.fromkeys(data["task"].tolist()))
+    arms = set(data["arm"].tolist())
+    tests = [pair for pair in TESTS if arms.issuperset(pair)]
+    rng = stream(seed, "exact need", "claims")
+    samples = [
+        ([areas(data, task, arm) for task in tasks], [areas(data, task, rival) for task in tasks])
+        for arm, rival in tests
+    ]
+    adjusted = holm([permutation_test(a, b, rng, paired=False) for a, b in samples])
+    claims = []
+    for (arm, rival), (a, b), p in zip(tests, samples, adjusted, strict=True):
+        gaps = [float(one.mean() - other.mean()) for one, other in zip(a, b, strict=True)]
+        ahead, gap = sum(each > 0 for each in gaps), float(np.mean(gaps))
+        verdict: Verdict = "undecided"
+        if p < 0.05:
+            verdict = "holds" if gap > 0 else "does not hold"
+        claims.append(
+            Claim(
+                statement=f"{arm} learns faster than {rival}",
+                source="preregistration",
+                measured=f"area {gap:+.3f} (mean over tasks), ahead in {ahead} of {len(tasks)} "
+                f"tasks, p = {p:.2g} after Holm",
+                verdict=verdict,
+                preset=preset,
+                detail="Stratified permutation test over tasks.",
+            )
+        )
+    return claims
+
+
+STUDY = Study(
+    name="exact-need",
+    title="Deep Q-learning with exact need",
+    question="With need computed, not learned: does replay by gain x need learn faster, and does "
+    "it matter that the values are on the right transitions?",
+    presets=tuple(BLOCKS),
+    quick_presets=("small",),
+    run=run,
+    documentation="docs/should_i_use_need.md",
+    keeps_cache=True,
+)

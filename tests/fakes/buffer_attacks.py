@@ -1,0 +1,408 @@
+"""Attacks on the replay buffer: a fixed part in the tests, more in ``make fuzz``.
+
+Each attack gets random numbers and a folder, says what it did, and returns a line if the buffer
+failed. Files are loaded in a process of their own, so that a crash or a hang is counted, not
+suffered.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from needreplay.core.errors import NeedReplayError
+from needreplay.replay import (
+    Episodes,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    ReplayBuffer,
+    UniformSampler,
+)
+from needreplay.replay.samplers import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    NeedScalingSampler,
+    StateNeedSampler,
+)
+
+MAGIC = b"needreplay buffer\n"
+SAMPLERS: dict[str, Callable[[], Any]] = {
+    "proportional": ProportionalSampler,
+    "uniform": UniformSampler,
+    "rank": lambda: RankSampler(uniform_mix=0.1),
+    "pser": PSERSampler,
+    "state": lambda: StateNeedSampler(3),
+    "norms": lambda: FeatureNeedSampler(2),
+    "vectors": lambda: FeatureNeedSampler(2, nonnegative=True),
+    "exhaustive": lambda: ExhaustiveNeedSampler(n_features=2, uniform_mix=0.1),
+    "scaling": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
+}
+KINDS = ("plain", "steps", "frames")
+
+
+def make(sampler: str, kind: str) -> ReplayBuffer:
+    """An empty buffer."""
+    made = SAMPLERS[sampler]()
+    options: dict[str, Any] = {"sampler": made}
+    if sampler in ("proportional", "pser", "uniform", "rank"):
+        options["weight_norm"] = "buffer"
+    if sampler in ("rank", "pser", "norms"):
+        options["initial_priority"] = "max_present"
+    if kind == "plain":
+        return ReplayBuffer(20, {"x": np.int64}, **options)
+    frames = 2 if kind == "frames" else 0
+    columns = {"obs": (np.uint8, (2, 3)) if frames else np.float32, "action": np.int64}
+    episodes = Episodes(n_envs=2, n_step=3, frame_stack=frames, autoreset="next_step")
+    return ReplayBuffer(20, columns, episodes=episodes, **options)
+
+
+def values(buffer: ReplayBuffer, kind: str, rng: np.random.Generator) -> dict[str, Any]:
+    """What one ``add`` takes."""
+    size = 3 if kind == "plain" else 2
+    given: dict[str, Any] = {}
+    if getattr(buffer.sampler, "n_features", None):
+        given["features"] = rng.random((size, 2))
+    if getattr(buffer.sampler, "n_states", None):
+        given["state"] = rng.integers(0, 3, size)
+    if kind == "plain":
+        return {**given, "x": rng.integers(0, 9, size)}
+    stacks = rng.integers(0, 9, (2, 3, 3), dtype=np.uint8)
+    numbers = rng.random((2, 2)).astype(np.float32)
+    return {
+        **given,
+        "obs": stacks[:, :2] if kind == "frames" else numbers[0],
+        "next_obs": stacks[:, 1:] if kind == "frames" else numbers[1],
+        "action": rng.integers(0, 9, 2),
+        "reward": rng.random(2),
+        "terminated": rng.random(2) < 0.1,
+        "truncated": rng.random(2) < 0.1,
+    }
+
+
+def need_for(buffer: ReplayBuffer) -> Any:
+    """A need query, for a sampler that takes one."""
+    sampler: Any = buffer.sampler
+    if getattr(sampler, "n_states", None):
+        return np.arange(3.0)
+    return np.ones(2) if getattr(sampler, "n_features", None) else None
+
+
+def use(buffer: ReplayBuffer, kind: str, rng: np.random.Generator, steps: int) -> None:
+    """Call everything that a learner calls."""
+    for _ in range(steps):
+        buffer.add(**values(buffer, kind, rng))
+        if len(buffer):
+            batch = buffer.sample(4, need=need_for(buffer))
+            buffer.update_priorities(batch.ids, rng.random(4))
+            if getattr(buffer.sampler, "n_features", None):
+                due = buffer.next_to_refresh(2)
+                buffer.set_features(due, rng.random((len(due), 2)))
+            if kind != "plain":
+                buffer.future(batch.ids, 2)
+    if kind != "plain":
+        buffer.cut()
+
+
+# Files -------------------------------------------------------------------------------------------
+
+NUMBERS = [0, 1, -1, 2, 3, 19, 20, 21, 255, 2**31, 2**62, 2**63 - 1, -(2**63), 0.5, -0.5, 1e300]
+NUMBERS += [float("nan"), float("inf"), 5e-324]
+JSON = [*NUMBERS, None, True, False, "", "x", [], {}, [0, 0], 10**400, [[[[]]]], "<f8"]
+
+
+def taken_apart(saved: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header of a file, and its arrays by name."""
+    at = len(MAGIC) + 8
+    length = int.from_bytes(saved[len(MAGIC) : at], "little")
+    header, at, arrays = json.loads(saved[at : at + length]), at + length, {}
+    for name, (dtype, shape) in header["arrays"].items():
+        size = np.dtype(dtype).itemsize * int(np.prod(shape))
+        arrays[name] = np.frombuffer(saved[at : at + size], dtype).reshape(shape).copy()
+        at += size
+    return header, arrays
+
+
+def put_together(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """A file whose digest is right."""
+    text = json.dumps(header).encode()
+    data = b"".join(array.tobytes() for array in arrays.values())
+    return signed(MAGIC + len(text).to_bytes(8, "little") + text + data)
+
+
+def signed(body: bytes) -> bytes:
+    """``body`` and its digest."""
+    return body + hashlib.blake2b(body, digest_size=32).digest()
+
+
+def mutated(saved: bytes, rng: np.random.Generator) -> bytes:
+    """A file with one to three changes, and the right digest."""
+    if rng.random() < 0.1:
+        body = bytearray(saved[:-32])
+        body[rng.integers(len(body))] ^= 1 << int(rng.integers(8))
+        return signed(bytes(body))
+    header, arrays = taken_apart(saved)
+    for _ in range(rng.integers(1, 4)):
+        if rng.random() < 0.3:
+            _change_header(header, rng)
+        else:
+            _change_array(arrays[str(rng.choice(list(arrays)))], rng)
+    return put_together(header, arrays)
+
+
+def _change_array(array: Any, rng: np.random.Generator) -> None:
+    flat = array.reshape(-1)
+    if not len(flat):
+        return
+    at = rng.integers(len(flat), size=rng.integers(1, 4))
+    how = rng.random()
+    if how < 0.2:
+        flat[at] = flat[rng.integers(len(flat))]
+    elif how < 0.4 or flat.dtype.kind not in "if":
+        raw = flat.view(np.uint8)
+        raw[rng.integers(len(raw))] = rng.integers(256)
+    else:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            flat[at] = np.float64(rng.choice(NUMBERS)).astype(flat.dtype)
+
+
+def _change_header(header: dict[str, Any], rng: np.random.Generator) -> None:
+    place: Any = header
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = keys[rng.integers(len(keys))]
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.2:
+            break
+        place = inner
+    how = rng.random()
+    if how < 0.15:
+        del place[key]
+    elif how < 0.25 and isinstance(place, dict):
+        place["_lock"] = 1
+    else:
+        place[key] = JSON[rng.integers(len(JSON))]
+
+
+def state_of(buffer: ReplayBuffer) -> list[Any]:
+    """Everything that a refused file must not change."""
+    arrays = {name: array.tobytes() for name, array in buffer.arrays().items()}
+    counts = buffer.oldest_id, buffer.next_id, buffer.batches, buffer.dropped
+    return [arrays, counts, buffer._max_seen.item(), buffer._rng.bit_generator.state]
+
+
+@cache
+def case(sampler: str, kind: str) -> tuple[bytes, ReplayBuffer]:
+    """A saved buffer, and another one to load it into."""
+    saved, buffer, file = make(sampler, kind), make(sampler, kind), io.BytesIO()
+    use(saved, kind, np.random.default_rng(0), 5 + 8 * (len(sampler) % 2))
+    use(buffer, kind, np.random.default_rng(1), 7)
+    saved.save(file)
+    return file.getvalue(), buffer
+
+
+def load_mutated(rng: np.random.Generator) -> tuple[str, str]:
+    """Load a mutated file: it is refused without a change, or is a buffer to use."""
+    sampler, kind = chosen(rng)
+    original, buffer = case(sampler, kind)
+    before, changed = state_of(buffer), mutated(original, rng)
+    what = f"{sampler} sampler, {kind}"
+    try:
+        buffer.load(io.BytesIO(changed))
+    except NeedReplayError:
+        return f"{what}: refused", "" if state_of(buffer) == before else "changed all the same"
+    except Exception as error:
+        return what, repr(error)
+    try:
+        buffer.check_valid()
+        use(buffer, kind, rng, 12)
+        buffer.save(io.BytesIO())
+    except Exception as error:
+        case.cache_clear()
+        return f"{what}: loaded", repr(error)
+    return f"{what}: loaded", ""
+
+
+def chosen(rng: np.random.Generator) -> tuple[str, str]:
+    """A sampler and a kind of buffer."""
+    return list(SAMPLERS)[rng.integers(len(SAMPLERS))], KINDS[rng.integers(len(KINDS))]
+
+
+class Process:
+    """Loads mutated files, one for each seed that it reads."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, seed: int) -> tuple[str, str]:
+        """What ``load_mutated`` returns; a crash, or no answer within a minute, is a failure."""
+        started = self._process is None
+        if self._process is None:
+            command = [sys.executable, "-W", "ignore", __file__]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        timer = threading.Timer(900.0 if started else 60.0, self._process.kill)
+        timer.start()
+        try:
+            print(seed, file=self._process.stdin, flush=True)
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if not line:
+            self.close()
+            return f"file {seed}", "it crashed or did not end"
+        what, failure = json.loads(line)
+        return what, failure
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+PROCESS = Process()
+
+
+def attack_file(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """``load_mutated`` in a process of its own."""
+    return PROCESS.ask(int(rng.integers(2**62)))
+
+
+# Interrupts --------------------------------------------------------------------------------------
+
+
+def operations(buffer: ReplayBuffer, kind: str) -> dict[str, Callable[[], Any]]:
+    """Every public call that changes a buffer, with arguments that change it."""
+    rng = np.random.default_rng(0)
+    given, other = values(buffer, kind, rng), io.BytesIO()
+    ids = np.arange(buffer.oldest_id, buffer.next_id)[-6:]
+    calls: dict[str, Callable[[], Any]] = {
+        "add": lambda: buffer.add(**given),
+        "update_priorities": lambda: buffer.update_priorities([*ids, 0], np.arange(len(ids) + 1.0)),
+    }
+    if getattr(buffer.sampler, "n_features", None):
+        calls["set_features"] = lambda: buffer.set_features(ids, np.ones((len(ids), 2)))
+    if getattr(buffer.sampler, "n_states", None):
+        calls["set_states"] = lambda: buffer.set_states(ids, ids % 3)
+    if kind != "plain":
+        calls["cut"] = buffer.cut
+    name = next(name for name in SAMPLERS if repr(SAMPLERS[name]()) == repr(buffer.sampler))
+    saved = used(name, kind)
+    use(saved, kind, rng, 3)
+    saved.save(other)
+
+    def load() -> None:
+        other.seek(0)
+        buffer.load(other)
+
+    return {**calls, "load": load}
+
+
+def used(sampler: str, kind: str) -> ReplayBuffer:
+    """A buffer that is full, with open windows."""
+    buffer = make(sampler, kind)
+    use(buffer, kind, np.random.default_rng(1), 14)
+    buffer.add(**values(buffer, kind, np.random.default_rng(2)))
+    return buffer
+
+
+def lines_of(call: Callable[[], Any]) -> int:
+    """How many lines of needreplay.replay ``call`` runs."""
+    return 10**6 - interrupted_at(call, 10**6)
+
+
+def interrupted_at(call: Callable[[], Any], line: int) -> int:
+    """Send Ctrl-C at the given line of needreplay.replay that ``call`` runs.
+
+    A trace counts the lines, so that every place in Python where a signal can be handled is tried.
+    Returns how many lines were left to that one.
+    """
+    left = line
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        if "needreplay/replay" not in frame.f_code.co_filename.replace("\\", "/"):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return left
+
+
+def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """Interrupt a call at some line: it is complete or did not begin, and the buffer is valid."""
+    sampler, kind = chosen(rng)
+    fresh = used(sampler, kind)
+    names = list(operations(fresh, kind))
+    name = names[rng.integers(len(names))]
+    after = copy.deepcopy(fresh)
+    operations(after, kind)[name]()
+    lines = lines_of(operations(copy.deepcopy(fresh), kind)[name])
+    buffer, line = copy.deepcopy(fresh), int(rng.integers(1, lines + 1))
+    interrupted_at(operations(buffer, kind)[name], line)
+    what = f"{name}, {sampler} sampler, {kind}, line {line} of {lines}"
+    try:
+        buffer.check_valid()
+    except NeedReplayError as error:
+        return what, repr(error)
+    complete = [state_of(fresh)[:3], state_of(after)[:3]]
+    return what, "" if state_of(buffer)[:3] in complete else "it is half done"
+
+
+# Sequences of calls ------------------------------------------------------------------------------
+
+
+def attack_by_calls(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """Random calls against a plain list, as tests/replay/test_buffer_machine.py has them."""
+    sys.path.append(str(Path(__file__).parents[1] / "replay"))
+    from test_buffer_machine import CASES, run_machine
+
+    capacity, number = int(rng.integers(1, 71)), int(rng.integers(2**31))
+    sampler, options = CASES[rng.integers(len(CASES))]
+    try:
+        run_machine(capacity, sampler, options, number)
+    except Exception as error:
+        return f"capacity {capacity}, {sampler}, {options}, seed {number}", repr(error)
+    return "calls", ""
+
+
+ATTACKS = {
+    "buffer files": attack_file,
+    "interrupts of the buffer": attack_by_interrupt,
+    "calls of the buffer": attack_by_calls,
+}
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(load_mutated(np.random.default_rng(int(line)))), flush=True)

@@ -1,0 +1,69 @@
+"""Deep Q-learning with exact need: tables, need and values against closed forms; a tiny run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from needreplay.studies.deep import exact
+from needreplay.studies.deep.exact import ARMS, Case
+from needreplay.studies.deep.exact_tasks import deep_sea, exact_task, taxi
+
+
+def test_need_is_a_row_and_a_column_of_the_closed_form() -> None:
+    task = exact_task("moving goal")
+    n = len(task.next_state)
+    policy = np.random.default_rng(0).dirichlet(np.ones(4), n)
+    flows = np.where(task.ends, 0.0, policy)
+    T = np.zeros((n, n))
+    np.add.at(T, (np.repeat(np.arange(n), 4), task.next_state.ravel()), flows.ravel())
+    M = np.linalg.inv(np.eye(n) - 0.9 * T)
+    for state in (0, 17, n - 1):
+        row = exact.visits_after(task.next_state, flows, state, 0.9, 400)
+        column = exact.visits_before(task.next_state, flows, state, 0.9, 400)
+        assert np.allclose(row, M[state])
+        assert np.allclose(column, M[:, state])
+
+
+def test_the_best_policy_takes_the_shortest_path() -> None:
+    """Deep sea of 8: eight moves to the right, 1 at the end, each costs 0.01 / 8."""
+    task = deep_sea()
+    best = exact.best_policy(task)
+    best = np.eye(2)[best.argmax(axis=1)]
+    costs = sum(0.99**step * 0.01 / 8 for step in range(8))
+    assert exact.policy_value(task, best) == pytest.approx(0.99**7 - costs)
+    assert len(task.next_state) == 36
+
+
+def test_distances_follow_the_arrows() -> None:
+    """In deep sea nothing leads back, and the corner is seven steps from the start."""
+    task = deep_sea()
+    kernel = exact.distance_kernel(task)
+    assert kernel[0].max() == 1.0
+    assert (kernel[1:, 0] == 0.0).all()
+    assert kernel[0].min() == 0.5**7
+
+
+def test_tasks_are_the_known_ones() -> None:
+    assert taxi().next_state.shape == (400, 6)
+    mazes = exact_task("twelve mazes")
+    assert len(mazes.starts) == 12
+    assert (mazes.obs.sum(axis=1) == 3.0).all()
+
+
+@pytest.mark.parametrize("name", ["FourRooms", "MultiRoom", "DistShift"])
+def test_minigrids_worlds_become_tables(name: str) -> None:
+    pytest.importorskip("minigrid")
+    task = exact_task(name)
+    assert task.reward.max() == 1.0
+    assert task.ends[task.reward > 0].all()
+    assert exact.policy_value(task, exact.best_policy(task)) > 0.3
+
+
+def test_a_tiny_run_of_every_arm() -> None:
+    curves = {arm: exact.train(Case("deep sea", 4, arm, 0, 800)) for arm in ARMS}
+    assert all(len(curve) == exact.CHECKPOINTS for curve in curves.values())
+    assert all(np.isfinite(curve).all() for curve in curves.values())
+    assert len({tuple(curve) for curve in curves.values()}) > 4  # arms differ

@@ -1,0 +1,48 @@
+"""Photograph the pages that needreplay makes, in a real browser: ``make screenshots``.
+
+Each command below runs in an empty folder, and the top of its page becomes docs/pictures/NAME.png.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs/pictures"
+PAGES = {
+    "watch": (["watch", "ps-sr", "ps", "--world", "dyna-maze", "--episodes", "5"], "replay.html"),
+    "report": (["report", "minatar-small"], "minatar-small/report.html"),
+}
+"""The command and the page that it writes."""
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+def main() -> None:
+    """Run the commands and take the pictures."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("There is no chromium here (Debian: apt-get install chromium).")
+    PICTURES.mkdir(exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        shutil.copytree(ROOT / "results/minatar-small", Path(folder) / "minatar-small")
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        for name, (words, made) in PAGES.items():
+            command = [sys.executable, "-m", "needreplay", *words]
+            subprocess.run(command, cwd=folder, env=environment, check=True)
+            page.goto((Path(folder) / made).as_uri())
+            page.wait_for_timeout(1000)
+            page.screenshot(path=PICTURES / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
