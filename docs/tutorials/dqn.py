@@ -2,7 +2,7 @@
 
 In this tutorial you write DQN for CartPole in sixty lines of torch, with a replay buffer of
 needreplay. Then you add need, and measure whether need knows the future. It takes two minutes and
-needs `pip install 'needreplay[lab,deep]'`.
+needs `pip install '.[lab,deep]'` in a clone.
 """
 
 #: ## A network and a buffer

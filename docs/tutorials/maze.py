@@ -2,7 +2,7 @@
 
 In this tutorial an agent learns a maze, once with and once without need. You see how many steps
 need saves, what need is, and what the agent replays. It takes a minute and needs
-`pip install 'needreplay[lab]'`.
+`pip install '.[lab]'` in a clone.
 """
 
 #: ## A world

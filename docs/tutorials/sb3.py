@@ -2,7 +2,7 @@
 
 In this tutorial DQN of Stable-Baselines3 learns CartPole with uniform replay, with prioritized
 replay and with gain x need. Only the argument `replay` changes. It needs
-`pip install 'needreplay[lab,sb3]'`.
+`pip install '.[lab,sb3]'` in a clone.
 """
 
 #: ## Train

@@ -2,7 +2,7 @@
 
 A sweep is a set of runs: worlds x agents x seeds. In this tutorial you write one as a file, run a
 part of it on this machine and the rest on Ray, and make its page. It takes two minutes and needs
-`pip install 'needreplay[lab,ray]'`.
+`pip install '.[lab,ray]'` in a clone.
 """
 
 #: ## The file

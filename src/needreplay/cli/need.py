@@ -9,6 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from needreplay.cli.arguments import AllowCode, check_seed, folder_named
 from needreplay.core.errors import NeedReplayError
 
 
@@ -20,7 +21,7 @@ class Need:
       needreplay need runs/a
     """
 
-    run_folder: Annotated[Positional[Path], arg(metavar="DIR")]
+    run_folder: Annotated[Positional[str], arg(metavar="DIR")]
     """Folder that needreplay train wrote, of an agent with need, in a world that renders images."""
     out: Annotated[Path | None, arg(metavar="FILE.html")] = None
     """The page; need.html in the run's folder unless given."""
@@ -30,18 +31,27 @@ class Need:
     """Moments to show."""
     steps: Annotated[int, arg(metavar="N")] = 1_000
     """Steps to play."""
+    allow_code: AllowCode = ()
+    """Let the run import this module for its world, agent, sampler or network; repeat for more."""
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
         from needreplay.report.need_page import write_need_page
 
+        check_seed(self.seed)
+        folder = folder_named("DIR", self.run_folder)
         for name in ("moments", "steps"):
             if getattr(self, name) < 1:
                 raise NeedReplayError(f"--{name} must be at least 1, not {getattr(self, name)}.")
-        path = self.out or self.run_folder / "need.html"
+        path = self.out or folder / "need.html"
         print(
             "The page:",
             write_need_page(
-                self.run_folder, path, seed=self.seed, moments=self.moments, most_steps=self.steps
+                folder,
+                path,
+                seed=self.seed,
+                moments=self.moments,
+                most_steps=self.steps,
+                allow_code=self.allow_code,
             ),
         )

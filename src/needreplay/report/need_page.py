@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,13 @@ SHOWN = 6
 
 
 def write_need_page(
-    folder: Path, path: Path, *, seed: int = 0, moments: int = 5, most_steps: int = 1_000
+    folder: Path,
+    path: Path,
+    *,
+    seed: int = 0,
+    moments: int = 5,
+    most_steps: int = 1_000,
+    allow_code: Collection[str] = (),
 ) -> Path:
     """Play the newest checkpoint of the run in ``folder``, and write the page ``path``.
 
@@ -28,8 +35,9 @@ def write_need_page(
         seed: of the episodes and of the frames at random.
         moments: of the episodes at which need is shown.
         most_steps: that are played.
+        allow_code: modules that the run may import.
     """
-    player = load_player(folder)
+    player = load_player(folder, allow_code=allow_code)
     if not player.agent.settings.uses_need:
         raise NeedReplayError(
             f"The agent in {str(folder)!r} is {player.config.agent}, which has no need; train "

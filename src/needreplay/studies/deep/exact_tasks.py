@@ -97,7 +97,7 @@ def _minigrid(name: str, toggles: bool, random_start: bool) -> ExactTask:
         import minigrid  # noqa: F401
     except ImportError as error:
         raise NeedReplayError(
-            f"{name} needs MiniGrid: pip install 'needreplay[minigrid]'."
+            f"{name} needs MiniGrid: pip install minigrid."
         ) from error
     env: Any = gymnasium.make(name).unwrapped
     env.reset(seed=0)
