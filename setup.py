@@ -1,4 +1,4 @@
-"""The one part of needreplay that is built: a small extension in C, left out where that fails."""
+"""Builds the C extension of the replay buffer; where that fails, needreplay works without it."""
 
 import hashlib
 import sys
@@ -11,7 +11,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 FOLDER = Path("src/needreplay/replay/native")
 FILES = sorted(FOLDER.glob("*.[ch]"))
 SOURCE = hashlib.sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()
-# Products and sums are not fused, so that results are those of the kernels in Python, bit for bit.
+# No fused multiply-add: C rounds as the Python kernels do (``pow`` may differ in the last bit).
 FLAGS = [] if sys.platform == "win32" else ["-O2", "-ffp-contract=off", "-fno-fast-math"]
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import griffe
 
+import tutorials
+
 ROOT = Path(__file__).resolve().parents[1]
 
 API: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -51,6 +53,11 @@ def pages() -> dict[str, str]:
     """Every generated page, by its address in the site."""
     made = {"results.md": results(), "reference/cli.md": cli()}
     made |= {"reference/settings.md": settings(), "reference/metrics.md": metrics()}
+    for name in tutorials.NAMES:
+        if not (tutorials.FOLDER / f"{name}.md").exists():
+            parts = tutorials.parts_of((tutorials.FOLDER / f"{name}.py").read_text("utf-8"))
+            footer = "Its output is missing here: `make tutorials` runs it and writes this page."
+            made[f"tutorials/{name}.md"] = tutorials.page_of(parts, name, footer)
     return made | api()
 
 

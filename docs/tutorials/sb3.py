@@ -18,7 +18,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 REPLAYS = {"uniform": UniformReplay(), "prioritized": PrioritizedReplay(), "need": NeedReplay()}
-STEPS = 3_000
+STEPS = 2_000
 
 returns = {}
 for name, replay in REPLAYS.items():

@@ -50,7 +50,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_names_of_unfinished_files_cannot_be_guessed(tmp_path: Path) -> None:
-    names = set()
+    names: set[str] = set()
     for _ in range(3):
         with replacing(tmp_path / "file"):
             names.update(path.name for path in tmp_path.glob(".*.part"))

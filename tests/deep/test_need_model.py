@@ -122,7 +122,12 @@ def test_every_kind_of_observation(name: str) -> None:
     space.seed(0)
     model = NeedModel(space, batch_size=8)
     buffer = ReplayBuffer.for_spaces(
-        space, spaces.Box(-1.0, 1.0, (2,)), capacity=16, n_envs=2, sampler=model.sampler()
+        space,
+        spaces.Box(-1.0, 1.0, (2,)),
+        capacity=16,
+        n_envs=2,
+        autoreset="same_step",
+        sampler=model.sampler(),
     )
     losses: list[float] = []
     for t in range(20):

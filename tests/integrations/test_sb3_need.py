@@ -57,11 +57,13 @@ def test_observations_of_any_kind(space: Any) -> None:
 
 
 def test_need_sees_observations_before_vecnormalize() -> None:
-    env = VecNormalize(make_vec_env(lambda: Walk(), 1))
+    """At the end of an episode the present is the first observation of the next."""
+    env = VecNormalize(make_vec_env(lambda: Walk(length=4), 1))
     model = small("DQN", env, replay=NeedReplay()).learn(32)
     present: Any = env.get_original_obs()
     assert not np.allclose(present, model._last_obs)
     np.testing.assert_array_equal(model.replay_buffer.present, present)
+    assert present[0, 0] == 0.0
 
 
 def test_refused() -> None:

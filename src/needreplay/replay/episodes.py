@@ -59,7 +59,7 @@ class Episodes:
     One environment that you reset yourself is ``same_step``; for several it has to be said."""
 
     def __post_init__(self) -> None:
-        plain = {
+        plain: dict[str, Any] = {
             "n_envs": whole("n_envs", self.n_envs, AT_LEAST_ONE),
             "n_step": whole("n_step", self.n_step, AT_LEAST_ONE),
             "discount": real("discount", self.discount, SHARE),

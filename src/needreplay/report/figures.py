@@ -122,11 +122,19 @@ def label_of(name: str) -> str:
     return AGENT_LABELS.get(name, name)
 
 
-def draw_band(axes: Axes, x: npt.ArrayLike, band: Band, *, color: str, label: str) -> None:
+def draw_band(
+    axes: Axes, x: Any, band: Band, *, color: str, label: str, alpha: float = 0.2, **line: Any
+) -> None:
     """A curve with its interval; the interval is left out where too few trials leave it open."""
-    axes.plot(x, band.estimate, color=color, label=label)
+    axes.plot(x, band.estimate, color=color, label=label, **line)
     known = np.isfinite(band.low) & np.isfinite(band.high)
-    axes.fill_between(x, band.low, band.high, where=known, color=color, alpha=0.2, linewidth=0)
+    axes.fill_between(x, band.low, band.high, where=known, color=color, alpha=alpha, linewidth=0)
+
+
+def error_bars(band: Band) -> npt.NDArray[Any]:
+    """Distances to both ends, as ``errorbar`` takes them; 0 where an interval is open."""
+    ends = np.stack([band.low, band.high])
+    return np.where(np.isfinite(ends), np.abs(ends - band.estimate), 0.0)
 
 
 def save_figure(figure: Figure, folder: str | Path, name: str = "figure") -> None:

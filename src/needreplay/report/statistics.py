@@ -7,7 +7,7 @@ at 6, 10 and 15 trials: read them so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from statistics import NormalDist
@@ -60,6 +60,12 @@ class Band:
     estimate: FloatArray
     low: FloatArray
     high: FloatArray
+
+    @classmethod
+    def of(cls, intervals: Iterable[Interval]) -> Band:
+        """One column for each interval."""
+        rows = [(one.estimate, one.low, one.high) for one in intervals]
+        return cls(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
 
     def columns(self, name: str) -> dict[str, Any]:
         """As columns of a table: ``name``, low, high."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 
 from needreplay.core.types import FloatArray
 from needreplay.report.comparison import Cell
-from needreplay.report.figures import colors_of, house_style, new_figure
+from needreplay.report.figures import colors_of, draw_band, error_bars, house_style, new_figure
 from needreplay.report.statistics import Band, Interval
 
 _LINES = ("-", "--", ":", "-.")
@@ -49,14 +50,10 @@ def draw_curves(
             for cell in (one for one in cells if one.task == task):
                 color, line = styles[cell.agent]
                 band = bands[task, cell.agent]
-                label = plain(cell.agent)
-                axes.plot(cell.x, band.estimate, line, color=color, label=label, linewidth=1.5)
-                if np.isfinite(band.low).all() and np.isfinite(band.high).all():
-                    axes.fill_between(
-                        cell.x, band.low, band.high, color=color, alpha=0.2, linewidth=0
-                    )
-                else:
-                    axes.plot(cell.x, cell.y.T, line, color=color, linewidth=0.5, alpha=0.5)
+                style: dict[str, Any] = {"color": color, "linestyle": line}
+                draw_band(axes, cell.x, band, label=plain(cell.agent), linewidth=1.5, **style)
+                if not np.isfinite(band.low).all():
+                    axes.plot(cell.x, cell.y.T, linewidth=0.5, alpha=0.5, **style)
                 axes.set_xlabel(cell.measure.x)
                 axes.set_ylabel(cell.measure.y)
                 if not cell.measure.larger_is_better:
@@ -79,12 +76,11 @@ def draw_points(
     with house_style():
         for agent in agents:
             places = [i for i, task in enumerate(tasks) if (task, agent) in intervals]
-            found = [intervals[tasks[i], agent] for i in places]
-            middle = np.array([one.estimate for one in found])
+            found = Band.of(intervals[tasks[i], agent] for i in places)
             color, line = styles[agent]
             axes.errorbar(
-                places, middle, yerr=_errors(found), fmt=line, marker="o", markersize=3, capsize=2,
-                color=color, label=plain(agent), linewidth=1.2,
+                places, found.estimate, yerr=error_bars(found), fmt=line, marker="o", markersize=3,
+                capsize=2, color=color, label=plain(agent), linewidth=1.2,
             )  # fmt: skip
         axes.set_xticks(range(len(tasks)), [plain(t) for t in tasks], rotation=30, ha="right")
         axes.set_ylabel(cells[0].measure.y)
@@ -103,10 +99,9 @@ def draw_aggregates(
     with house_style():
         for axes, (name, found) in zip(grid.flat, intervals.items(), strict=True):
             for row, agent in enumerate(agents):
-                one = found[agent]
-                errors = _errors([one])
+                one = Band.of([found[agent]])
                 axes.errorbar(
-                    [one.estimate], [row], xerr=errors, fmt="|", color=styles[agent][0],
+                    one.estimate, [row], xerr=error_bars(one), fmt="|", color=styles[agent][0],
                     elinewidth=7, markersize=13, markeredgecolor="black", alpha=0.75,
                 )  # fmt: skip
             axes.set_title(name, fontsize=9)
@@ -123,23 +118,13 @@ def draw_profiles(thresholds: FloatArray, bands: Mapping[str, Band], xlabel: str
     with house_style():
         for agent, band in bands.items():
             color, line = styles[agent]
-            axes.plot(thresholds, band.estimate, line, color=color, label=plain(agent))
-            if np.isfinite(band.low).all():
-                axes.fill_between(
-                    thresholds, band.low, band.high, color=color, alpha=0.15, linewidth=0
-                )
+            style = {"color": color, "label": plain(agent), "linestyle": line}
+            draw_band(axes, thresholds, band, alpha=0.15, **style)
         axes.set_xlabel(xlabel)
         axes.set_ylabel("share of runs above")
         axes.set_ylim(-0.02, 1.02)
         _legend(figure, [axes])
     return figure
-
-
-def _errors(found: Sequence[Interval]) -> FloatArray:
-    """Distances to both ends; none where the interval is not known."""
-    middle = np.array([one.estimate for one in found])
-    ends = np.array([[one.low for one in found], [one.high for one in found]])
-    return np.where(np.isfinite(ends), np.abs(ends - middle), 0.0)
 
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.tables import Table, prepare_folder, write_table
 from needreplay.report.comparison import Cell, agent_labels, cells_of
@@ -50,48 +52,37 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
 
 
 def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
-    pictures = []
+    drawn: list[tuple[str, Figure, str]] = []
     curves = [cell for cell in cells if len(cell.x) > 1]
     points = [cell for cell in cells if len(cell.x) == 1]
     if curves:
-        pictures.append(
-            Picture(
-                "Learning curves",
-                inlined(draw_curves(curves, numbers.curves, numbers.agents)),
-                "Means over seeds with 95% bootstrap bands; with too few seeds for a band (fewer "
-                "than six), every seed's curve is drawn thinly.",
-            )
-        )
+        figure = draw_curves(curves, numbers.curves, numbers.agents)
+        drawn.append(("Learning curves", figure, _CURVES))
     if points:
-        pictures.append(
-            Picture(
-                "Scores",
-                inlined(draw_points(points, numbers.finals, numbers.agents)),
-                "Means over seeds with 95% bootstrap intervals.",
-            )
-        )
+        drawn.append(("Scores", draw_points(points, numbers.finals, numbers.agents), _POINTS))
     if numbers.aggregates:
         shared = numbers.normalized
-        pictures.append(
-            Picture(
-                "All tasks together",
-                inlined(draw_aggregates(numbers.aggregates["final"], shared.agents)),
-                f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
-                "stratified bootstrap 95% intervals; a mark without a bar has fewer than three "
-                "runs of some task. For the optimality gap less is better.",
-            )
-        )
-        pictures.append(
-            Picture(
-                "Performance profiles",
-                inlined(
-                    draw_profiles(numbers.thresholds, numbers.profiles, f"score, {shared.how}")
-                ),
-                "The share of runs with a final score above each threshold, with 95% bands: a "
-                "curve that lies above another everywhere is better everywhere.",
-            )
-        )
-    return pictures
+        figure = draw_aggregates(numbers.aggregates["final"], shared.agents)
+        over = f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
+        drawn.append(("All tasks together", figure, over + _AGGREGATES))
+        profiles = draw_profiles(numbers.thresholds, numbers.profiles, f"score, {shared.how}")
+        drawn.append(("Performance profiles", profiles, _PROFILES))
+    return [Picture(title, inlined(figure), caption) for title, figure, caption in drawn]
+
+
+_CURVES = (
+    "Means over seeds with 95% bootstrap bands; with too few seeds for a band (fewer than six), "
+    "every seed's curve is drawn thinly."
+)
+_POINTS = "Means over seeds with 95% bootstrap intervals."
+_AGGREGATES = (
+    "stratified bootstrap 95% intervals; a mark without a bar has fewer than three runs of some "
+    "task. For the optimality gap less is better."
+)
+_PROFILES = (
+    "The share of runs with a final score above each threshold, with 95% bands: a curve that lies "
+    "above another everywhere is better everywhere."
+)
 
 
 def _finals(cells: list[Cell], numbers: Numbers) -> list[dict[str, Any]]:

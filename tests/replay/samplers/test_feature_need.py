@@ -212,7 +212,7 @@ def test_huge_and_tiny_need_sample_the_same(tree: dict[str, Any]) -> None:
     fill(samplers, rng.random(200), some_features(rng, 200, signed=False))
     need = rng.random(N_FEATURES)
     batches = []
-    for scale in (1.0, 1e-300, 1e300):
+    for scale in (1.0, 1e-99, 1e99):
         sampler.arrays()["recent_rate"][:] = 1.0
         batches.append(sampler.sample(200, stream(12, "u"), need * scale).slots)
     np.testing.assert_array_equal(batches[0], batches[1])
@@ -290,9 +290,9 @@ def test_what_breaks_the_promise_of_nonnegative_is_refused(need_alpha: float) ->
 def test_features_whose_powers_could_overflow_are_refused() -> None:
     sampler, _ = pair(2, need_alpha=20.0, backward=True)
     with pytest.raises(NeedReplayError, match="need_alpha"):
-        sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 2000.0))
+        sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 6000.0))
     sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 500.0))
-    sampler.set_priorities(np.arange(2), np.full(2, 1e200))
+    sampler.set_priorities(np.arange(2), np.full(2, 1e100))
     assert set(sampler.sample(5, stream(0), np.ones(N_FEATURES)).slots) == {0}
 
 

@@ -216,8 +216,9 @@ class FeatureStore:
             )
         if found == _OUT_OF_RANGE:
             raise NeedReplayError(
-                f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (once divided "
-                "by its square, if need is forward); scale them. Nothing was changed."
+                f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (less if "
+                "need_alpha is above 2; a row is divided by its square if need is forward); scale "
+                "them. Nothing was changed."
             )
 
     def clear(self, slots: IntArray) -> None:

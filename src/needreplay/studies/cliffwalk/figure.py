@@ -14,10 +14,12 @@ from needreplay.report.data import shipped_table
 from needreplay.report.figures import (
     AGENT_COLORS,
     PALETTE,
+    draw_band,
     house_style,
     label_of,
     new_figure,
 )
+from needreplay.report.statistics import Band
 from needreplay.studies.cliffwalk.cases import CaseResult, centre_interval
 from needreplay.studies.cliffwalk.compare import Comparison, compare
 from needreplay.studies.cliffwalk.deciding import COMPARED, NOTHING, Effect
@@ -116,19 +118,11 @@ def _draw_updates(
             key=lambda f: f.states,
         )
         x = [memory_of(f) for f in ours]
-        intervals = [centre_interval(f, settings.centre, seed) for f in ours]
-        estimate = np.array([i.estimate for i in intervals])
-        low = np.array([i.low for i in intervals])
-        high = np.array([i.high for i in intervals])
-        known = np.isfinite(low)
-        axes.plot(x, estimate, color=COLORS[method], label=label_of(method), marker="o", ms=3)
-        axes.fill_between(
-            x, np.where(known, low, estimate), np.where(known, high, estimate),
-            color=COLORS[method], alpha=0.2, linewidth=0,
-        )  # fmt: skip
+        band = Band.of(centre_interval(f, settings.centre, seed) for f in ours)
+        draw_band(axes, x, band, color=COLORS[method], label=label_of(method), marker="o", ms=3)
         censored = [i for i, f in enumerate(ours) if f.censored]
         axes.scatter(
-            [x[i] for i in censored], estimate[censored], s=60, marker="^",
+            [x[i] for i in censored], band.estimate[censored], s=60, marker="^",
             facecolor="white", edgecolor=COLORS[method], zorder=3,
         )  # fmt: skip
     axes.set_xscale("log")
@@ -192,23 +186,16 @@ def _not_converged(results: Sequence[CaseResult], preset: str, method: str) -> d
 def _draw_ratio(axes: Axes, held: Comparison, stopped: dict[int, int], method: str) -> None:
     """A line through sizes at which every trial converged; triangles where it would be a bound."""
     sizes = np.array(held.sizes)
-    ratios = [held.at(size) for size in held.sizes]
+    ratio = Band.of(map(held.at, held.sizes))
     complete = np.array([stopped[size] == 0 for size in held.sizes])
-    estimate, low, high = (
-        np.array([getattr(ratio, end) for ratio in ratios]) for end in ("estimate", "low", "high")
+    shown = Band(
+        *(np.where(complete, end, np.nan) for end in (ratio.estimate, ratio.low, ratio.high))
     )
-    known = complete & np.isfinite(low) & np.isfinite(high)
     color = COLORS[method]
-    axes.plot(
-        sizes, np.where(complete, estimate, np.nan), color=color, marker="o", ms=3, label=method
-    )
-    axes.fill_between(
-        sizes, np.where(known, low, np.nan), np.where(known, high, np.nan), color=color,
-        alpha=0.15, linewidth=0,
-    )  # fmt: skip
+    draw_band(axes, sizes, shown, color=color, label=method, alpha=0.15, marker="o", ms=3)
     axes.scatter(
-        sizes[~complete], np.minimum(estimate[~complete], BEYOND_HIGHEST / 1.2), s=30, marker="^",
-        facecolor="white", edgecolor=color, zorder=3,
+        sizes[~complete], np.minimum(ratio.estimate[~complete], BEYOND_HIGHEST / 1.2), s=30,
+        marker="^", facecolor="white", edgecolor=color, zorder=3,
     )  # fmt: skip
 
 

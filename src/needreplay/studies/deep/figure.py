@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
+from needreplay.report.figures import (
+    colors_of,
+    draw_band,
+    error_bars,
+    house_style,
+    label_of,
+    new_figure,
+)
 from needreplay.report.statistics import Band, student_interval
 from needreplay.studies.deep.ours import Plan, curves
 from needreplay.studies.deep.published import Game, changes
@@ -79,7 +86,7 @@ def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
             for agent in plan.agents:
                 returns = curves(data, world, agent, "eval_return")
                 steps = curves(data, world, agent, "steps").mean(0)
-                band = band_of(returns)
+                band = Band.of(map(student_interval, returns.T))
                 draw_band(row[0], steps, band, color=colors[agent], label=label_of(agent))
             chance = float(random[world].mean())
             row[0].axhline(chance, color="#999999", linewidth=1, linestyle=":")
@@ -89,29 +96,12 @@ def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
             row[0].legend(fontsize=8)
             for place, agent in enumerate(plan.agents):
                 returns = curves(data, world, agent, "eval_return")[:, -1]
-                final = student_interval(returns)
-                known = np.isfinite(final.low)
-                spread = [[final.estimate - final.low], [final.high - final.estimate]]
-                row[1].errorbar(
-                    [final.estimate],
-                    [place],
-                    xerr=spread if known else None,
-                    fmt="o",
-                    color=colors[agent],
-                )
+                final = Band.of([student_interval(returns)])
+                errors = error_bars(final)
+                row[1].errorbar(final.estimate, [place], xerr=errors, fmt="o", color=colors[agent])
                 row[1].plot(returns, [place + 0.2] * len(returns), ".", color=colors[agent])
             row[1].axvline(chance, color="#999999", linewidth=1, linestyle=":")
             row[1].set_yticks(range(len(plan.agents)), [label_of(agent) for agent in plan.agents])
             row[1].invert_yaxis()
             row[1].set_xlabel("final evaluation return")
     return figure
-
-
-def band_of(returns: FloatArray) -> Band:
-    """Student's interval over seeds, at each iteration."""
-    found = [student_interval(column) for column in returns.T]
-    return Band(
-        np.array([interval.estimate for interval in found]),
-        np.array([interval.low for interval in found]),
-        np.array([interval.high for interval in found]),
-    )

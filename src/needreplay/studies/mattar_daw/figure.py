@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
-from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
-from needreplay.report.statistics import mean_band, mean_interval
+from needreplay.report.figures import PALETTE, draw_band, error_bars, house_style, new_figure
+from needreplay.report.statistics import Band, mean_band, mean_interval
 from needreplay.studies.mattar_daw.cases import (
     AGENTS,
     CHANGES,
@@ -70,12 +70,10 @@ def _bars(axes: Axes, groups: list[str], values: dict[str, list[Any]]) -> None:
     width = 0.8 / len(values)
     for place, (name, intervals) in enumerate(values.items()):
         x = np.arange(len(groups)) + (place - (len(values) - 1) / 2) * width
-        means = np.array([interval.estimate for interval in intervals])
-        ends = np.array([[interval.low, interval.high] for interval in intervals]).T
-        errors = np.where(np.isfinite(ends), np.abs(ends - means), 0.0)
+        found = Band.of(intervals)
         axes.bar(
-            x, means, width, yerr=errors, color=COLORS[name], hatch=HATCHES[name], label=name,
-            edgecolor="white", error_kw={"linewidth": 1},
+            x, found.estimate, width, yerr=error_bars(found), color=COLORS[name],
+            hatch=HATCHES[name], label=name, edgecolor="white", error_kw={"linewidth": 1},
         )  # fmt: skip
     axes.set_xticks(np.arange(len(groups)), groups)
 
@@ -113,12 +111,10 @@ def _deciding(decided: Table) -> Figure:
                     & (decided["direction"] == direction)
                 )
                 y = np.array([changes.index(change) for change in decided["change"][mine]]) + shift
-                mean = decided["mean"][mine]
-                ends = np.stack([decided["low"][mine], decided["high"][mine]])
-                errors = np.where(np.isfinite(ends), np.abs(ends - mean), 0.0)
+                found = Band(*(decided[name][mine] for name in ("mean", "low", "high")))
                 axes.errorbar(
-                    mean, y, xerr=errors, fmt=marker, color=COLORS[direction], label=direction,
-                    markersize=5, linewidth=1.2,
+                    found.estimate, y, xerr=error_bars(found), fmt=marker, color=COLORS[direction],
+                    label=direction, markersize=5, linewidth=1.2,
                 )  # fmt: skip
             axes.set_xlabel("events per episode")
             axes.set_title(world)
