@@ -120,6 +120,14 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = [1]", "must be a whole number, 2"),
         ("[[runs]]\nkind = 'nothing:here'", "'nothing:here' cannot be imported"),
         ("[[runs]]\nkind = 'json:here'", "has no 'here'"),
+        (
+            "[[runs]]\nworld = 'CartPole-v1'\nseeds = 99999999999999999999",
+            "seeds is 99999999999999999999; it must be a whole number from 1 to 100000.",
+        ),
+        (
+            "[[runs]]\nkind = 'tabular'\nagent = 'ps'\ntrials = 999999999999\ntrials_per_run = 1",
+            "a sweep has at most 100,000 runs",
+        ),
         ("runs = [1]", "each entry of runs must be a table, [[runs]]"),
         ("[[runs]]\nkind = 1", "kind is 1; it must be text"),
         (PS + "overrides = [1]", "overrides must be a table"),

@@ -34,3 +34,15 @@ def test_damage_is_refused_in_one_sentence(way: attacks.Way, file: str, tmp_path
     assert code == 2
     assert said.startswith("needreplay: ")
     assert said.count("\n") == 1
+
+
+def test_a_changed_row_of_a_complete_run_is_noticed(tmp_path: Path) -> None:
+    folder = attacks.copied(tmp_path, stopped=False)
+    path = folder / "metrics.csv"
+    header, first, *rest = path.read_text().splitlines()
+    cells = first.split(",")
+    cells[header.split(",").index("loss")] = "0.5"
+    path.write_text("\n".join([header, ",".join(cells), *rest]) + "\n")
+    code, said = attacks.called([*attacks.WORDS, "--seed", "0", "--out", str(folder)])
+    assert code == 2
+    assert "does not fit the rows" in said
