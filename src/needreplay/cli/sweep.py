@@ -32,7 +32,8 @@ class Sweep:
       needreplay sweep mine.toml --engine ray --address auto --out /shared/mine
 
     Sweeps that come with needreplay: paper-maze, paper-cliffwalk, minatar-small, minatar-full,
-    paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs failed.
+    minatar-need, paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs
+    failed.
     """
 
     sweep: Annotated[Positional[str], arg(metavar="FILE|NAME")]
