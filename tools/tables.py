@@ -167,9 +167,9 @@ def need_quality() -> list[str]:
             found.update({(row["world"], row["learner"]): row for row in csv.DictReader(file)})
     if not found:
         return ["Not measured yet."]
-    names = ("auc", "auc_hard", "variation", "effective", "nearness")
+    names = ("auc", "auc_hard", "variation", "effective")
     rows = [
-        [world, f"{int(row['steps']):,}", learner, *(f"{float(row[name]):.3g}" for name in names)]
+        [world, f"{int(row['steps']):,}", learner, *(f"{float(f'{float(row[name]):.3g}'):,g}" for name in names)]
         for (world, learner), row in found.items()
     ]
     return table(["world", "steps", "learner", *names], rows)
