@@ -167,11 +167,12 @@ def need_quality() -> list[str]:
             found.update({(row["world"], row["learner"]): row for row in csv.DictReader(file)})
     if not found:
         return ["Not measured yet."]
-    names = ("auc", "auc_hard", "variation", "effective")
-    rows = [
-        [world, f"{int(row['steps']):,}", learner, *(f"{float(f'{float(row[name]):.3g}'):,g}" for name in names)]
-        for (world, learner), row in found.items()
-    ]
+    names = ("auc", "auc_hard", "variation", "effective", "nearness")
+    rows = []
+    for (world, learner), row in found.items():
+        values = [float(f"{float(row[name]):.3g}") for name in names]
+        head = [world, f"{int(row['steps']):,}", learner]
+        rows.append([*head, *(f"{value:,g}" for value in values)])
     return table(["world", "steps", "learner", *names], rows)
 
 
