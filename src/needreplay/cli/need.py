@@ -34,14 +34,12 @@ class Need:
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
         from needreplay.report.need_page import write_need_page
+        from needreplay.training.evaluation import load_player
 
         for name in ("moments", "steps"):
             if getattr(self, name) < 1:
                 raise NeedReplayError(f"--{name} must be at least 1, not {getattr(self, name)}.")
         path = self.out or self.run_folder / "need.html"
-        print(
-            "The page:",
-            write_need_page(
-                self.run_folder, path, seed=self.seed, moments=self.moments, most_steps=self.steps
-            ),
-        )
+        player = load_player(self.run_folder)
+        write_need_page(player, path, seed=self.seed, moments=self.moments, most_steps=self.steps)
+        print("The page:", path)
