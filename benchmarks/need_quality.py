@@ -15,6 +15,7 @@ import argparse
 import copy
 import csv
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ PARTS = 4
 """Measurements of a run."""
 
 
-def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict[str, Any]]:
-    """The rows of one run."""
+def measure(
+    world: str, steps: int, seed: int, learners: list[str], write: Callable[[dict[str, Any]], None]
+) -> None:
+    """Pass the rows of one run to ``write``."""
     config = RunConfig(world=world, agent="per-sr", steps=steps, seed=seed)
     env = make_env(config)
     agent = make_agent(config, env)
@@ -45,7 +48,6 @@ def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict
     seconds = dict.fromkeys(models, 0.0)
     learning = -1e-9
     older: list[Any] = []
-    rows: list[dict[str, Any]] = []
     learn = agent.learn
 
     def timed(obs: Any) -> Any:
@@ -62,8 +64,7 @@ def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict
         quality = need_quality(agent.replay, need_of, rng, queries=60)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
-        rows.append({**row, **rounded, "cost": f"{cost:.3g}"})
-        print(*rows[-1].values(), flush=True)
+        write({**row, **rounded, "cost": f"{cost:.3g}"})
 
     def on_update(_stats: Any) -> None:
         for name, model in models.items():
@@ -87,7 +88,6 @@ def measure(world: str, steps: int, seed: int, learners: list[str]) -> list[dict
     episodes = train(env, agent, seed=seed, first_episode=0, on_update=on_update, on_step=on_step)
     while agent.steps < steps:
         next(episodes)
-    return rows
 
 
 def main() -> None:
@@ -100,14 +100,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
-    for world in options.worlds:
-        rows += measure(world, options.steps, options.seed, options.learners.split(","))
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        with options.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", newline="") as file:
+        table: Any = csv.writer(file, lineterminator="\n")
+
+        def write(row: dict[str, Any]) -> None:
+            if file.tell() == 0:
+                table.writerow(row)
+            table.writerow(row.values())
+            file.flush()
+            print(*row.values(), flush=True)
+
+        for world in options.worlds:
+            measure(world, options.steps, options.seed, options.learners.split(","), write)
 
 
 if __name__ == "__main__":

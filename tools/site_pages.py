@@ -275,6 +275,7 @@ def metrics() -> str:
     from needreplay.training.metrics import COLUMNS
 
     page = (ROOT / "docs/deep.md").read_text(encoding="utf-8")
+    page = re.sub(r"\]\((?!https?:|#)", "](../", page)
     rows = dict(re.findall(r"^\| ([a-z_]+) \| (.*) \|$", page, re.M))
     missing = [name for name in COLUMNS if name not in rows]
     if missing:

@@ -168,10 +168,11 @@ def need_quality() -> list[str]:
     if not found:
         return ["Not measured yet."]
     names = ("auc", "auc_hard", "variation", "effective", "nearness")
-    rows = [
-        [world, f"{int(row['steps']):,}", learner, *(f"{float(row[name]):.3g}" for name in names)]
-        for (world, learner), row in found.items()
-    ]
+    rows = []
+    for (world, learner), row in found.items():
+        values = [float(f"{float(row[name]):.3g}") for name in names]
+        head = [world, f"{int(row['steps']):,}", learner]
+        rows.append([*head, *(f"{value:,g}" for value in values)])
     return table(["world", "steps", "learner", *names], rows)
 
 

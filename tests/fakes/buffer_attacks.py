@@ -18,6 +18,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def use(buffer: ReplayBuffer, kind: str, rng: np.random.Generator, steps: int) -
 
 NUMBERS = [0, 1, -1, 2, 3, 19, 20, 21, 255, 2**31, 2**62, 2**63 - 1, -(2**63), 0.5, -0.5, 1e300]
 NUMBERS += [float("nan"), float("inf"), 5e-324]
-JSON = [*NUMBERS, None, True, False, "", "x", [], {}, [0, 0], 10**400, [[[[]]]], "<f8"]
+JSON: list[Any] = [*NUMBERS, None, True, False, "", "x", [], {}, [0, 0], 10**400, [[[[]]]], "<f8"]
 
 
 def taken_apart(saved: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -386,12 +387,12 @@ def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
 def attack_by_calls(rng: np.random.Generator, _: Path) -> tuple[str, str]:
     """Random calls against a plain list, as tests/replay/test_buffer_machine.py has them."""
     sys.path.append(str(Path(__file__).parents[1] / "replay"))
-    from test_buffer_machine import CASES, run_machine
+    machine = import_module("test_buffer_machine")
 
     capacity, number = int(rng.integers(1, 71)), int(rng.integers(2**31))
-    sampler, options = CASES[rng.integers(len(CASES))]
+    sampler, options = machine.CASES[rng.integers(len(machine.CASES))]
     try:
-        run_machine(capacity, sampler, options, number)
+        machine.run_machine(capacity, sampler, options, number)
     except Exception as error:
         return f"capacity {capacity}, {sampler}, {options}, seed {number}", repr(error)
     return "calls", ""

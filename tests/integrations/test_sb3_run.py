@@ -118,11 +118,12 @@ def test_spaces(name: str, kind: str) -> None:
 
 
 def test_vecnormalize_action_noise_and_gsde() -> None:
-    for name, options in {
+    cases: dict[str, dict[str, Any]] = {
         "SAC": {"use_sde": True, "sde_sample_freq": 2},
         "TD3": {"action_noise": NormalActionNoise(np.zeros(1), np.ones(1))},
         "DDPG": {"action_noise": OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1))},
-    }.items():
+    }
+    for name, options in cases.items():
         env = VecNormalize(make_vec_env(lambda name=name: env_for(name), 2))
         model = small(name, env, **options).learn(40)
         assert model._n_updates > 0

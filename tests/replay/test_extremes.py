@@ -130,6 +130,7 @@ def test_features_beyond_the_range_are_refused_and_below_it_are_0(
         FeatureNeedSampler(2, backward=backward),
         ExhaustiveNeedSampler(n_features=2, backward=backward),
     ]
+    sampler: Any
     for sampler in samplers:
         replay = ReplayBuffer(2, {"x": np.int8}, sampler=sampler)
         replay.add(x=np.zeros(2, np.int8))

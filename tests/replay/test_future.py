@@ -91,7 +91,12 @@ def test_future_against_a_plain_model(
 
 def test_a_ring_smaller_than_one_step_of_all_environments() -> None:
     buffer = ReplayBuffer.for_spaces(
-        np.float64, np.int64, capacity=2, n_envs=3, sampler=UniformSampler()
+        np.float64,
+        np.int64,
+        capacity=2,
+        n_envs=3,
+        autoreset="same_step",
+        sampler=UniformSampler(),
     )
     no = np.zeros(3, dtype=bool)
     for _ in range(4):

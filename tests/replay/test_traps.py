@@ -6,6 +6,7 @@ import copy
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -199,6 +200,7 @@ def test_a_batch_of_tensors_shares_memory() -> None:
     wide = ReplayBuffer(5, {"x": np.float64}, sampler=NeedScalingSampler(UniformSampler()))
     wide.add(x=np.ones(5))
     tensors = wide.sample(2, need=np.ones(5)).torch()
+    assert tensors.need is not None
     assert tensors.need.dtype == tensors.weights.dtype == torch.float64
 
 
@@ -249,31 +251,32 @@ def test_a_buffer_tells_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plain", "typed"),
+    ("kind", "plain", "typed"),
     [
-        (lambda: ProportionalSampler(0.5, uniform_mix=0.25), lambda: ProportionalSampler(
-            np.float32(0.5), stratified=np.bool_(True), uniform_mix=np.float16(0.25))),
-        (lambda: RankSampler(0.5, exact=True), lambda: RankSampler(
-            np.float64(0.5), exact=np.True_)),  # type: ignore[arg-type]
-        (lambda: PSERSampler(window=3), lambda: PSERSampler(window=np.uint8(3))),
-        (lambda: StateNeedSampler(4), lambda: StateNeedSampler(np.int32(4))),
-        (lambda: FeatureNeedSampler(4, backward=True), lambda: FeatureNeedSampler(
-            np.int64(4), backward=np.bool_(True), need_alpha=np.int8(1))),
-        (lambda: ExhaustiveNeedSampler(n_features=4), lambda: ExhaustiveNeedSampler(
-            n_features=np.int64(4), backward=np.bool_(False))),
+        (ProportionalSampler, {"alpha": 0.5, "uniform_mix": 0.25}, {
+            "alpha": np.float32(0.5), "stratified": np.True_, "uniform_mix": np.float16(0.25)}),
+        (RankSampler, {"alpha": 0.5, "exact": True}, {"alpha": np.float64(0.5), "exact": np.True_}),
+        (PSERSampler, {"window": 3}, {"window": np.uint8(3)}),
+        (StateNeedSampler, {"n_states": 4}, {"n_states": np.int32(4)}),
+        (FeatureNeedSampler, {"n_features": 4, "backward": True}, {
+            "n_features": np.int64(4), "backward": np.True_, "need_alpha": np.int8(1)}),
+        (ExhaustiveNeedSampler, {"n_features": 4}, {
+            "n_features": np.int64(4), "backward": np.False_}),
     ],
 )  # fmt: skip
-def test_settings_of_numpy_types_are_plain(plain: Any, typed: Any, tmp_path: Any) -> None:
+def test_settings_of_numpy_types_are_plain(
+    kind: Any, plain: Any, typed: Any, tmp_path: Path
+) -> None:
     def made(sampler: Any, whole: Any, real: Any) -> ReplayBuffer:
         episodes = Episodes(
             n_envs=whole(2), n_step=whole(3), discount=real(0.5), autoreset="next_step"
         )
         return ReplayBuffer(
-            whole(9), {"obs": np.float32, "action": np.int8}, sampler=sampler(), episodes=episodes,
+            whole(9), {"obs": np.float32, "action": np.int8}, sampler=sampler, episodes=episodes,
             beta=LinearBeta(real(0.5), real(1.0), whole(9)),
         )  # fmt: skip
 
-    replay, again = made(plain, int, float), made(typed, np.int64, np.float32)
+    replay, again = made(kind(**plain), int, float), made(kind(**typed), np.int64, np.float32)
     assert repr(replay._settings()) == repr(again._settings())
     again.save(tmp_path / "replay")
     replay.load(tmp_path / "replay")

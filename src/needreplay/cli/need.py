@@ -37,6 +37,7 @@ class Need:
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
         from needreplay.report.need_page import write_need_page
+        from needreplay.training.evaluation import load_player
 
         check_seed(self.seed)
         folder = folder_named("DIR", self.run_folder)
@@ -44,14 +45,6 @@ class Need:
             if getattr(self, name) < 1:
                 raise NeedReplayError(f"--{name} must be at least 1, not {getattr(self, name)}.")
         path = self.out or folder / "need.html"
-        print(
-            "The page:",
-            write_need_page(
-                folder,
-                path,
-                seed=self.seed,
-                moments=self.moments,
-                most_steps=self.steps,
-                allow_code=self.allow_code,
-            ),
-        )
+        player = load_player(folder, allow_code=self.allow_code)
+        write_need_page(player, path, seed=self.seed, moments=self.moments, most_steps=self.steps)
+        print("The page:", path)

@@ -167,8 +167,14 @@ def _flat(columns: Any) -> FloatArray:
 def _nearness(obs: Any, n_future: int, n_pool: int, shares: FloatArray) -> float:
     rows = _flat(obs)
     future, pool = rows[:n_future], rows[n_future : n_future + n_pool]
-    squares = np.square(pool).sum(1)[:, None] - 2.0 * pool @ future.T + np.square(future).sum(1)
-    distance = np.sqrt(np.maximum(0.0, squares)).min(1)
+    products = pool @ future.T
+    both = np.square(pool).sum(1)[:, None] + np.square(future).sum(1)
+    if isinstance(obs, dict) or obs.dtype.kind == "f":
+        distances = np.sqrt(np.maximum(0.0, both - 2.0 * products))
+    else:
+        # Jaccard's distance of planes: an empty board is not near to every other.
+        distances = 1.0 - products / np.maximum(both - products, 1e-9)
+    distance = distances.min(1)
     uniform, nearest = distance.mean(), np.sort(distance)[:_NEAREST].mean()
     if uniform <= nearest:
         return float("nan")

@@ -150,7 +150,7 @@ class DeepSettings:
                 "successor_action is 'stored', but with n_step above 1 the buffer does not store "
                 "the action after the n steps; choose 'greedy'."
             )
-        if self.uses_need and self.n_step > 1 and self.successor_terminal != "masked":
+        if self.learns_successor and self.n_step > 1 and self.successor_terminal != "masked":
             raise NeedReplayError(
                 f"successor_terminal is {self.successor_terminal!r}, but with n_step above 1 it "
                 "needs γ^k of the k steps to the end, which the buffer does not store; choose "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,36 +12,30 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, IntArray
 from needreplay.report.page import Picture, inlined, write_page
-from needreplay.training.evaluation import load_player
+
+if TYPE_CHECKING:
+    from needreplay.training.evaluation import Player
 
 SHOWN = 6
 """Frames in each row."""
 
 
 def write_need_page(
-    folder: Path,
-    path: Path,
-    *,
-    seed: int = 0,
-    moments: int = 5,
-    most_steps: int = 1_000,
-    allow_code: Collection[str] = (),
+    player: Player, path: Path, *, seed: int = 0, moments: int = 5, most_steps: int = 1_000
 ) -> Path:
-    """Play the newest checkpoint of the run in ``folder``, and write the page ``path``.
+    """Play some episodes and write the page ``path``.
 
     Args:
-        folder: of the run.
+        player: an agent with need, such as ``training.evaluation.load_player`` returns.
         path: of the page.
         seed: of the episodes and of the frames at random.
         moments: of the episodes at which need is shown.
         most_steps: that are played.
-        allow_code: modules that the run may import.
     """
-    player = load_player(folder, allow_code=allow_code)
     if not player.agent.settings.uses_need:
         raise NeedReplayError(
-            f"The agent in {str(folder)!r} is {player.config.agent}, which has no need; train "
-            "per-sr or per-sr-sampling."
+            f"This run's agent is {player.config.agent}, which has no need; train per-sr or "
+            "per-sr-sampling."
         )
     store = player.empty_store(most_steps)
     _, film = player.film(seed, most_steps=most_steps, store=store)

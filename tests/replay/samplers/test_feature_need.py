@@ -181,6 +181,7 @@ def test_all_negative_need_samples_by_priority() -> None:
         assert tree.fallbacks[1:] == (20_000, 0, 0)
 
 
+@pytest.mark.filterwarnings("ignore:No transition")
 @each_tree
 def test_no_need_samples_by_priority_and_no_priority_uniformly(tree: dict[str, Any]) -> None:
     rng = stream(9, "features")
@@ -337,6 +338,7 @@ def test_ten_million_updates_leave_no_drift(tree: dict[str, Any]) -> None:
 
 
 @settings(max_examples=80, deadline=None)
+@pytest.mark.filterwarnings("ignore:No transition")
 @given(
     capacity=st.integers(1, 70),
     nonnegative=st.booleans(),

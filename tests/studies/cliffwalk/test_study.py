@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import write_table
+from needreplay.core.tables import Table, write_table
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies import cliffwalk as fig3
@@ -309,8 +309,8 @@ def claims(
         for n in (3, 4)
     ]  # fmt: skip
     row = [0.1, 0.1, 0.2, 1.0] if need < 200 else [0.1, 1.2, 0.2, 1.0]
-    need_rows = {"preset": np.array([preset] * 4), "method": np.array(["need"] * 4),
-                 "state": np.arange(4), "occupancy": np.array(row)}  # fmt: skip
+    need_rows = Table({"preset": np.array([preset] * 4), "method": np.array(["need"] * 4),
+                 "state": np.arange(4), "occupancy": np.array(row)})  # fmt: skip
     return claims_of(found, need_rows, preset, 0)
 
 
