@@ -52,7 +52,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "exploration_fraction": 0.2, "exploration_final_eps": 0.07, "policy_kwargs": NETWORK,
     },
 }  # fmt: skip
-REPLAYS: dict[str, Any] = {"sb3": None, "per": sb3.PrioritizedReplay()}
+REPLAYS: dict[str, Any] = {"sb3": None, "per": sb3.PrioritizedReplay(), "need": sb3.NeedReplay()}
 FIELDS = ["task", "replay", "seed", "steps", "return", "all", "episodes", "cpu_seconds", "date"]
 
 
