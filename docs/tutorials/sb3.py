@@ -12,6 +12,7 @@ replay and with gain x need. Only the argument `replay` changes. It needs
 
 import gymnasium
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from needreplay.integrations.sb3 import DQN, NeedReplay, PrioritizedReplay, UniformReplay
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -19,6 +20,7 @@ from stable_baselines3.common.monitor import Monitor
 
 REPLAYS = {"uniform": UniformReplay(), "prioritized": PrioritizedReplay(), "need": NeedReplay()}
 STEPS = 2_000
+torch.set_num_threads(1)  # networks this small are faster on one thread
 
 returns = {}
 for name, replay in REPLAYS.items():
