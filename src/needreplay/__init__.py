@@ -92,7 +92,14 @@ __all__ = [
 ]
 
 
-if find_spec("torch") is None:  # names that cannot be imported would stop ``import *`` and pydoc
+def _has_torch() -> bool:
+    try:
+        return find_spec("torch") is not None
+    except (ImportError, ValueError):  # an import hook, or None in sys.modules, hides it
+        return False
+
+
+if not _has_torch():  # names that cannot be imported would stop ``import *`` and pydoc
     __all__ = [name for name in __all__ if _HOME_OF.get(name) != "needreplay.deep"]
 
 

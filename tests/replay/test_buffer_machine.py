@@ -36,8 +36,9 @@ from needreplay.replay.samplers import (
     StateNeedSampler,
 )
 from needreplay.replay.samplers.base import Sampler
+from needreplay.replay.validation import MIN_PRIORITY
 
-GAINS = st.floats(0.0, 100.0)
+GAINS = st.just(0.0) | st.floats(MIN_PRIORITY, 100.0)
 CAPACITIES = range(1, 71)
 BY_STATES = ("grouped",)
 BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude")

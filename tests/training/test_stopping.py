@@ -68,7 +68,7 @@ def test_a_signal_saves_a_checkpoint_at_the_end_of_the_episode(
     signum: int, tmp_path: Path, unbroken: tuple[bytes, bytes]
 ) -> None:
     before = signal.getsignal(signum)
-    sent = []
+    sent: list[int] = []
 
     def on_steps(steps: int, _row: object) -> None:
         if steps >= 40 and not sent:

@@ -109,7 +109,7 @@ def test_presets_are_complete_and_exact(name: str, values: dict[str, Any]) -> No
         if math.isnan(found["successor_discount"]):
             found["successor_discount"] = THE_TASKS
         assert found == values
-    assert sorted(CLIFFWALK) == ["corrected", "printed", "released"]
+    assert sorted(CLIFFWALK) == ["corrected", "printed", "printed-returns", "released"]
 
 
 def test_methods() -> None:
