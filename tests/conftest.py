@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,10 @@ from hypothesis import settings
 os.environ.update(COLUMNS="100", LINES="40", MATPLOTLIBRC=os.devnull, MPLBACKEND="agg")
 for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(name, None)
+
+# A command that was started in the background ignores Ctrl-C; the tests of interrupts need it.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same cases on every machine and every day. `make fuzz` searches new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)

@@ -22,7 +22,7 @@ class Train:
     """Train a deep agent on a world. After any stop, the same command resumes.
 
     Ctrl-C and SIGTERM save a checkpoint at the end of the episode; a second one stops at once. A
-    complete run goes on with a larger --steps.
+    complete run continues with a larger --steps.
 
     For example
       needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a

@@ -68,6 +68,6 @@ def record_machine(folder: Path) -> str:
         if before.get(name) != here.get(name)
     ]
     return (
-        f"the run in {str(folder)!r} goes on with {', '.join(changes)}: its results are no longer "
-        "the same bits as those of a run on one machine."
+        f"the run in {str(folder)!r} continues with {', '.join(changes)}: its results are no "
+        "longer the same bits as those of a run on one machine."
     )

@@ -6,6 +6,7 @@ current folder.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any, Literal
 
@@ -77,7 +78,9 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
         try:
             # Not every constructor takes a render_mode.
             options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-            env = gymnasium.make(world, **options)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*not in the possible render_modes")
+                env = gymnasium.make(world, **options)
         except TypeError as error:
             if render_mode is None or "render_mode" not in str(error):
                 raise
