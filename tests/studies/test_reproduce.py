@@ -180,10 +180,12 @@ class Stopping(Progress):
             nonlocal done
             done += amount / 2.0
             if done >= self.after:
-                self.hang.unlink()
                 raise KeyboardInterrupt
 
-        yield Bar(moved)
+        try:
+            yield Bar(moved)
+        finally:  # Only now is the worker dead that would run one more trial.
+            self.hang.unlink()
 
 
 @pytest.fixture
