@@ -1,7 +1,9 @@
 """needreplay.integrations.sb3 beside Stable-Baselines3: steps per second, and returns.
 
-    python benchmarks/bench_sb3.py                                  # speed: alternating rounds
+    python benchmarks/bench_sb3.py --json results/bench/sb3.json    # speed: alternating rounds
     python benchmarks/bench_sb3.py --returns --out results/sb3      # resumes: a row per run
+
+Several processes may measure returns, each its own ``--tasks``.
 
 Hyperparameters are RL Zoo's, except that Pendulum has fewer steps. A run's return is the mean over
 the training episodes that ended in its last tenth; ``all`` is over all of its episodes.
@@ -148,7 +150,7 @@ def print_returns(table: Path) -> None:
     timing.print_table(["", "seeds", "return", "all episodes"], lines)
 
 
-def measure_speed(rounds: int, file: Path | None) -> None:
+def measure_speed(rounds: int, replays: list[str], file: Path | None) -> None:
     """CPU time of ``learn`` against Stable-Baselines3's own class, in alternating rounds."""
     timing.print_versions()
     rows, numbers = [], {}
@@ -157,10 +159,10 @@ def measure_speed(rounds: int, file: Path | None) -> None:
         "pendulum": {"learning_starts": 2000},
     }.items():
         peers: dict[str, Callable[[], object]] = {}
-        for replay in REPLAYS:
+        for replay in dict.fromkeys(["sb3", *replays]):
             learner, _ = model(task, replay, 0, **changes)
             learner.learn(2000)
-            count = 2000 if task == "cartpole" else 200
+            count = 500 if task == "cartpole" else 50
 
             def more(learner: Any = learner, count: int = count) -> None:
                 learner.learn(count, reset_num_timesteps=False)
@@ -191,7 +193,7 @@ def main() -> None:
     if options.returns:
         measure_returns(options.out, options.tasks, options.replays, options.seeds)
     else:
-        measure_speed(options.rounds, options.json)
+        measure_speed(options.rounds, options.replays, options.json)
 
 
 if __name__ == "__main__":

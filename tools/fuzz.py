@@ -2,22 +2,26 @@
 
     python tools/fuzz.py SECONDS [SEED]
 
-Damaged run folders, sweep files, arguments, signals to training, what the buffer's own attacks are,
-and sequences of calls against plain models (the property tests, on new cases). Each failure is
-printed with the seed and number that repeat it.
+Damaged run folders, sweep files, arguments, what the buffer's own attacks are, signals to training,
+and the property tests on new cases. The last two, which are slow, get an eighth of the time each.
+The others take turns: a kind whose cases are four times as long gets twice the time. Each failure
+is printed with the seed and number that repeat it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
+import warnings
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +29,6 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "fakes"))
-
-BUFFER_ATTACKS = "buffer_attacks"
-"""A module of tests/fakes with its own ATTACKS."""
 
 
 class Count(NamedTuple):
@@ -40,73 +41,101 @@ class Count(NamedTuple):
 Attack = Callable[[np.random.Generator, Path], tuple[str, str]]
 
 
-def repeat(name: str, attack: Attack, seconds: float, seed: int) -> Count:
-    """Attack until the time is up."""
-    end, tried, failed = time.monotonic() + seconds, 0, 0
+def take_turns(known: dict[str, Attack], seconds: float, seed: int) -> dict[str, Count]:
+    """Attack in all ways until the time is up; the first case of each, which compiles, is free."""
+    tried, failed = dict.fromkeys(known, 0), dict.fromkeys(known, 0)
+    spent = dict.fromkeys(known, 0.0)
+    end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as place:
         while time.monotonic() < end:
-            what, failure = attack(np.random.default_rng([seed, tried]), Path(place))
+            # A product that is the same for all makes the time grow with the root of a case's.
+            name = min(known, key=lambda name: spent[name] * tried[name])
+            start, number = time.monotonic(), tried[name]
+            what, failure = known[name](np.random.default_rng([seed, number]), Path(place))
+            tried[name] += 1
+            spent[name] += time.monotonic() - start if number else 1e-3
+            if failure:
+                failed[name] += 1
+                print(f"{name}, seed {seed}, number {number}: {what}\n    {failure}", flush=True)
+    return {name: Count(tried[name], failed[name]) for name in known}
+
+
+def signals_to_training(seconds: float, seed: int) -> Count:
+    """Kill, terminate or interrupt training runs; each resumes and ends as one undisturbed."""
+    import run_attacks as attacks
+
+    words = [*attacks.WORDS, "--seed", "0", "--set", "checkpoint_steps=20", "--out"]
+    rng, end = np.random.default_rng(seed), time.monotonic() + seconds
+    tried, failed = 0, 0
+    with tempfile.TemporaryDirectory() as place:
+        start = time.monotonic()
+        code, said = _forked([*words, f"{place}/whole"], None, 0.0)
+        assert code == 0, said
+        usual, expected = time.monotonic() - start, Path(place, "whole/metrics.csv").read_bytes()
+        folder = Path(place, "run")
+        while time.monotonic() < end:
+            chosen = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[int(rng.integers(3))]
+            code, said = _forked([*words, str(folder)], chosen, float(rng.uniform(0, usual)))
+            tried += 1
+            failure = "" if code in (0, -chosen, 128 + chosen) else f"exit code {code}: {said}"
+            if code == 0 and (folder / "metrics.csv").read_bytes() != expected:
+                failure = "it ended with other metrics"
             if failure:
                 failed += 1
-                print(f"{name}, seed {seed}, number {tried}: {what}\n    {failure}", flush=True)
-            tried += 1
+                print(f"{chosen.name}, seed {seed}, number {tried - 1}: {failure}", flush=True)
+            if code == 0 or failure:
+                shutil.rmtree(folder, ignore_errors=True)
     return Count(tried, failed)
 
 
-def attack_with_signals(rng: np.random.Generator, place: Path) -> tuple[str, str]:
-    """Kill, terminate or interrupt a training run until it ends; it must end as one undisturbed."""
-    import run_attacks as attacks
+def _forked(words: list[str], signum: int | None, delay: float) -> tuple[int, str]:
+    """Run a command in a copy of this process, which has imported and compiled all; signal it."""
+    from needreplay.cli import main as command
 
-    folder = Path(tempfile.mkdtemp(dir=place))
-    line = [sys.executable, "-m", "needreplay", *attacks.WORDS, "--seed", "0"]
-    line += ["--set", "checkpoint_steps=20", "--out", str(folder / "run")]
-    sent = []
-    expected = _undisturbed(tuple(line[:-1]))
-    for _ in range(20):
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        chosen = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[int(rng.integers(3))]
-        try:
-            said = process.communicate(timeout=float(rng.uniform(1.0, 8.0)))[1]
-        except subprocess.TimeoutExpired:
-            process.send_signal(chosen)
-            sent.append(chosen.name)
-            said = process.communicate()[1]
-        code = process.returncode
-        if code == 0:
-            break
-        if code not in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM, 130, 143):
-            return " ".join(sent), f"exit code {code}: {said.decode()[-300:]}"
-    what = " ".join(sent) or "no signal"
-    found = folder / "run" / "metrics.csv"
-    same = found.exists() and (code != 0 or found.read_bytes() == expected)
-    return what, "" if same or code != 0 else "it ended with other metrics"
-
-
-_expected: dict[tuple[str, ...], bytes] = {}
-
-
-def _undisturbed(line: tuple[str, ...]) -> bytes:
-    if line not in _expected:
-        folder = Path(tempfile.mkdtemp()) / "run"
-        subprocess.run([*line, str(folder)], check=True, capture_output=True)
-        _expected[line] = (folder / "metrics.csv").read_bytes()
-    return _expected[line]
+    with tempfile.TemporaryFile() as said:
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            code = 1
+            try:
+                code = command(words)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        if signum is not None:
+            time.sleep(delay)
+            os.kill(pid, signum)
+        hung = threading.Timer(120, os.kill, (pid, signal.SIGKILL))
+        hung.start()
+        status = os.waitpid(pid, 0)[1]
+        hung.cancel()
+        said.seek(0)
+        return os.waitstatus_to_exitcode(status), said.read().decode()[-300:]
 
 
 def property_tests(seconds: float, seed: int) -> Count:
-    """Sequences of calls against plain models: the property tests, with a new seed each round."""
+    """The property tests, file after file, with a new seed each round."""
     command = [sys.executable, "-m", "pytest", "-m", "hypothesis", "-p", "no:cacheprovider"]
-    command += ["--hypothesis-profile=fuzz", "--hypothesis-show-statistics", "-n", "auto"]
-    command += ["--maxprocesses=8"]
-    end, tried, failed = time.monotonic() + seconds, 0, 0
+    command += ["--hypothesis-profile=fuzz", "--hypothesis-show-statistics"]
+    files = [
+        path
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if "@given" in path.read_text(encoding="utf-8") and path.stem != "test_buffer_machine"
+    ]
+    end, tried, failed, number = time.monotonic() + seconds, 0, 0, 0
     while (left := end - time.monotonic()) > 0:
-        seed += 1
-        line = [*command, f"--hypothesis-seed={seed}"]
+        turn, place = divmod(number, len(files))
+        number += 1
+        line = [*command, f"--hypothesis-seed={seed + turn}", str(files[place])]
         try:
             done = subprocess.run(line, capture_output=True, text=True, timeout=left, cwd=ROOT)
         except subprocess.TimeoutExpired:
             break
-        tried += sum(int(n) for n in re.findall(r"(\d+) passing,", done.stdout))
+        tried += sum(int(n) for n in re.findall(r"(\d+) passing", done.stdout))
         if done.returncode:
             failed += 1
             print(done.stdout, done.stderr, f"Repeat it with: {' '.join(line)}", sep="\n")
@@ -116,18 +145,14 @@ def property_tests(seconds: float, seed: int) -> Count:
 def main(seconds: float, seed: int) -> int:
     """Share the time between the attacks; return 1 if one succeeded."""
     os.chdir(tempfile.mkdtemp())
-    import run_attacks as attacks
+    warnings.simplefilter("ignore")
+    import buffer_attacks
+    import run_attacks
 
-    attacks.runs()
-    known: dict[str, Attack] = dict(attacks.ATTACKS)
-    try:
-        known |= import_module(BUFFER_ATTACKS).ATTACKS
-    except ImportError:
-        print(f"There is no {BUFFER_ATTACKS}: the buffer is attacked by its property tests only.")
-    known["signals to training"] = attack_with_signals
-    share = seconds / (len(known) + 1)
-    counts = {name: repeat(name, attack, share, seed) for name, attack in known.items()}
-    counts["sequences of calls"] = property_tests(share, seed)
+    run_attacks.runs()
+    counts = {"signals to training": signals_to_training(seconds / 8, seed)}
+    counts["property tests"] = property_tests(seconds / 8, seed)
+    counts |= take_turns(run_attacks.ATTACKS | buffer_attacks.ATTACKS, seconds * 3 / 4, seed)
     for name, count in counts.items():
         print(f"{name:<24} {count.tried:>9,} tried {count.failed:>5,} failed")
     tried, failed = (sum(column) for column in zip(*counts.values(), strict=True))

@@ -307,16 +307,23 @@ def operations(buffer: ReplayBuffer, kind: str) -> dict[str, Callable[[], Any]]:
         calls["set_states"] = lambda: buffer.set_states(ids, ids % 3)
     if kind != "plain":
         calls["cut"] = buffer.cut
-    name = next(name for name in SAMPLERS if repr(SAMPLERS[name]()) == repr(buffer.sampler))
-    saved = used(name, kind)
-    use(saved, kind, rng, 3)
-    saved.save(other)
 
     def load() -> None:
         other.seek(0)
         buffer.load(other)
 
+    name = next(name for name in SAMPLERS if repr(SAMPLERS[name]()) == repr(buffer.sampler))
+    other.write(another(name, kind))
     return {**calls, "load": load}
+
+
+@cache
+def another(sampler: str, kind: str) -> bytes:
+    """A saved buffer to load."""
+    buffer, file = used(sampler, kind), io.BytesIO()
+    use(buffer, kind, np.random.default_rng(0), 3)
+    buffer.save(file)
+    return file.getvalue()
 
 
 def used(sampler: str, kind: str) -> ReplayBuffer:
@@ -361,15 +368,29 @@ def interrupted_at(call: Callable[[], Any], line: int) -> int:
     return left
 
 
-def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
-    """Interrupt a call at some line: it is complete or did not begin, and the buffer is valid."""
-    sampler, kind = chosen(rng)
-    fresh = used(sampler, kind)
-    names = list(operations(fresh, kind))
-    name = names[rng.integers(len(names))]
+@cache
+def to_interrupt(sampler: str, kind: str) -> tuple[ReplayBuffer, list[str]]:
+    """A buffer to copy, and the names of its operations."""
+    buffer = used(sampler, kind)
+    return buffer, list(operations(buffer, kind))
+
+
+@cache
+def outcomes(sampler: str, kind: str, name: str) -> tuple[int, list[list[Any]]]:
+    """How many lines an operation has, and the states before and after it."""
+    fresh, _ = to_interrupt(sampler, kind)
     after = copy.deepcopy(fresh)
     operations(after, kind)[name]()
     lines = lines_of(operations(copy.deepcopy(fresh), kind)[name])
+    return lines, [state_of(fresh)[:3], state_of(after)[:3]]
+
+
+def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+    """Interrupt a call at some line: it is complete or did not begin, and the buffer is valid."""
+    sampler, kind = chosen(rng)
+    fresh, names = to_interrupt(sampler, kind)
+    name = names[rng.integers(len(names))]
+    lines, complete = outcomes(sampler, kind, name)
     buffer, line = copy.deepcopy(fresh), int(rng.integers(1, lines + 1))
     interrupted_at(operations(buffer, kind)[name], line)
     what = f"{name}, {sampler} sampler, {kind}, line {line} of {lines}"
@@ -377,7 +398,6 @@ def attack_by_interrupt(rng: np.random.Generator, _: Path) -> tuple[str, str]:
         buffer.check_valid()
     except NeedReplayError as error:
         return what, repr(error)
-    complete = [state_of(fresh)[:3], state_of(after)[:3]]
     return what, "" if state_of(buffer)[:3] in complete else "it is half done"
 
 
