@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from torch import Tensor
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.deep import DeepAgent
+from needreplay.deep import DeepAgent, need_quality
 from needreplay.deep.checkpoint import load_agent, save_agent
 from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorLearner
@@ -263,6 +263,7 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
         ({"need_learner": "mixtures", "direction": "backward"}, "direction"),
+        ({"need_learner": "successor", "shuffle_need": True}, "shuffle_need"),
         ({"discount": 2.0}, "discount"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"reward_clip": "no"}, "reward_clip"),
@@ -345,3 +346,38 @@ def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
         learned.append(values(agent, "q"))
     for i, one in enumerate(learned):
         assert not any(torch.equal(one, other) for other in learned[:i])
+
+
+@pytest.mark.parametrize("steps", [45, 100])
+@pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
+def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, steps: int) -> None:
+    """A buffer of 64, partly filled and long full; states go round a circle."""
+    agent = small_agent(sampler=sampler, need_learner="linear", shuffle_need=True, refresh=64)
+    angles = np.arange(steps + 1) / 10.0
+    circle = np.stack([np.cos(k * angles) for k in range(5)], 1).astype(np.float32)
+    for t in range(steps):
+        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, False)
+        agent.learn(circle[t + 1])
+    buffer, model = agent.replay, agent.need_model
+    assert model is not None
+    ids = np.arange(buffer.oldest_id, buffer.next_id)
+    donors = agent.need_donors(ids)
+    assert sorted(donors) == ids.tolist()
+    assert (donors != ids).all()
+    # What it gives to its update, or to its sampler at the last refresh.
+    used = agent._need_vectors(ids, circle[ids])
+    np.testing.assert_allclose(used, model.features(circle[donors]), atol=1e-6)
+    if sampler == "per-sr-sampling":
+        stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
+        np.testing.assert_allclose(stored[:-1], used[:-1], atol=1e-6)
+
+    def need_of(obs: Any, columns: dict[str, Any]) -> Any:
+        return agent._need_vectors(columns["ids"]) @ model.query(obs)
+
+    for _ in range(200):
+        model.learn(buffer)
+    rng = np.random.default_rng(0)
+    quality = agent.need_quality(rng)
+    assert quality is not None
+    assert quality.auc > 0.75
+    assert 0.4 < need_quality(buffer, need_of, rng).auc < 0.6

@@ -140,6 +140,12 @@ class DeepAgent:
         )
         self.next_feature_id = 0
         """the first transition whose features the buffer does not have (per-sr-sampling)"""
+        self._next_slot: IntArray | None = None
+        """shuffled need: all slots of the buffer as one random cycle"""
+        if settings.uses_need and settings.shuffle_need:
+            order = stream(seed, "shuffled need").permutation(settings.capacity)
+            self._next_slot = np.empty_like(order)
+            self._next_slot[order] = np.roll(order, -1)
         self._query: AnyArray | None = None
         self._previous: tuple[AnyArray, int] | None = None
 
@@ -322,17 +328,41 @@ class DeepAgent:
         """The need that scales the update, if it does, and the need model's own update."""
         model, settings = self.need_model, self.settings
         assert model is not None
-        vectors = model.features(sampled["obs"])
+        vectors = self._need_vectors(sampled.ids, sampled["obs"])
         query = model.query(obs) if self._query is None else self._query
         raw = vectors @ query
         model.learn(self.replay)
         if settings.samples_by_need:
             self.replay.set_features(sampled.ids, vectors)
             if settings.refresh:
-                model.refresh(self.replay, settings.refresh)
+                ids = self.replay.next_to_refresh(settings.refresh)
+                self.replay.set_features(ids, self._need_vectors(ids))
             return None, need_stats(raw, vectors)
         need = to_tensor(np.maximum(raw, 0.0), self.device)
         return rescale(need, settings.scale), need_stats(raw, vectors)
+
+    def _need_vectors(self, ids: IntArray, obs: Any = None) -> AnyArray:
+        """The need model's vectors of transitions; with shuffled need those of others."""
+        assert self.need_model is not None
+        if self._next_slot is not None:
+            ids, obs = self.need_donors(ids), None
+        return self.need_model.features(self.replay.read(ids)["obs"] if obs is None else obs)
+
+    def need_donors(self, ids: IntArray) -> IntArray:
+        """Shuffled need: the transitions whose need those of ``ids`` have instead of their own.
+
+        Each is the next one that is stored along a fixed cycle of all slots: a permutation without
+        fixed points, however full the buffer is.
+        """
+        assert self._next_slot is not None
+        capacity, last = self.replay.capacity, self.replay.next_id - 1
+        slots = self._next_slot[ids % capacity]
+        while True:
+            donors: IntArray = last - (last - slots) % capacity
+            missing = donors < self.replay.oldest_id
+            if not missing.any():
+                return donors
+            slots = np.where(missing, self._next_slot[slots], slots)
 
     @torch.no_grad()
     def _query_need(self, start: Start) -> Current:
@@ -356,10 +386,10 @@ class DeepAgent:
         """
         compute = self._compute_features
         if self.need_model is not None:
-            model = self.need_model
 
             def compute(ids: IntArray, *_extra: Tensor) -> Tensor:
-                model.refresh(self.replay, ids=ids)
+                if len(ids):
+                    self.replay.set_features(ids, self._need_vectors(ids))
                 return torch.empty(0)
 
         first = max(self.next_feature_id, self.replay.oldest_id)

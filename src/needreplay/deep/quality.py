@@ -74,7 +74,8 @@ def need_quality(
 
     Args:
         buffer: with episodes.
-        need_of: the need of transitions (columns of the buffer), seen from an observation.
+        need_of: the need of transitions (columns of the buffer, and their ``ids``), seen from an
+            observation.
         rng: chooses trajectories and transitions.
         queries: states that need looks from.
     """
@@ -115,7 +116,7 @@ def _one(
     if len(same_time):
         same_time = rng.choice(same_time, HORIZON)
     ids = np.concatenate([future, pool, past, same_time, [now]])
-    columns = buffer.read(ids)
+    columns = {**buffer.read(ids), "ids": ids}
     obs = _row(columns["obs"], -1)
     need = np.asarray(need_of(obs, columns), dtype=np.float64)
     end = len(future) + len(pool)

@@ -96,6 +96,8 @@ class DeepSettings:
     or least squares learned by contrast, or random features in closed form"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
+    shuffle_need: bool = False
+    """a control for need models: each stored transition has the need of another one"""
 
     # Deep successor representation.
     encoder: Literal["own", "shared"] = "own"
@@ -160,6 +162,11 @@ class DeepSettings:
             raise NeedReplayError(
                 f"direction is 'backward', but need_learner is {self.need_learner!r}, which learns "
                 "forward need alone; choose need_learner 'successor'."
+            )
+        if self.learns_successor and self.shuffle_need:
+            raise NeedReplayError(
+                "shuffle_need is True, but need_learner is 'successor', which has no such control; "
+                "choose a need model: mixtures, spectral or linear."
             )
         for name in ("successor_moves_features", "need_moves_features"):
             if self.encoder == "shared" and getattr(self, name):
