@@ -25,7 +25,7 @@ PRINTED = {
     "sizes": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
     "repetitions": 10,
     "centre": "median",
-    "memory_axis": "transitions",
+    "buffer_axis": "transitions",
     "discount_offset": 0,
     "fall": "ends",
     "right_actions": "alternate",
@@ -67,7 +67,7 @@ RELEASED = {
     "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "repetitions": 15,
     "centre": "mean",
-    "memory_axis": "authors",
+    "buffer_axis": "authors",
     "discount_offset": 1,
     "fall": "teleports",
     "right_actions": "first",
@@ -89,7 +89,7 @@ RELEASED = {
 
 CORRECTED = {
     **RELEASED,
-    "memory_axis": "transitions",
+    "buffer_axis": "transitions",
     "successor_step_size": 0.1,
     "successor_discount": THE_TASKS,
     "trace_reset": "return",
@@ -119,7 +119,7 @@ def test_methods() -> None:
 
 def test_corrected_differs_from_released_in_its_faults_only() -> None:
     assert set(differences("released", "corrected")) == {
-        "memory_axis",
+        "buffer_axis",
         "successor_step_size",
         "successor_discount",
         "trace_reset",

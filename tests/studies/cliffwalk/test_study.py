@@ -35,7 +35,7 @@ from needreplay.studies.cliffwalk.deciding import (
     effects_of,
     sentences,
 )
-from needreplay.studies.cliffwalk.figure import memory_of
+from needreplay.studies.cliffwalk.figure import buffer_size_of
 from needreplay.studies.cliffwalk.magnitude import variants_of
 from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
 from needreplay.studies.cliffwalk.words import in_words
@@ -142,7 +142,7 @@ def test_the_study(small: None, tmp_path: Path) -> None:
     assert {claim.preset for claim in one.claims} == {"released", "corrected"}
     assert len(one.claims) == 23
     assert set(one.tables["deciding"]["setting"].tolist()) >= {NOTHING, "trace_reset"}
-    assert set(one.tables["magnitude"]["need"].tolist()) == {"gain alone", "drawn", "scaled"}
+    assert set(one.tables["magnitude"]["need"].tolist()) == {"gain alone", "sampled", "scaled"}
     stopped = int((~data["converged"]).sum())
     assert stopped == one.tables["summary"]["not_converged"].sum()
 
@@ -420,8 +420,8 @@ def test_the_strongest_setting_is_the_one_that_moves_towards_the_other_preset() 
 
 
 def test_the_authors_axis() -> None:
-    assert memory_of(found_of("released", "per", 4, [1])) == 24.0
-    assert memory_of(found_of("corrected", "per", 4, [1])) == 64.0
+    assert buffer_size_of(found_of("released", "per", 4, [1])) == 24.0
+    assert buffer_size_of(found_of("corrected", "per", 4, [1])) == 64.0
 
 
 def test_need_rows_are_of_the_largest_size() -> None:

@@ -148,7 +148,7 @@ def successor_table(results: Sequence[CaseResult]) -> Table:
                 "trial": np.arange(len(r.converged)),
                 "largest_entry": [float(f"{x:.4g}") for x in r.columns["largest_entry"]],
                 "negative_rows": [round(x, 4) for x in r.columns["negative_rows"].tolist()],
-                "drawn_by_gain": r.columns["by_gain"],
+                "sampled_by_gain": r.columns["by_gain"],
                 "diverged": r.columns["diverged"],
             }
             for r in results

@@ -30,7 +30,7 @@ COMPARED: tuple[tuple[Method, Method], ...] = (
 ORDER = ("released", "corrected", "printed")
 """Presets are compared with the next one in this order."""
 NOTHING = "nothing"
-_NOT_SETTINGS = ("sizes", "repetitions", "centre", "memory_axis")
+_NOT_SETTINGS = ("sizes", "repetitions", "centre", "buffer_axis")
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,9 @@ def _draw_chain(axes: Axes) -> None:
     axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
 
 
-def memory_of(result: CaseResult) -> float:
+def buffer_size_of(result: CaseResult) -> float:
     """The horizontal axis: the buffer's size, or the authors' number."""
-    if cliffwalk_preset(result.label).memory_axis == "authors":
+    if cliffwalk_preset(result.label).buffer_axis == "authors":
         return (result.states - 1) * 2.0 ** (result.states - 1)
     return float(result.columns["transitions"][0])
 
@@ -117,7 +117,7 @@ def _draw_updates(
             (f for f in results if f.label == preset and f.method == method),
             key=lambda f: f.states,
         )
-        x = [memory_of(f) for f in ours]
+        x = [buffer_size_of(f) for f in ours]
         band = Band.of(centre_interval(f, settings.centre, seed) for f in ours)
         draw_band(axes, x, band, color=COLORS[method], label=label_of(method), marker="o", ms=3)
         censored = [i for i, f in enumerate(ours) if f.censored]
@@ -128,7 +128,7 @@ def _draw_updates(
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(
-        "transitions, as the authors count" if settings.memory_axis == "authors" else "transitions"
+        "transitions, as the authors count" if settings.buffer_axis == "authors" else "transitions"
     )
     axes.set_ylabel(f"updates ({settings.centre})")
     axes.legend(fontsize=8)

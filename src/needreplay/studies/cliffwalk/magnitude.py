@@ -26,7 +26,7 @@ from needreplay.studies.cliffwalk.settings import (
 )
 
 BATCH = 8
-WAYS: dict[Method, str] = {"per": "gain alone", "need": "drawn", "need-magnitude": "scaled"}
+WAYS: dict[Method, str] = {"per": "gain alone", "need": "sampled", "need-magnitude": "scaled"}
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ FOR_BOTH, FOR_GAIN = range(2)
 BatchStep: TypeAlias = Literal["sum", "mean"]
 SUM, MEAN = range(2)
 Centre: TypeAlias = Literal["median", "mean"]
-MemoryAxis: TypeAlias = Literal["transitions", "authors"]
+BufferAxis: TypeAlias = Literal["transitions", "authors"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class CliffwalkSettings:
     """trials of each"""
     centre: Centre = "median"
     """what the figure shows of the trials"""
-    memory_axis: MemoryAxis = "transitions"
+    buffer_axis: BufferAxis = "transitions"
     """the figure's horizontal axis: the buffer's size, or the authors' (n - 1) 2^(n - 1)"""
 
     discount_offset: int = 0
@@ -199,7 +199,7 @@ _RELEASED = CliffwalkSettings(
     sizes=tuple(range(2, 12)),
     repetitions=15,
     centre="mean",
-    memory_axis="authors",
+    buffer_axis="authors",
     discount_offset=1,
     fall="teleports",
     right_actions="first",
@@ -225,7 +225,7 @@ CLIFFWALK = {
     "released": _RELEASED,
     "corrected": replace(
         _RELEASED,
-        memory_axis="transitions",
+        buffer_axis="transitions",
         successor_step_size=0.1,
         successor_discount=math.nan,
         trace_reset="return",
