@@ -15,7 +15,7 @@ ifneq ($(shell mkdir -p "$$HOME/.cache" 2> /dev/null && test -w "$$HOME/.cache" 
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
-PYTEST := $(BIN)/pytest -n auto --maxprocesses 8
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup
 
 .PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean

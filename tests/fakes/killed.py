@@ -25,6 +25,9 @@ TINY: dict[str, Any] = {
     "epsilon_steps": 200,
 }
 
+POOL = 16
+"""Transitions that the quality of need compares with, in all of these runs."""
+
 CARTPOLE = RunConfig("CartPole-v1", "per-sr", steps=330, seed=3, overrides=TINY)
 CONFIGS = {
     "per-sr": CARTPOLE,
@@ -55,7 +58,9 @@ CONFIGS = {
 
 def run_until(config: RunConfig, folder: Path, moment: str, count: int) -> None:
     """Run, and die at the ``count``-th ``moment``; in a process that is not needed any more."""
-    from needreplay.deep import DeepAgent
+    from needreplay.deep import DeepAgent, quality
+
+    quality.POOL = POOL
 
     def dying(work: Callable[..., Any]) -> Callable[..., Any]:
         seen = 0

@@ -9,10 +9,10 @@ import tempfile
 from dataclasses import replace
 
 import numpy as np
-from killed import CONFIGS
+from killed import CONFIGS, POOL
 
 from needreplay.core.types import AnyArray
-from needreplay.deep import DeepAgent, UpdateStats
+from needreplay.deep import DeepAgent, UpdateStats, quality
 from needreplay.training.run import run_training
 
 
@@ -25,6 +25,7 @@ def draw_only(agent: DeepAgent, present: AnyArray) -> UpdateStats:
     return UpdateStats(0.0, 0.0, 1.0, None)
 
 
+quality.POOL = POOL
 learning, DeepAgent._update = DeepAgent._update, draw_only  # type: ignore[assignment, method-assign]
 for config in CONFIGS.values():
     overrides = {**config.overrides, "min_history": 10, "iteration_steps": 10_000}

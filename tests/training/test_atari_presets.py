@@ -28,7 +28,10 @@ SMALL = {
 
 @pytest.mark.parametrize("preset", ["printed", "released", "corrected"])
 @pytest.mark.parametrize("agent", ["per", "per-sr"])
-def test_an_atari_preset_runs_400_steps(preset: str, agent: str, tmp_path: Path) -> None:
+def test_an_atari_preset_runs_400_steps(
+    preset: str, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("needreplay.deep.quality.POOL", 16)
     config = RunConfig("atari/Breakout", agent, preset, steps=400, overrides=SMALL)
     rows = list(csv.DictReader(run_training(config, tmp_path).read_text().splitlines()))
     assert int(rows[-1]["steps"]) >= 400

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from killed import CARTPOLE, CONFIGS, run_until
+from killed import CARTPOLE, CONFIGS, POOL, run_until
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_json, write_json
@@ -54,6 +54,14 @@ def killed(forks: Any) -> Any:
         assert process.exitcode == -signal.SIGKILL, (moment, count, process.exitcode)
 
     return run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pool() -> Iterator[None]:
+    """Runs of this process measure need as the killed ones do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("needreplay.deep.quality.POOL", POOL)
+        yield
 
 
 @pytest.fixture(scope="module")
