@@ -12,6 +12,8 @@ from hypothesis import settings
 
 # The terminal and the user's own settings do not reach the tests, nor the programs that they start.
 os.environ.update(COLUMNS="100", LINES="40", MATPLOTLIBRC=os.devnull, MPLBACKEND="agg")
+# One thread a process: the tests run in several, and threads that wait for each other spin.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(name, None)
 
