@@ -21,7 +21,7 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup
 	bench bench-replay lock clean
 
 help: ## Show this list.
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 24
 
 # $(call environment,FOLDER,LOCK): a virtual environment of exactly the files whose hashes are in the lock.
 # A wheel of torch in a folder of PIP_FIND_LINKS comes first, since pip alone would prefer PyPI's. PyPI's torch for
@@ -74,6 +74,10 @@ unit: $(READY) ## Run the tests.
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
 	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
+uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of rules/ and tabular/ is covered.
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
+		--cov=needreplay.rules --cov=needreplay.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
+
 # On the path before the locked version; the rest is that of the environment.
 SB3_OLDEST := 2.7.0
 
@@ -81,10 +85,6 @@ unit-sb3: $(READY) ## Run the tests of the Stable-Baselines3 classes with its ol
 	@test -d $(VENV)/sb3-$(SB3_OLDEST) || $(VENV)/$(PIP_INSTALL) --target $(VENV)/sb3-$(SB3_OLDEST) \
 		stable-baselines3==$(SB3_OLDEST) sb3-contrib==$(SB3_OLDEST)
 	@PYTHONPATH=$(CURDIR)/$(VENV)/sb3-$(SB3_OLDEST) $(PYTEST) tests/integrations
-
-uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of rules/ and tabular/ is covered.
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
-		--cov=needreplay.rules --cov=needreplay.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
 
 # The CPU features that numpy would choose between on this machine.
 DISPATCH = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))

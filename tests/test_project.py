@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,15 @@ def test_one_version() -> None:
     assert newest[1] == needreplay.__version__
 
 
-def test_the_citation_has_what_the_format_requires() -> None:
-    citation = read_yaml(ROOT / "CITATION.cff")
-    assert {"cff-version", "message", "title", "authors"} <= set(citation)
-    for reference in (*citation["references"], citation["preferred-citation"]):
-        assert {"type", "title", "authors"} <= set(reference)
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [("citation-file-format", [ROOT / "CITATION.cff"]), ("github-workflows", WORKFLOWS)],
+)
+def test_the_citation_and_the_workflows_fit_their_schemas(schema: str, files: list[Path]) -> None:
+    pytest.importorskip("check_jsonschema")
+    words = ["-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_workflows_cover_lint_tests_wheels_and_docs() -> None:

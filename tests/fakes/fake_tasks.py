@@ -18,6 +18,7 @@ from typing import Any
 
 from needreplay.sweeps import RunSpec
 from needreplay.sweeps.local import LocalEngine
+from needreplay.training.stopping import Stop
 
 Config = dict[str, Any]
 OnUnits = Callable[[int], None]
@@ -55,6 +56,18 @@ def hang_up_and_stay(config: Config, folder: Path, on_units: OnUnits) -> None:
         pipe.close()
     time.sleep(60)
     Path(config["path"]).touch()
+
+
+def save_when_stopped(config: Config, folder: Path, on_units: OnUnits) -> None:
+    """Stop as training does: some time after the signal, with a checkpoint."""
+    stop = Stop()
+    with stop.listening():
+        (Path(config["path"]) / str(os.getpid())).touch()
+        while not stop.asked:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        (folder / "checkpoint").write_text("saved")
+        raise stop.stopped()
 
 
 def begin_and_sleep(config: Config, folder: Path, on_units: OnUnits) -> None:

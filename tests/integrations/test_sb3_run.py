@@ -146,6 +146,14 @@ def test_callbacks_logs_and_evaluation(tmp_path: Path) -> None:
     assert isinstance(mean, float)
 
 
+@pytest.mark.filterwarnings("ignore:rich is experimental")
+def test_a_progress_bar_reaches_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    assert small("DQN").learn(40, progress_bar=True).num_timesteps == 40
+    captured = capfd.readouterr()
+    assert "40/40" in captured.out + captured.err
+
+
 def test_a_seed_decides_everything() -> None:
     """And the global random numbers of numpy are left to Stable-Baselines3."""
     first, second = (small("SAC").learn(50) for _ in range(2))

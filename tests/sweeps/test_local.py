@@ -17,7 +17,7 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.sweeps import RunSpec
 from needreplay.sweeps.cluster import _cpus
-from needreplay.sweeps.local import LocalEngine
+from needreplay.sweeps.local import LOG, LocalEngine
 from needreplay.sweeps.loop import Ended
 
 Finish = Callable[..., Ended]
@@ -92,6 +92,18 @@ def test_close_ends_its_own_processes_only(engine: LocalEngine, tmp_path: Path) 
     finally:
         other.terminate()
         other.join()
+
+
+def test_a_run_that_is_stopped_may_save_a_checkpoint(engine: LocalEngine, tmp_path: Path) -> None:
+    """As training does; tests/training/test_stopping.py is about that."""
+    folder, started = tmp_path / "run", tmp_path / "started"
+    started.mkdir()
+    engine.start(RunSpec("fake_tasks:save_when_stopped", {"path": str(started)}), folder)
+    (process,) = _wait_for_files(started, 1)
+    engine.close()
+    assert (folder / "checkpoint").read_text() == "saved"
+    assert "Traceback" not in (folder / LOG).read_text()
+    assert not _is_alive(process)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

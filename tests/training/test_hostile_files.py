@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +47,15 @@ def test_a_changed_row_of_a_complete_run_is_noticed(tmp_path: Path) -> None:
     code, said = attacks.called([*attacks.WORDS, "--seed", "0", "--out", str(folder)])
     assert code == 2
     assert "does not fit the rows" in said
+
+
+def test_a_buffer_of_another_moment_of_the_run_is_refused(tmp_path: Path) -> None:
+    """Whole, with a digest of its own that fits: but not the one of this checkpoint."""
+    folder = attacks.copied(tmp_path, stopped=True)
+    words = [*attacks.WORDS, "--seed", "0", "--out"]
+    assert attacks.called([*words, str(tmp_path / "shorter"), "--steps", "100"])[0] == 0
+    (mine,), (earlier,) = folder.rglob("replay"), (tmp_path / "shorter").rglob("replay")
+    shutil.copyfile(earlier, mine)
+    code, said = attacks.called([*words, str(folder)])
+    assert code == 2
+    assert "is damaged, or of another checkpoint" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -17,8 +18,11 @@ from needreplay.core.processes import starting_workers, watch_parent
 from needreplay.sweeps.execute import LAST_LINES, errors_of
 from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.loop import Ended
+from needreplay.training.stopping import GRACE
 
 LOG = "log.txt"
+SECONDS_TO_SAVE = GRACE + 50.0
+"""How long a run that is stopped may take to save a checkpoint."""
 _SECONDS_TO_EXIT = 5.0
 """A run may leave a thread that never ends."""
 
@@ -88,8 +92,17 @@ class LocalEngine:
         return Ended(worker.name, "raised" if lines else "done", lines)
 
     def close(self) -> None:
-        """Kill every process; their files are atomic, so the runs can resume."""
+        """Let training save its checkpoints, then kill every process; Ctrl-C does that at once.
+
+        Files are atomic, so the runs can resume either way.
+        """
         workers, self._workers = self._workers, []
+        with suppress(KeyboardInterrupt):
+            for worker in workers:
+                worker.process.terminate()
+            end = time.monotonic() + SECONDS_TO_SAVE
+            for worker in workers:
+                worker.process.join(max(0.0, end - time.monotonic()))
         for worker in workers:
             worker.process.kill()
         for worker in workers:
@@ -100,9 +113,8 @@ def _work(spec: RunSpec, folder: Path, pipe: Connection) -> None:
     """In the worker: do the run and send the last lines of its error, or nothing."""
     watch_parent()
     _print_to(folder / LOG)
-    lines = errors_of(spec, folder)
-    with suppress(BrokenPipeError):
-        pipe.send(lines)
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        pipe.send(errors_of(spec, folder))
 
 
 def _print_to(path: Path) -> None:

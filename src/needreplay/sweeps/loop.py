@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from needreplay.core.lock import locked
 from needreplay.core.tables import prepare_folder
 from needreplay.sweeps.file import RunSpec, Sweep
 from needreplay.sweeps.folder import SweepFolder
+from needreplay.training.stopping import Stopped, sigterm_stops
 
 ATTEMPTS = 3
 """How often a run starts whose process or machine is lost."""
@@ -118,7 +120,8 @@ def run_sweep(
         for spec in chosen:
             (state.kept if folder.is_done(spec.name) else state.waiting).append(spec)
         if state.waiting:
-            _run_all(state, engine(folder.path), watch)
+            with sigterm_stops():
+                _run_all(state, engine(folder.path), watch)
     return SweepResult(
         kept=tuple(spec.name for spec in state.kept),
         done=tuple(spec.name for spec in state.done),
@@ -142,9 +145,10 @@ def _run_all(state: State, engine: Engine, watch: Callable[[State], None]) -> No
         watch(state)
     except KeyboardInterrupt as stop:
         complete = len(state.kept) + len(state.done)
-        raise KeyboardInterrupt(
+        raise Stopped(
             f"stopped; {complete} of {state.total} runs are complete in {state.folder.path}. "
-            "The same command resumes."
+            "The same command resumes.",
+            getattr(stop, "signum", signal.SIGINT),
         ) from stop
     finally:
         engine.close()

@@ -25,6 +25,23 @@ class Stopped(KeyboardInterrupt):
         self.signum = signum
 
 
+@contextmanager
+def sigterm_stops() -> Iterator[None]:
+    """Inside, SIGTERM raises ``Stopped``, as Ctrl-C raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, _frame: object) -> None:
+        raise Stopped(signum=signum)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class Stop:
     """Whether the user or the system asked this run to stop."""
 
