@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))
 
 from tables import BLOCK, PAGES, written  # noqa: E402
+from tutorials import FOLDER, parts_of  # noqa: E402
 
 
 def blocks(page: str) -> list[str]:
@@ -83,14 +85,72 @@ def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
     assert "ps-sr" in "\n".join(lines)
 
 
+SMALL = "--steps 120 --set min_history=60 --set capacity=300 --set batch_size=8 --set features=8"
+SMALL += " --set iteration_steps=60 --set eval_steps=20"
+TRAIN = "needreplay train --world minatar/breakout --agent per-sr --steps 200000"
+FIG2 = "needreplay reproduce fig2 --preset printed --trials 50"
+RUN = {
+    "make help": "",
+    "needreplay train --world CartPole-v1 --settings": "",
+    f"{TRAIN} --out runs/a": SMALL,
+    f"{TRAIN} --seed 0 --out runs/a": SMALL,
+    "needreplay eval runs/a --episodes 30": "--episodes 2",
+    "needreplay eval runs/a --video film.gif": "--episodes 1",
+    "needreplay report results/minatar-small": "",
+    f"{FIG2} --out my-results": "--trials 4",
+    f"{FIG2} --seed 1 --workers 2 --out DIR": "--trials 4",
+    "needreplay reproduce fig2 --trials 50 --out my-results": "--trials 4 --out more-results",
+    "needreplay reproduce maze-replay --trial 3": "",
+    "needreplay watch ps-sr ps --world dyna-maze": "--episodes 2",
+    "needreplay watch ps-sr ps --world dyna-maze --episodes 5": "",
+}
+"""Commands that a test runs, in this order, and what makes them shorter."""
+SAME = {f"needreplay report {kind}/small" for kind in ("runs", "sweeps")}
+"""The command of RUN for another folder."""
+
+
+def test_every_command_runs_here_or_says_when_it_last_ran() -> None:
+    page = (ROOT / "docs/reference/long_commands.md").read_text(encoding="utf-8")
+    long = re.findall(r"^\| `(.*?)` \| (.*?) \|", page, re.M)
+    assert all(re.match(r"none recorded|\d{4}-\d\d-\d\d", when) for _, when in long)
+    tutorials = {
+        part.source
+        for program in FOLDER.glob("*.py")
+        for part in parts_of(program.read_text(encoding="utf-8"))
+        if part.kind == "command"
+    }
+    known = {*RUN, *SAME, *tutorials, *(command for command, _ in long)}
+    assert [command for command in commands() if command not in known] == []
+    assert sorted(known - tutorials - set(commands())) == [], "no page has these any more"
+
+
+def test_the_quick_commands_of_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("minatar")
+    from needreplay.cli import main
+
+    shutil.copytree(ROOT / "results/minatar-small", tmp_path / "results/minatar-small")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command, shorter in RUN.items():
+        words = shlex.split(f"{command} {shorter}")
+        code = subprocess.run(words).returncode if words[0] == "make" else main(words[1:])
+        captured = capfd.readouterr()
+        assert code == 0, f"{command}: {captured.err}"
+    for made in ("film.gif", "replay.html", "more-results/report.html", "runs/a/done.json"):
+        assert (tmp_path / made).stat().st_size > 100, made
+
+
 def commands() -> list[str]:
     """The lines of code blocks of the README and the docs that are commands."""
     found = []
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         text = re.sub(
             r"^```text\n.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S
         )
-        lines = re.findall(r"^ {4}((?:needreplay|make|(?:\S*/)?python) .*)", text, re.M)
+        lines = re.findall(r"^ {4}((?:needreplay|make|pip|(?:\S*/)?python) .*)", text, re.M)
         found += [re.split(r"\s+#", line)[0] for line in lines]
     return sorted(set(found))
 

@@ -14,7 +14,11 @@ sys.path.append(str(ROOT / "tools"))
 from tutorials import FOLDER, NAMES, parts_of, run  # noqa: E402
 
 NEEDS = {"dqn": "torch", "sb3": "stable_baselines3", "sweep": "ray"}
-SHORTER = {"sb3": ("STEPS = 2_000", "STEPS = 400"), "dqn": ("range(3_000)", "range(700)")}
+SHORTER = {
+    "sb3": ("STEPS = 2_000", "STEPS = 400"),
+    "dqn": ("range(3_000)", "range(700)"),
+    "replay": ("50, 30", "50, 6"),
+}
 """What a test runs less of."""
 
 
@@ -48,3 +52,5 @@ def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
     parts = parts_of(program)
     run(parts, name, tmp_path)
     assert any(part.printed for part in parts)
+    if name == "replay":
+        assert "forward forward forward forward forward none\n" in [p.printed for p in parts]

@@ -34,7 +34,6 @@ from needreplay.studies.study import Options
 from needreplay.studies.trials import TrialRunner, WorkerPool
 from needreplay.tabular.evb.settings import EVB
 from needreplay.tabular.evb.simulation import simulate
-from needreplay.tabular.replay_events import read_replay
 from needreplay.worlds.tracks import linear_track, open_field
 
 PUBLISHED = Variant("published")
@@ -219,25 +218,3 @@ def test_a_variant_without_forward_events_answers_all_the_same(result: Any) -> N
     row = (table["change"] == "no floor") & (table["claim"] == "forward ahead")
     assert table["verdict"][row].tolist() == ["undecided"]
     assert np.isnan(table["mean"][row]).all()
-
-
-def test_the_tutorial_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "tutorial_replay.md"
-    blocks = page.read_text(encoding="utf-8").split("```python\n")[1:]
-    code = "".join(block.split("```")[0] for block in blocks)
-    monkeypatch.chdir(tmp_path)
-    exec(
-        code.replace(
-            'episodes, simulations = read_task("maze.txt"), 50, 30',
-            'episodes, simulations = read_task("maze.txt"), 50, 6',
-        ),
-        {},
-    )
-    printed = capsys.readouterr().out.splitlines()
-    shown = page.read_text(encoding="utf-8").split("```text\n")[1].split("```")[0].splitlines()
-    assert [line.split(":")[0] for line in printed[:6]] == [line.split(":")[0] for line in shown]
-    assert printed[6] == str(["forward"] * 5 + ["none"])
-    assert len(read_replay(tmp_path / "replay.csv")) > 1000
-    assert len(read_replay(tmp_path / "mine.csv")) == 6

@@ -24,7 +24,7 @@ class Watch:
 
     A run is AGENT, AGENT:PRESET, either with settings (evb:text,backups=30), or a CSV table of
     replay events (columns: episode, pause, order, state, action, gain, need, chain_length,
-    direction, event). Agents: evb, evb-dyna, ps, ps-sr, dyna-q. docs/tutorial_replay.md shows how
+    direction, event). Agents: evb, evb-dyna, ps, ps-sr, dyna-q. docs/tutorials/replay.md shows how
     to make a world and a table.
     """
 

@@ -1,0 +1,109 @@
+"""A replay experiment for neuroscientists: from "I have a maze" to forward and reverse counts.
+
+For people who study replay in the brain. You need no reinforcement learning code of your own: draw
+a world, run an agent that replays, look at it, count events. It takes a minute and needs
+`pip install '.[lab]'` in a clone.
+"""
+
+#: ## 1. Draw the maze
+#:
+#: One character is one cell: `#` wall, `.` free, `S` starts, capital letters goals, small letters
+#: rewards on the way, `<` `>` `^` `v` one-way doors. Lines below an empty line say what goals give
+#: and where episodes start.
+
+from pathlib import Path
+
+Path("maze.txt").write_text("""\
+S...#..A
+..#.>..#
+S.#.#..B
+
+A: 1 sd 0.1
+B: 1 sd 0.1 or 4 sd 0.1
+starts: at random
+""")
+
+#: `slip: 0.1` makes moves go astray; then use PS-SR or Dyna, since the EVB agent remembers one
+#: outcome per action. [worlds/tasks.py](../../src/needreplay/worlds/tasks.py) has the whole format.
+#:
+#: ## 2. Look at it
+#:
+#: `evb` is Mattar & Daw's agent ([what it does](../mattar_daw.md)); beside it the same without
+#: need. The page opens without a network. `F` and `R` jump to the next forward or reverse event.
+
+# $ needreplay watch evb evb,need=one --world maze.txt
+
+#: `needreplay watch ps-sr ps dyna-q --world maze.txt` shows other agents, `needreplay gallery` five
+#: moments worth seeing.
+#:
+#: ## 3. Count, with intervals
+#:
+#: One simulation is one animal; intervals are over simulations.
+
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.figure import Figure
+from needreplay.core.rng import stream
+from needreplay.report.statistics import difference_interval, mean_interval
+from needreplay.tabular.evb import EVB, simulate, simulation_table
+from needreplay.tabular.replay_events import replay_table, write_replay
+from needreplay.worlds.tasks import read_task
+
+maze, episodes, simulations = read_task("maze.txt"), 50, 30
+agents = {"need": EVB["published"], "no need": replace(EVB["published"], need="one")}
+counts = {}
+for name, settings in agents.items():
+    for number in range(simulations):
+        found = simulate(maze, settings, episodes=episodes, seed=0, simulation=number)
+        table = simulation_table(found, maze)
+        for direction in ("forward", "reverse"):
+            events = np.unique(table["event"][table["direction"] == direction])
+            counts.setdefault((direction, name), []).append(len(events) / episodes)
+
+print("events per episode")
+intervals = {}
+for (direction, name), own in counts.items():
+    intervals[direction, name] = mean_interval(own, stream(0, direction, name))
+    print(f"{direction}, {name}:", intervals[direction, name].text())
+for direction in ("forward", "reverse"):
+    with_need, without = counts[direction, "need"], counts[direction, "no need"]
+    difference = difference_interval(with_need, without, stream(0, direction), paired=True)
+    print(f"{direction}, need minus no need:", difference.text())
+
+#: An event is a run of at least five states in which each replayed pair leads to the next (forward)
+#: or is led to by it (reverse), and a permutation test calls significant.
+
+figure = Figure(figsize=(5, 2.5))
+axes = figure.subplots()
+for place, each in enumerate(intervals.values()):
+    axes.plot([each.low, each.high], [place, place], color="gray")
+    axes.plot(each.estimate, place, "o", color="black")
+axes.set_yticks(range(len(intervals)), [", ".join(key) for key in intervals])
+axes.set(xlabel="events per episode, with 95% intervals", xlim=(0, None))
+
+#: `replay.csv` has one row per backup: episode, pause, order, state, action, gain, need,
+#: chain_length, direction, event (-1: none). States are cells row by row from 0; actions are up,
+#: down, left, right.
+
+write_replay("replay.csv", table)
+print(*Path("replay.csv").read_text().splitlines()[:4], sep="\n")
+
+#: ## 4. Your own events
+#:
+#: A list of states and actions per pause is enough, from any model or decoder:
+
+mine = replay_table(
+    episode=np.array([0, 0, 0, 0, 0, 0]),
+    pause=np.array([0, 0, 0, 0, 0, 0]),
+    states=np.array([16, 8, 0, 1, 2, 21]),
+    actions=np.array([0, 0, 3, 3, 3, 2]),  # up, up, right, right, right, left
+    next_state=maze.next_state,
+)
+print(*mine["direction"])
+write_replay("mine.csv", mine)
+
+# $ needreplay watch mine.csv --world maze.txt
+
+#: Everything reads and writes plain CSV. NWB files are out of scope: export the decoded states and
+#: actions of each pause as CSV first.
