@@ -82,19 +82,6 @@ def test_eval_reports_and_films(
         assert picture.size == (240 + 260, 240), "the board, and need beside it"
 
 
-def test_need_draws_a_page(
-    run_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "need.html"
-    words = ["need", str(run_folder), "--out", str(page), "--steps", "60", "--moments", "2"]
-    assert main(words) == 0
-    assert str(page) in capfd.readouterr().out
-    text = page.read_text()
-    assert text.count("data:image/svg+xml") == 2
-    assert "60 steps" in text
-    assert main([*words, "--moments", "0"]) == 2
-
-
 def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = []
     for seed in ("1", "1", "2"):

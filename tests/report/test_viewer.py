@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,57 +16,11 @@ from needreplay.report.watched import World, watched_run, world_named, world_of_
 from needreplay.tabular.replay_log import ReplayLog
 from needreplay.worlds import make_table
 
-NASTY = "</script><script>window.bad = 1</script><img src=x onerror='window.bad = 1'>"
+from .browsing import NASTY, OpenPage
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium, driven by Playwright; CI must have both."""
-    path, reason = shutil.which("chromium"), "chromium and playwright are needed"
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        path = None
-    if path is None:
-        if os.environ.get("NEEDREPLAY_CI"):
-            pytest.fail(f"In CI {reason}.")
-        pytest.skip(reason)
-    with sync_playwright() as play:
-        found = play.chromium.launch(
-            executable_path=path,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield found
-        found.close()
-
-
-class Page:
-    """A page that fails on console errors and on anything from the network."""
-
-    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
-        self.page = browser.new_page(**{"viewport": {"width": 1100, "height": 800}, **options})
-        self.problems: list[str] = []
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", self._requested)
-        self.address = path.resolve().as_uri()
-        self.page.goto(self.address)
-
-    def _requested(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.problems.append(request.url)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
-
-    def until(self, expression: str) -> None:
-        """Wait until an expression is true; the page's own rules forbid Playwright's way."""
-        for _ in range(600):
-            if self.page.evaluate(expression):
-                return
-            self.page.wait_for_timeout(50)
-        pytest.fail(f"{expression} did not become true")
+class Page(OpenPage):
+    """The page of replay logs."""
 
     def state(self, panel: int = 0) -> dict[str, Any]:
         found: dict[str, Any] = self.page.evaluate("replayViewer.state()")
@@ -81,10 +32,6 @@ class Page:
 
     def said(self, panel: int = 0) -> str:
         return str(self.page.locator(".said").nth(panel).inner_text())
-
-    def close(self) -> None:
-        assert self.problems == []
-        self.page.close()
 
 
 @pytest.fixture(scope="module")

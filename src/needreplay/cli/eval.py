@@ -22,6 +22,7 @@ class Eval:
     For example
       needreplay eval runs/a --episodes 30
       needreplay eval runs/a --video film.gif
+      needreplay eval runs/a --watch page.html
     """
 
     run_folder: Annotated[Positional[str], arg(metavar="DIR")]
@@ -35,10 +36,14 @@ class Eval:
     video: Annotated[Path | None, arg(metavar="FILE.gif")] = None
     """Also write the first episode (at most 1,000 steps of it) as a GIF; for agents with need, the
     need of the last 60 steps is beside the frame."""
+    watch: Annotated[Path | None, arg(metavar="FILE.html")] = None
+    """Also write an offline page that plays the first episode (at most 500 steps of it) beside the
+    run's replay buffer: the stored transitions with the largest need now, and the frames that are
+    replayed most."""
     allow_code: AllowCode = ()
     """Let the run import this module for its world, agent, sampler or network; repeat for more."""
 
-    def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
+    def run(self, argv: Sequence[str]) -> None:
         """Run the command."""
         from needreplay.training.evaluation import load_player
 
@@ -48,7 +53,10 @@ class Eval:
         if self.video is not None and self.video.suffix.lower() != ".gif":
             raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
         player = load_player(
-            folder_named("DIR", self.run_folder), epsilon=self.epsilon, allow_code=self.allow_code
+            folder_named("DIR", self.run_folder),
+            epsilon=self.epsilon,
+            with_buffer=self.watch is not None,
+            allow_code=self.allow_code,
         )
         filmed = None
         if self.video is not None:
@@ -60,16 +68,26 @@ class Eval:
         store = player.empty_store()
         returns = [each.total for each in player.play(self.episodes, self.seed, store=store)]
         config = player.config
-        print(
+        lines = [
             f"{config.agent} on {config.world} after {player.steps:,} steps: return "
             f"{_summary(returns, self.seed)} ({counted(len(returns), 'episode')}, "
             f"seed {self.seed})"
-        )
+        ]
         quality = player.need_quality(store, self.seed)
         if quality is not None:
-            print(f"Need: {quality.text()}")
+            lines.append(f"Need: {quality.text()}")
+        print("\n".join(lines))
         if filmed is not None:
             print(f"{filmed.length} steps, return {filmed.total:.4g} -> {self.video}")
+        if self.watch is not None:
+            import shlex
+
+            from needreplay.report.deep_page import write_deep_page
+
+            page = write_deep_page(
+                self.watch, player, seed=self.seed, notes=lines, command=shlex.join(argv)
+            )
+            print(f"The page, {page.stat().st_size / 1e6:.1f} MB: {page}")
 
 
 def _summary(returns: list[float], seed: int) -> str:

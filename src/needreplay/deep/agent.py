@@ -422,19 +422,29 @@ class DeepAgent:
             features = self.successor.online.successor(features, action)
         self.replay.set_features(ids, features.cpu().numpy())
 
-    @torch.no_grad()
     def need_of(self, current_obs: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
         """The raw need of many observations, seen from ``current_obs`` and its greedy action."""
+        need: AnyArray = self.needs_of(current_obs[None], obs, actions)[0]
+        return need
+
+    @torch.no_grad()
+    def needs_of(self, currents: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
+        """[i, j]: the raw need of observation j, seen from the i-th of ``currents``."""
         if self.need_model is not None:
-            return self.need_model.need(current_obs, obs)
-        assert self.successor is not None
-        row = self._row(current_obs)
-        hidden, greedy = self.q.evaluate(row)
-        current = self.successor.current(row, greedy, hidden)
-        features = self.successor.features(obs_tensor(np.ascontiguousarray(obs), self.device))
-        need = self.successor.need(current, features, to_tensor(actions, self.device))
-        values: AnyArray = need.detach().cpu().numpy()
-        return values
+            vectors = self.need_model.features(obs)
+            return np.stack([vectors @ self.need_model.query(current) for current in currents])
+        successor = self.successor
+        assert successor is not None
+        rows = obs_tensor(np.ascontiguousarray(currents), self.device)
+        hidden, greedy = self.q.evaluate(rows)
+        features, successors = successor.current(rows, greedy, hidden)
+        stored = successor.features(obs_tensor(np.ascontiguousarray(obs), self.device))
+        action = to_tensor(actions, self.device)
+        needs = [
+            successor.need(Current(features[i : i + 1], successors[i : i + 1]), stored, action)
+            for i in range(len(rows))
+        ]
+        return torch.stack(needs).cpu().numpy()
 
     def need_quality(
         self, rng: np.random.Generator, buffer: ReplayBuffer | None = None

@@ -50,8 +50,6 @@ def write_viewer(
         "directions": DIRECTIONS,
         "start": moments[0].start if moments else "",
     }
-    # Inside a script element only "<" could end it; JSON may spell it otherwise.
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return write_page(
         path,
         "viewer.html",
@@ -59,7 +57,7 @@ def write_viewer(
         note=note,
         moments=moments,
         several=len(logs) > 1,
-        data=Markup(text),
+        data=script_data(data),
     )
 
 
@@ -69,20 +67,25 @@ def _packed_log(log: ReplayLog) -> dict[str, Any]:
         "world": log.board.name,
         "columns": log.board.columns,
         "marks": log.board.marks,
-        "next": _packed(log.board.next_state),
+        "next": packed(log.board.next_state),
         "steps": _fields(log.steps),
         "pauses": _fields(log.pauses),
         "backups": _fields(log.backups),
         "writes": _fields(log.writes),
-        "need": _packed(log.need),
+        "need": packed(log.need),
     }
 
 
 def _fields(records: AnyArray) -> dict[str, Any]:
-    return {name: _packed(records[name]) for name in records.dtype.names or ()}
+    return {name: packed(records[name]) for name in records.dtype.names or ()}
 
 
-def _packed(values: AnyArray) -> dict[str, str]:
+def script_data(data: Any) -> Markup:
+    """JSON as it can stand in a script element: only "<" could end that."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def packed(values: AnyArray) -> dict[str, str]:
     """Numbers as little-endian bytes in base64."""
     kind = "f4" if values.dtype.kind == "f" else "i4"
     content = np.ascontiguousarray(values, f"<{kind}").tobytes()

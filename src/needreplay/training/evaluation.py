@@ -145,11 +145,21 @@ class Player(NamedTuple):
     steps: int
     """of training before the checkpoint"""
 
-    def play(self, episodes: int, seed: int, *, store: ReplayBuffer | None = None) -> list[Played]:
-        """Play complete episodes, each seeded from ``seed`` and its number."""
+    def play(
+        self,
+        episodes: int,
+        seed: int,
+        *,
+        store: ReplayBuffer | None = None,
+        most_steps: float = float("inf"),
+    ) -> list[Played]:
+        """Play episodes of at most ``most_steps``, each seeded from ``seed`` and its number."""
         with closing(make_env(self.config)) as env:
             return [
-                play_episode(env, self.agent, seed, "play", i, store=store) for i in range(episodes)
+                play_episode(
+                    env, self.agent, seed, "play", i, store=store, most_steps=most_steps
+                )
+                for i in range(episodes)
             ]
 
     def empty_store(self, capacity: int = 20_000) -> ReplayBuffer:
@@ -164,46 +174,35 @@ class Player(NamedTuple):
         """How true the agent's need is on the episodes in ``store``; None without need."""
         return self.agent.need_quality(stream(seed, "need quality"), store)
 
-    def film(
-        self, seed: int, *, most_steps: int, store: ReplayBuffer | None = None
-    ) -> tuple[Played, Film]:
-        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it.
-
-        With a ``store``, which gets the steps, more episodes until there are ``most_steps``.
-        """
+    def film(self, seed: int, *, most_steps: int) -> tuple[Played, Film]:
+        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it."""
         with closing(make_env(self.config, render_mode="rgb_array")) as env:
-            film, episodes = Film(), list[Played]()
+            film = Film()
             if kind_of(self.config.world) in ("vector", "image"):
                 # The rate of the other kinds counts frames, not steps.
                 film.frames_per_second = float(env.metadata.get("render_fps", 15))
-            while not episodes or (store is not None and len(film.frames) < most_steps):
-                left, number = most_steps - len(film.frames), len(episodes)
-                episodes.append(
-                    play_episode(
-                        env,
-                        self.agent,
-                        seed,
-                        "play",
-                        number,
-                        film=film,
-                        store=store,
-                        most_steps=left,
-                    )
-                )
-        return episodes[0], film
+            played = play_episode(
+                env, self.agent, seed, "play", 0, film=film, most_steps=most_steps
+            )
+        return played, film
 
 
 def load_player(
-    folder: str | Path, *, epsilon: float | None = None, allow_code: Collection[str] = ()
+    folder: str | Path,
+    *,
+    epsilon: float | None = None,
+    with_buffer: bool = False,
+    allow_code: Collection[str] = (),
 ) -> Player:
     """Load the agent of a run's newest checkpoint, on the CPU.
 
     Args:
         folder: the run's.
         epsilon: probability of random actions; the run's own unless given.
+        with_buffer: load the replay buffer, too; without it the agent can only play.
         allow_code: modules that the run may import for its world, agent, sampler or network.
     """
-    from needreplay.deep.checkpoint import NETWORKS, load_networks
+    from needreplay.deep.checkpoint import NETWORKS, load_agent, load_networks
 
     path = Path(folder)
     config = replace(config_of(path, allow_code), device="cpu")
@@ -215,14 +214,17 @@ def load_player(
             f"{config.resolved().protocol.checkpoint_steps:,} steps, or some minutes, or at Ctrl-C."
         )
     with closing(make_env(config)) as env:
-        # It only plays, so its buffer stays empty.
-        agent = make_agent(config, env, capacity=64)
+        agent = make_agent(config, env, capacity=None if with_buffer else 64)
     while True:
         found = newest_checkpoint(path)
         assert found is not None
         try:
-            checked_digests(found, NETWORKS)
-            load_networks(agent, found)
+            if with_buffer:
+                checked_digests(found)
+                load_agent(agent, found)
+            else:
+                checked_digests(found, NETWORKS)
+                load_networks(agent, found)
         except NeedReplayError:
             # A run under way may have replaced it in the meantime.
             if newest_checkpoint(path) != found:

@@ -95,11 +95,15 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
         """The board as a picture: each channel has a color, the last channel is on top."""
         if self.render_mode is None:
             return None
-        obs = self._obs()
-        picture = np.zeros((*obs.shape[1:], 3), dtype=np.uint8)
-        for channel, color in zip(obs, _COLORS, strict=False):
-            picture[channel > 0] = color
-        return picture.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+        return colored(self._obs()).repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+
+
+def colored(planes: AnyArray) -> AnyArray:
+    """[..., row, column, RGB] of [..., plane, row, column]: each plane's color, the last on top."""
+    picture = np.zeros((*planes.shape[:-3], *planes.shape[-2:], 3), dtype=np.uint8)
+    for number in range(planes.shape[-3]):
+        picture[planes[..., number, :, :] > 0] = _COLORS[number % len(_COLORS)]
+    return picture
 
 
 def _package() -> Any:

@@ -1,19 +1,7 @@
-"use strict";
 (() => {
 // One run of the log: typed arrays, and Q at any frame.
 // Frame first[p] + p + i shows pause p after i of its backups.
-const ARRAYS = { f4: Float32Array, i4: Int32Array };
 const NAMES = ["up", "down", "left", "right"];
-const $ = (id) => document.getElementById(id);
-
-function unpack(packed) {
-  if (typeof packed !== "object" || packed === null) return packed;
-  if (!("base64" in packed)) return Object.fromEntries(Object.entries(packed).map(([k, v]) => [k, unpack(v)]));
-  const text = atob(packed.base64), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return new ARRAYS[packed.type](bytes.buffer);
-}
-
 // The last index with values[index] <= wanted, or -1; values grow.
 function lastNotAbove(values, wanted) {
   let low = 0, high = values.length;
@@ -134,48 +122,7 @@ class Run {
   actionName(a) { return this.grid ? NAMES[a] : `action ${a}`; }
 }
 
-function number(value) {
-  if (Number.isNaN(value)) return "not known";
-  if (value === 0) return "0";
-  return Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
-}
-
-// Two pens with the same methods: one draws on a canvas, one writes SVG.
-class CanvasPen {
-  constructor(canvas, width, height, scale) {
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
-    this.c = canvas.getContext("2d");
-    this.c.scale(scale, scale);
-    this.c.lineCap = this.c.lineJoin = "round";
-  }
-  shift(x, y) { this.c.translate(x, y); }
-  rect(x, y, w, h, fill) { this.c.fillStyle = fill; this.c.fillRect(x, y, w, h); }
-  line(points, color, width, dash = []) {
-    const c = this.c;
-    c.beginPath();
-    points.forEach(([x, y], i) => (i ? c.lineTo(x, y) : c.moveTo(x, y)));
-    c.strokeStyle = color; c.lineWidth = width; c.setLineDash(dash); c.stroke();
-  }
-  shape(points, fill) {
-    const c = this.c;
-    c.beginPath();
-    points.forEach(([x, y], i) => (i ? c.lineTo(x, y) : c.moveTo(x, y)));
-    c.closePath(); c.fillStyle = fill; c.fill();
-  }
-  disc(x, y, r, fill, color, width) {
-    const c = this.c;
-    c.beginPath(); c.arc(x, y, r, 0, 7);
-    if (fill) { c.fillStyle = fill; c.fill(); }
-    if (color) { c.strokeStyle = color; c.lineWidth = width; c.setLineDash([]); c.stroke(); }
-  }
-  text(x, y, words, color, size, align = "center") {
-    const c = this.c;
-    c.font = `${size}px system-ui, "DejaVu Sans", sans-serif`;
-    c.textAlign = align; c.textBaseline = "middle"; c.fillStyle = color; c.fillText(words, x, y);
-  }
-}
-
+// A pen with the methods of CanvasPen that writes SVG.
 class SvgPen {
   constructor(width, height) { this.parts = []; this.size = [width, height]; this.open = 0; }
   add(name, set, words = "") {
@@ -356,7 +303,7 @@ class Panel {
     this.board.addEventListener("pointerleave", () => this.point(-1));
     this.board.addEventListener("keydown", (e) => this.moveCursor(e));
     const seek = (canvas, frameOf) => {
-      const move = (e) => { if (e.buttons & 1 || e.type === "pointerdown") { stop(); go(this, frameOf(e.offsetX / canvas.clientWidth)); } };
+      const move = (e) => { if (e.buttons & 1 || e.type === "pointerdown") { player.stop(); go(this, frameOf(e.offsetX / canvas.clientWidth)); } };
       canvas.addEventListener("pointerdown", (e) => { canvas.setPointerCapture(e.pointerId); move(e); });
       canvas.addEventListener("pointermove", move);
     };
@@ -444,7 +391,11 @@ class Panel {
 const DATA = JSON.parse($("data").textContent);
 const runs = DATA.runs.map((packed) => new Run(packed));
 const view = { layer: "value", arrows: true, path: true };
-let panels = [], leader = null, playing = false, clock = 0;
+let panels = [], leader = null;
+const player = new Player(
+  (frames) => { go(leader, leader.run.frame + frames); return leader.run.frame < leader.run.frames - 1; },
+  () => { lead(leader); draw(); },
+);
 
 function show(numbers) {
   $("panels").replaceChildren();
@@ -457,13 +408,13 @@ function lead(panel) {
   leader = panel;
   for (const p of panels) {
     p.root.classList.toggle("lead", p === panel && panels.length > 1);
-    p.said.setAttribute("aria-live", p === panel && !playing ? "polite" : "off");
+    p.said.setAttribute("aria-live", p === panel && !player.on ? "polite" : "off");
   }
 }
 
 function layout() { for (const p of panels) p.layout(); draw(); }
 
-function draw() { for (const p of panels) p.draw(); if (!playing) keep(); }
+function draw() { for (const p of panels) p.draw(); if (!player.on) keep(); }
 
 function go(panel, frame) {
   if (panel !== leader) lead(panel);
@@ -505,54 +456,25 @@ function controls() {
 
 function set(name, value) { view[name] = value; controls(); draw(); }
 
-function stop() {
-  if (!playing) return;
-  playing = false;
-  $("play").textContent = "▶ Play";
-  lead(leader);
-  draw();
-}
-
 function play() {
-  if (playing) return stop();
-  if (leader.run.frame === leader.run.frames - 1) go(leader, 0);
-  playing = true;
-  $("play").textContent = "❚❚ Pause";
-  lead(leader);
-  clock = performance.now();
-  requestAnimationFrame(tick);
+  if (!player.on && leader.run.frame === leader.run.frames - 1) go(leader, 0);
+  player.toggle();
 }
 
-function tick(now) {
-  if (!playing) return;
-  const frames = Math.floor(((now - clock) * Number($("speed").value)) / 1000);
-  if (frames > 0) {
-    clock = now;
-    go(leader, leader.run.frame + frames);
-    if (leader.run.frame === leader.run.frames - 1) return stop();
-  }
-  requestAnimationFrame(tick);
-}
-
-function step(by) { stop(); go(leader, leader.run.frame + by); }
+function step(by) { player.stop(); go(leader, leader.run.frame + by); }
 
 function stepPause(by) {
-  stop();
+  player.stop();
   const { run } = leader, to = by < 0 && run.done > 0 ? run.pause : run.pause + by;
   if (to >= 0 && to < run.pauseFrame.length) go(leader, run.pauseFrame[to]);
 }
 
 // To the first backup of the next event in a direction (1 forward, 2 reverse), or of the previous.
 function stepEvent(direction, by) {
-  stop();
+  player.stop();
   const { run } = leader, own = run.events.filter((e) => e.direction === direction);
   const found = by > 0 ? own.find((e) => e.frame > run.frame) : own.findLast((e) => e.frame < run.frame);
   if (found) go(leader, found.frame);
-}
-
-function faster(by) {
-  const list = $("speed");
-  list.selectedIndex = Math.max(0, Math.min(list.options.length - 1, list.selectedIndex + by));
 }
 
 function download(name, blob) {
@@ -591,14 +513,9 @@ const KEYS = {
   Home: () => go(leader, 0), End: () => go(leader, leader.run.frames - 1),
   f: () => stepEvent(1, 1), F: () => stepEvent(1, -1), r: () => stepEvent(2, 1), R: () => stepEvent(2, -1),
   1: () => set("layer", "value"), 2: () => set("layer", "need"), 3: () => set("layer", "gain"), 4: () => set("layer", "none"),
-  p: () => set("arrows", !view.arrows), b: () => set("path", !view.path), "+": () => faster(1), "-": () => faster(-1),
+  p: () => set("arrows", !view.arrows), b: () => set("path", !view.path), "+": () => player.faster(1), "-": () => player.faster(-1),
 };
-document.addEventListener("keydown", (e) => {
-  const typing = ["SELECT", "SUMMARY"].includes(e.target.tagName) || (e.key === " " && ["BUTTON", "INPUT", "A"].includes(e.target.tagName));
-  if (e.ctrlKey || e.metaKey || e.altKey || typing || !Object.hasOwn(KEYS, e.key)) return;
-  e.preventDefault();
-  KEYS[e.key]();
-});
+onKeys(KEYS);
 const CLICKS = {
   play, back: () => step(-1), on: () => step(1), pauseback: () => stepPause(-1), pauseon: () => stepPause(1),
   forward: () => stepEvent(1, 1), reverse: () => stepEvent(2, 1), svg: () => exported("svg"), png: () => exported("png"),
@@ -635,7 +552,7 @@ restore();
 // For tests and for the console.
 window.replayViewer = {
   state: () => ({
-    playing, lead: panels.indexOf(leader), layer: view.layer, arrows: view.arrows, path: view.path,
+    playing: player.on, lead: panels.indexOf(leader), layer: view.layer, arrows: view.arrows, path: view.path,
     panels: panels.map(({ run, cursor }) => ({
       name: run.name, frame: run.frame, frames: run.frames, pause: run.pause, done: run.done, agent: run.pauses.state[run.pause], cursor,
     })),
