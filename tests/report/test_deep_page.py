@@ -63,6 +63,7 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
     ids = np.arange(buffer.oldest_id, buffer.next_id)
     columns = buffer.read(ids)
     assert page.state()["steps"] == len(store) > 3
+    distinct = list({obs.tobytes(): i for i, obs in enumerate(columns["obs"])}.values())
     for step, keys in enumerate((["Home"], ["ArrowRight"], ["ArrowRight", "ArrowRight"])):
         page.press(*keys)
         now = (0, 1, 3)[step]
@@ -70,7 +71,9 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
         need = player.agent.need_of(played["obs"][now], columns["obs"], columns["action"])
         largest = page.state()["needed"]
         assert len(largest) == SHOWN
-        np.testing.assert_allclose(need[largest - ids[0]], np.sort(need)[::-1][:SHOWN], rtol=1e-5)
+        np.testing.assert_allclose(
+            need[largest - ids[0]], np.sort(need[distinct])[::-1][:SHOWN], rtol=1e-5
+        )
         said = page.page.locator("#needed figcaption").first.inner_text()
         ratio = float(said.split()[1].rstrip(","))
         assert ratio == pytest.approx(need.max() / need.mean(), rel=0.01)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from needreplay.cli import main
 from needreplay.core.errors import NeedReplayError
+from needreplay.report import viewer
 from needreplay.report.viewer import write_viewer
 from needreplay.report.watched import World, watched_run, world_named, world_of_table
 from needreplay.tabular.replay_log import ReplayLog
@@ -213,6 +216,60 @@ def test_a_narrow_page_fits_and_is_drawn(
     assert (shot.mean() > 0.5) == (scheme == "light")
     assert len(np.unique(shot.reshape(-1, 3).round(2), axis=0)) > 30
     page.close()
+
+
+# Machado, Oliveira & Fernandes (2009), severity 1, for linear RGB; and luminance.
+SIGHT = {
+    "typical": np.eye(3),
+    "protan": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deutan": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "tritan": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+    "gray": np.tile([0.2126, 0.7152, 0.0722], (3, 1)),
+}
+
+
+def lab(color: str, sight: str = "typical") -> Any:
+    """CIE L*a*b* (D65) of #rrggbb, as somebody sees it."""
+    values = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array(
+        [[0.41246, 0.35758, 0.18044], [0.21267, 0.71515, 0.07218], [0.01933, 0.11919, 0.95030]]
+    )
+    xyz = to_xyz @ np.clip(SIGHT[sight] @ linear, 0, 1) / [0.95047, 1.0, 1.08883]
+    x, y, z = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colors_differ_for_the_color_blind_and_in_grayscale(scheme: int) -> None:
+    css = (Path(viewer.__file__).parent / "templates/viewer.css").read_text()
+    colors = dict(re.findall(r"--(\w+): (#\w{6})", css.split(":root {")[1 + scheme]))
+    for sight in SIGHT:
+        least = 15 if sight == "gray" else 20
+        for one, other in combinations(("forward", "reverse", "none", "paper"), 2):
+            distance = np.linalg.norm(lab(colors[one], sight) - lab(colors[other], sight))
+            assert distance >= least, (sight, one, other)
+        low, mid, high = (lab(colors[name], sight)[0] for name in ("low", "mid", "high"))
+        assert min(abs(mid - low), abs(high - mid)) >= 30, sight
+        assert (mid > low) == (high > mid), sight
 
 
 def test_ten_thousand_backups_and_fig2s_log_in_one_small_page(browser: Any, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class Eval:
             page = write_deep_page(
                 self.watch, player, seed=self.seed, notes=lines, command=shlex.join(argv)
             )
-            print(f"The page, {page.stat().st_size / 1e6:.1f} MB: {page}")
+            print(f"The page, {page.stat().st_size / 1e6:.2f} MB: {page}")
 
 
 def _summary(returns: list[float], seed: int) -> str:

@@ -82,10 +82,11 @@ def write_deep_page(
     need_of: dict[int, FloatArray] = {}
     if agent.settings.uses_need:
         ids = np.concatenate([pool, np.setdiff1d([*most, *sum(often, [])], pool)])
-        need = _needs(player, played["obs"], ids)
+        need, distinct = _needs(player, played["obs"], ids)
         share = need / np.maximum(need[:, : len(pool)].mean(axis=1, keepdims=True), 1e-30)
-        first = np.argsort(-share[:, : len(pool)], axis=1, kind="stable")[:, :SHOWN]
-        rows["needed"] = pool[first].tolist()
+        distinct = distinct[distinct < len(pool)]
+        first = np.argsort(-share[:, distinct], axis=1, kind="stable")[:, :SHOWN]
+        rows["needed"] = pool[distinct[first]].tolist()
         need_of = dict(zip(ids.tolist(), share.T, strict=True))
         quantities = _spread(share[:, : len(pool)])
     shown = sorted({*most, *(i for row in rows.values() for each in row for i in each)})
@@ -154,13 +155,16 @@ def _first(counts: Counter[int], number: int) -> list[int]:
     return sorted(counts, key=lambda ident: (-counts[ident], -ident))[:number]
 
 
-def _needs(player: Player, currents: AnyArray, ids: IntArray) -> FloatArray:
-    """[step, transition]"""
-    parts = []
+def _needs(player: Player, currents: AnyArray, ids: IntArray) -> tuple[FloatArray, IntArray]:
+    """[step, transition], and the places of transitions with distinct observations."""
+    parts, places = [], dict[int, int]()
     for begin in range(0, len(ids), CHUNK):
         columns = player.agent.replay.read(ids[begin : begin + CHUNK])
         parts.append(player.agent.needs_of(currents, columns["obs"], columns["action"]))
-    return np.concatenate(parts, axis=1).astype(np.float64)
+        for place, obs in enumerate(columns["obs"], begin):
+            places.setdefault(hash(obs.tobytes()), place)
+    need = np.concatenate(parts, axis=1).astype(np.float64)
+    return need, np.array(list(places.values()))
 
 
 def _spread(share: FloatArray) -> dict[str, Any]:
@@ -197,6 +201,7 @@ def _pictures(obs: AnyArray, frame_stack: int) -> AnyArray:
 
 def _bars(rows: AnyArray) -> AnyArray:
     """A bar for every number, from the smallest to the largest that it is in any row."""
+    rows = rows.astype(np.float64)
     low, high = rows.min(axis=0), rows.max(axis=0)
     heights = 1 + (BAR - 1) * (rows - low) / np.where(high > low, high - low, 1.0)
     lit = np.arange(BAR)[::-1, np.newaxis] < heights[:, np.newaxis, :]

@@ -86,7 +86,7 @@ class Player {
 
 function onKeys(keys) {
   document.addEventListener("keydown", (e) => {
-    const typing = ["SELECT", "SUMMARY"].includes(e.target.tagName) || (e.key === " " && ["BUTTON", "INPUT", "A"].includes(e.target.tagName));
+    const typing = e.target.matches("select, summary") || (e.key === " " && e.target.matches("button, a, [type=checkbox]"));
     if (e.ctrlKey || e.metaKey || e.altKey || typing || !Object.hasOwn(keys, e.key)) return;
     e.preventDefault();
     keys[e.key]();

@@ -154,7 +154,7 @@ function readColors() {
   for (const name of ["ink", "quiet", "paper", "card", "line", "wall", "low", "mid", "high", "forward", "reverse", "none", "agent"]) {
     ink[name] = style.getPropertyValue(`--${name}`).trim();
   }
-  ink.ramp = ["low", "mid", "high"].map((n) => [1, 3, 5].map((i) => parseInt(ink[n].slice(i, i + 2), 16)));
+  ink.ramp = ["low", "mid", "high"].map((name) => rgb(ink[name]));
   ink.events = [ink.none, ink.forward, ink.reverse];
 }
 
@@ -163,8 +163,10 @@ function shade(t) {
   const part = Math.max(0, Math.min(1, t)) * 2, i = part >= 1 ? 1 : 0;
   return ink.ramp[i].map((from, k) => Math.round(from + (ink.ramp[i + 1][k] - from) * (part - i)));
 }
-const css = (rgb) => `rgb(${rgb.join(",")})`;
-const isLight = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140;
+const css = (color) => `rgb(${color.join(",")})`;
+const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+// What can be read on a color.
+const over = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 120 ? "#111" : "#fff");
 
 function drawBoard(pen, run, size, cursor) {
   const { columns, states, marks, actions, next } = run;
@@ -189,11 +191,10 @@ function drawBoard(pen, run, size, cursor) {
     pen.rect(x + 0.5, y + 0.5, size - 1, size - 1, marks[s] === "#" ? ink.wall : css(colors[s]));
     if (marks[s] === "#") pen.line([[x + 1, y + size - 1], [x + size - 1, y + 1]], ink.paper, 1);
   }
-  const over = (s) => (isLight(colors[s]) ? "#111" : "#fff");
   for (let s = 0; s < states; s++) {
     const [x, y] = center(s);
     if (marks[s] === "#") continue;
-    if (marks[s] !== ".") pen.text(x - size * 0.32, y - size * 0.3, marks[s], over(s), Math.max(9, size * 0.27));
+    if (marks[s] !== ".") pen.text(x - size * 0.32, y - size * 0.3, marks[s], over(colors[s]), Math.max(9, size * 0.27));
     if (run.grid) drawDoors(pen, run, s, size);
     if (!view.arrows || size < 14 || !run.writes.frame.length) continue;
     const best = run.best(s), chosen = [];
@@ -201,8 +202,8 @@ function drawBoard(pen, run, size, cursor) {
     if (chosen.length === actions) continue;
     for (const a of chosen) {
       const way = towards(s, a);
-      if (way) pen.shape(head(s, way, 0.46, 0.16), over(s));
-      else pen.disc(x, y, size * 0.06, over(s));
+      if (way) pen.shape(head(s, way, 0.46, 0.16), over(colors[s]));
+      else pen.disc(x, y, size * 0.06, over(colors[s]));
     }
   }
   const agent = run.pauses.state[run.pause];
@@ -228,7 +229,7 @@ function drawBoard(pen, run, size, cursor) {
       const [x, y] = center(s), color = ink.events[k.direction[b]], way = towards(s, k.action[b]), now = b === end - 1;
       if (way) pen.shape(head(s, way, 0.44, 0.2), color);
       pen.disc(x, y, radius, now ? color : ink.paper, color, 2);
-      if (radius >= 5) pen.text(x, y, String(b - start + 1), now ? ink.paper : ink.ink, radius * 1.05);
+      if (radius >= 5) pen.text(x, y, String(b - start + 1), now ? over(rgb(color)) : ink.ink, radius * 1.05);
     }
   }
   if (cursor >= 0) {
@@ -355,7 +356,7 @@ class Panel {
       pen.rect(x, 3, w, 20, made ? color : ink.card);
       if (!made) pen.rect(x, direction[start + i] === 2 ? 20 : 3, w, direction[start + i] ? 3 : 1, color);
       const mark = step > 28 ? ["", " ▲", " ▼"][direction[start + i]] : "";
-      if (step > 17) pen.text(x + w / 2, 13, `${i + 1}${mark}`, made ? ink.paper : ink.ink, 10);
+      if (step > 17) pen.text(x + w / 2, 13, `${i + 1}${mark}`, made ? over(rgb(color)) : ink.ink, 10);
     }
     if (run.done) pen.rect((run.done - 1) * step, 0, step, 2, ink.ink);
   }
