@@ -133,9 +133,7 @@ def test_names_stay_text_and_a_narrow_page_fits(
         empty_store=player.empty_store,
         play=player.play,
     )
-    path = write_deep_page(
-        tmp_path / "a.html", named, most_steps=10, notes=[NASTY], command=NASTY
-    )
+    path = write_deep_page(tmp_path / "a.html", named, most_steps=10, notes=[NASTY], command=NASTY)
     page = Page(browser, path, viewport={"width": 400, "height": 900}, color_scheme=scheme)
     assert page.page.evaluate("window.bad") is None
     assert page.page.locator("img").count() == 0

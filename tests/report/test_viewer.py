@@ -312,6 +312,7 @@ def test_worlds_by_name(tmp_path: Path) -> None:
         ("evb,sweets=1", "setting"),
         ("evb,backups", "name=value"),
         ("ps,epsilon=2", "epsilon is 2"),
+        ("/", "needreplay eval / --watch"),
     ],
 )
 def test_runs_that_are_refused(world: World, name: str, said: str) -> None:

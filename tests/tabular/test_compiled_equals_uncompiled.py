@@ -15,9 +15,11 @@ SCRIPT = """
 import json
 import numba
 from needreplay.core.rng import stream
+from needreplay.tabular.evb import EVB, simulate
 from needreplay.tabular.settings import PS_SR, DynaSettings, without_need
 from needreplay.tabular.trial import run_trial
 from needreplay.worlds import make_table
+from needreplay.worlds.tracks import linear_track
 
 table = make_table("dyna-maze")
 trials = [bool(numba.config.DISABLE_JIT)]
@@ -25,6 +27,10 @@ for name in ("printed", "released"):
     for settings in (PS_SR[name], without_need(PS_SR[name]), DynaSettings()):
         trial = run_trial(table, settings, 3, stream(0, name))
         trials.append([trial.lengths.tolist(), trial.Q.tolist(), trial.M.tolist()])
+for name in ("published", "text"):
+    life = simulate(linear_track(), EVB[name], episodes=3)
+    pairs = life.backups[["state", "action", "length"]].tolist()
+    trials.append([[*life.lengths.tolist(), pairs], life.agent.Q.tolist(), life.agent.T.tolist()])
 print(json.dumps(trials))
 """
 

@@ -116,6 +116,11 @@ def watched_run(
     """
     if name.endswith(".csv"):
         return table_log(Path(name).name, world.board, read_replay(name))
+    if Path(name).is_dir():
+        raise NeedReplayError(
+            f"{name!r} is a folder; a page of a deep run comes from: needreplay eval {name} "
+            "--watch FILE.html"
+        )
     words, *pairs = name.split(",")
     agent, _, preset_name = words.partition(":")
     settings = dict(_setting(pair, name) for pair in pairs)

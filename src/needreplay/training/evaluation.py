@@ -156,9 +156,7 @@ class Player(NamedTuple):
         """Play episodes of at most ``most_steps``, each seeded from ``seed`` and its number."""
         with closing(make_env(self.config)) as env:
             return [
-                play_episode(
-                    env, self.agent, seed, "play", i, store=store, most_steps=most_steps
-                )
+                play_episode(env, self.agent, seed, "play", i, store=store, most_steps=most_steps)
                 for i in range(episodes)
             ]
 
