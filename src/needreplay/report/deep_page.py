@@ -81,7 +81,8 @@ def write_deep_page(
     quantities: dict[str, Any] = {}
     need_of: dict[int, FloatArray] = {}
     if agent.settings.uses_need:
-        ids = np.concatenate([pool, np.setdiff1d([*most, *sum(often, [])], pool)])
+        others = {*most, *(i for row in often for i in row)} - {*pool.tolist()}
+        ids = np.concatenate([pool, np.array(sorted(others), np.int64)])
         need, distinct = _needs(player, played["obs"], ids)
         share = need / np.maximum(need[:, : len(pool)].mean(axis=1, keepdims=True), 1e-30)
         distinct = distinct[distinct < len(pool)]
@@ -215,7 +216,8 @@ def _halved(pictures: AnyArray) -> AnyArray:
     count, height, width, colors = pictures.shape
     even = pictures[:, : height // 2 * 2, : width // 2 * 2]
     blocks = even.reshape(count, height // 2, 2, width // 2, 2, colors)
-    return blocks.mean(axis=(2, 4)).astype(np.uint8)
+    smaller: AnyArray = blocks.mean(axis=(2, 4)).astype(np.uint8)
+    return smaller
 
 
 def _sheet(pictures: AnyArray) -> tuple[dict[str, Any], IntArray]:

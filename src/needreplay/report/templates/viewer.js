@@ -335,6 +335,8 @@ class Panel {
     this.height = this.size * run.rows + SCALE;
     this.board.style.width = `${this.width}px`;
     this.board.style.height = `${this.height}px`;
+    // Reading it while drawing would make the browser lay out the page each time.
+    this.wide = this.strip.clientWidth;
     this.past = null;
   }
 
@@ -348,7 +350,7 @@ class Panel {
   }
 
   drawStrip(scale) {
-    const { run, strip } = this, width = strip.clientWidth, count = run.pauses.count[run.pause], start = run.pauses.first[run.pause];
+    const { run, strip, wide: width } = this, count = run.pauses.count[run.pause], start = run.pauses.first[run.pause];
     const pen = new CanvasPen(strip, width, 26, scale), step = width / count, { direction } = run.backups;
     strip.style.height = "26px";
     for (let i = 0; i < count; i++) {
@@ -362,7 +364,7 @@ class Panel {
   }
 
   drawTimeline(scale) {
-    const { run, timeline } = this, width = timeline.clientWidth, height = 54, x = (frame) => (frame / Math.max(1, run.frames - 1)) * width;
+    const { run, timeline, wide: width } = this, height = 54, x = (frame) => (frame / Math.max(1, run.frames - 1)) * width;
     timeline.style.height = `${height}px`;
     if (!this.past || this.past.dataset.of !== `${width},${scale}`) {
       this.past = document.createElement("canvas");
