@@ -17,10 +17,18 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
 PAGES = {
-    "watch": (["watch", "ps-sr", "ps", "--world", "dyna-maze", "--episodes", "5"], "replay.html"),
-    "report": (["report", "minatar-small"], "minatar-small/report.html"),
+    "watch": (["watch ps-sr ps --world dyna-maze --episodes 5"], "replay.html"),
+    "report": (["report minatar-small"], "minatar-small/report.html"),
+    "eval": (
+        [
+            "train --world minatar/breakout --agent per-sr-sampling --set need_learner=mixtures "
+            "--steps 2500 --set min_history=300 --set eval_steps=0 --out run",
+            "eval run --episodes 30 --epsilon 0.2 --seed 3 --watch page.html",
+        ],
+        "page.html#step=5",
+    ),
 }
-"""The command and the page that it writes."""
+"""The commands, and the page that the last one writes."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -35,10 +43,11 @@ def main() -> None:
         shutil.copytree(ROOT / "results/minatar-small", Path(folder) / "minatar-small")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": 800})
-        for name, (words, made) in PAGES.items():
-            command = [sys.executable, "-m", "needreplay", *words]
-            subprocess.run(command, cwd=folder, env=environment, check=True)
-            page.goto((Path(folder) / made).as_uri())
+        for name, (commands, made) in PAGES.items():
+            for words in commands:
+                command = [sys.executable, "-m", "needreplay", *words.split()]
+                subprocess.run(command, cwd=folder, env=environment, check=True)
+            page.goto(f"{Path(folder).as_uri()}/{made}")
             page.wait_for_timeout(1000)
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()
