@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
 PAGES = {
     "watch": (["watch ps-sr ps --world dyna-maze --episodes 5"], "replay.html"),
+    "gallery": (["gallery"], "gallery.html"),
     "report": (["report minatar-small"], "minatar-small/report.html"),
     "eval": (
         [
@@ -48,6 +49,8 @@ def main() -> None:
                 command = [sys.executable, "-m", "needreplay", *words.split()]
                 subprocess.run(command, cwd=folder, env=environment, check=True)
             page.goto(f"{Path(folder).as_uri()}/{made}")
+            if name == "gallery":
+                page.locator(".moment").nth(2).click()
             page.wait_for_timeout(1000)
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()
