@@ -24,7 +24,7 @@ WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "discount_offset": ("the task's γ", {"0": "1 − 1/n", "1": "1 − 1/(n + 1)"}),
     "fall": ("a fall", {"ends": "ends the episode", "teleports": "teleports to the start"}),
     "right_actions": ("right action", {"alternate": "alternates", "first": "always the first"}),
-    "strings": ("memory's strings", {"until_fall": "end at a fall", "whole": "are whole"}),
+    "strings": ("buffer's strings", {"until_fall": "end at a fall", "whole": "are whole"}),
     "q_start_std": ("spread of Q at the start", {}),
     "priority_floor": ("smallest gain", {}),
     "need_from": ("need is read", {"before": "before the step", "after": "after the step"}),
