@@ -28,7 +28,7 @@ from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler, knowing_smallest
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.save import Source, opened, sampler_settings, save_buffer
+from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
 from needreplay.replay.storage import (
     NO_ID,
     Column,
@@ -41,10 +41,10 @@ from needreplay.replay.storage import (
 )
 from needreplay.replay.sumtree import MinTree
 from needreplay.replay.uninterrupted import Uninterrupted
+from needreplay.replay.validation import FIRST_PRIORITY
 from needreplay.rules.priority import importance_weight
 
 _MAX_SIZE = 2**31 - 1
-_MOST_IDS = 2**62
 _BATCHES, _DROPPED = 0, 1
 
 _OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
@@ -67,9 +67,6 @@ _OWN_OPTION = {
     "env_dict": "columns, such as {'obs': (np.float32, (4,))}",
 }
 """What the options of other libraries, and those of episodes, are here."""
-
-FIRST_PRIORITY = 1.0
-"""The priority of new transitions until a larger one is set."""
 
 
 class ReplayBuffer:
@@ -593,16 +590,7 @@ class ReplayBuffer:
                 contradicts itself.
         """
         with self._lock:
-            self.check_valid()
-            state = {
-                "ids": self._ring.ids.tolist(),
-                "counts": self._counts.tolist(),
-                "max_seen": self._max_seen.item(),
-                "random": self._rng.bit_generator.state,
-            }
-            filled = self._filled()
-            used = {name: a[: filled.get(name, len(a))] for name, a in self.arrays().items()}
-            save_buffer(target, self._settings(), state, used)
+            save_buffer(self, target)
 
     def load(self, source: Source) -> None:
         """Read a file that ``save`` wrote, of a buffer with the same settings.
@@ -616,78 +604,7 @@ class ReplayBuffer:
                 where it stands to its end.
         """
         with self._lock, opened(source) as file:
-            file.check_settings(self._settings())
-            arrays, bulk = self.arrays(), self._writer.bulk
-            file.check_arrays(arrays)
-            try:
-                state, random = self._parsed(file.state)
-                aside = {
-                    name: file.read(name, np.empty_like(array))
-                    for name, array in arrays.items()
-                    if name != bulk
-                }
-            except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
-                raise file.refusal(error) from error
-            with Uninterrupted():
-                self._exchange(aside, state)
-                try:
-                    self._check_loaded(file.shapes, aside)
-                except Exception as error:
-                    self._exchange(aside, state)
-                    raise file.refusal(error) from error
-                try:
-                    file.read(bulk, arrays[bulk])
-                except OSError as error:
-                    self._clear()
-                    raise NeedReplayError(
-                        f"The file was complete but could not be read a second time ({error}); "
-                        "this buffer is empty now. Load it again, or load another file."
-                    ) from error
-                self._rng.bit_generator.state = random
-
-    def _parsed(self, state: dict[str, Any]) -> tuple[list[AnyArray], Any]:
-        """Ids, counts and largest priority of a file, and its random state."""
-        random = state.pop("random")
-        generator = type(self._rng.bit_generator)()
-        generator.state = random
-        if generator.state != random:
-            raise ValueError("its random state is not one of a generator")
-        ids, counts, largest = state.pop("ids"), state.pop("counts"), state.pop("max_seen")
-        numbers = [*ids, *counts]
-        if (
-            state
-            or [len(ids), len(counts)] != [2, 2]
-            or not all(type(n) is int and 0 <= n < _MOST_IDS for n in numbers)
-            or type(largest) is not float
-            or not FIRST_PRIORITY <= largest <= validation.MAX_PRIORITY
-        ):
-            raise ValueError("its ids, counts or largest priority are out of range")
-        whole = np.array([ids, counts], dtype=np.int64)
-        return [*whole, np.array([largest])], random
-
-    def _exchange(self, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
-        """Exchange the first rows of arrays, and ids and counts, with those held aside."""
-        live = self.arrays()
-        pairs = [(live[name][: len(rows)], rows) for name, rows in aside.items()]
-        pairs += zip((self._ring.ids, self._counts, self._max_seen), state, strict=True)
-        for own, other in pairs:
-            before = own.copy()
-            own[...] = other
-            other[...] = before
-
-    def _check_loaded(self, shapes: Mapping[str, Any], aside: dict[str, AnyArray]) -> None:
-        """Raise unless what was just put in place is a buffer, as long as its file says."""
-        arrays = self.arrays()
-        for name in aside:
-            rows = arrays[name][: len(aside[name])]
-            if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
-                raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
-        with np.errstate(all="ignore"):
-            self.check_valid()
-        filled = self._filled()
-        for name, (_, shape) in shapes.items():
-            if shape[0] != filled.get(name, len(arrays[name])):
-                raise NeedReplayError(f"{name} has {shape[0]} rows")
+            load_buffer(self, file)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies go through ``save``: the same samples afterwards."""
@@ -704,14 +621,6 @@ class ReplayBuffer:
         self._allocate()
         self._counts[:] = 0
         self._max_seen[:] = FIRST_PRIORITY
-
-    def _filled(self) -> dict[str, int]:
-        """How many rows of an array are in use, where not all are."""
-        used = min(self._ring.next_id, self._ring.capacity)
-        filled = {"ring/rows": used}
-        if "following" in self._writer.arrays():
-            filled["writer/following"] = used
-        return filled | {f"writer/{name}": n for name, n in self._writer.filled().items()}
 
     def _settings(self) -> dict[str, Any]:
         """What must be the same for a file to be loaded."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.files import reason, replacing
 from needreplay.core.types import AnyArray
 from needreplay.replay.samplers.base import Sampler
+from needreplay.replay.uninterrupted import Uninterrupted
+from needreplay.replay.validation import FIRST_PRIORITY, MAX_PRIORITY
+
+if TYPE_CHECKING:
+    from needreplay.replay.buffer import ReplayBuffer
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file that is open for binary reading or writing."""
@@ -31,6 +36,7 @@ _MAGIC = b"needreplay buffer\n"
 _CHUNK = 1 << 22
 _DIGEST_SIZE = 32
 _PLAIN = (bool, int, float, str)
+_MOST_IDS = 2**62
 
 
 def sampler_settings(sampler: Sampler, prefix: str = "sampler") -> dict[str, Any]:
@@ -45,21 +51,35 @@ def sampler_settings(sampler: Sampler, prefix: str = "sampler") -> dict[str, Any
     return settings
 
 
-def save_buffer(
-    target: Source,
-    settings: Mapping[str, Any],
-    state: Mapping[str, Any],
-    arrays: Mapping[str, AnyArray],
-) -> None:
-    """Write ``arrays``, the ``settings`` that a buffer must have to load them, and its ``state``.
+def save_buffer(buffer: ReplayBuffer, target: Source) -> None:
+    """Write ``buffer``, whose lock is held, if it does not contradict itself.
 
     A path is replaced when the file is complete; an open file is written from where it stands.
     """
-    if not isinstance(target, str | os.PathLike):
-        _write(target, settings, state, arrays)
-        return
-    with replacing(target) as file:
-        _write(file, settings, state, arrays)
+    buffer.check_valid()
+    state = {
+        "ids": buffer._ring.ids.tolist(),
+        "counts": buffer._counts.tolist(),
+        "max_seen": buffer._max_seen.item(),
+        "random": buffer._rng.bit_generator.state,
+    }
+    filled = _filled(buffer)
+    arrays = {name: a[: filled.get(name, len(a))] for name, a in buffer.arrays().items()}
+    if isinstance(target, str | os.PathLike):
+        with replacing(target) as file:
+            _write(file, buffer._settings(), state, arrays)
+    else:
+        _write(target, buffer._settings(), state, arrays)
+
+
+def _filled(buffer: ReplayBuffer) -> dict[str, int]:
+    """How many rows of an array are in use, where not all are."""
+    ring, writer = buffer._ring, buffer._writer
+    used = min(ring.next_id, ring.capacity)
+    filled = {"ring/rows": used}
+    if "following" in writer.arrays():
+        filled["writer/following"] = used
+    return filled | {f"writer/{name}": n for name, n in writer.filled().items()}
 
 
 def _write(
@@ -207,3 +227,82 @@ class SavedBuffer:
             if self._file.readinto(chunk) != len(chunk):  # type: ignore[attr-defined]
                 raise OSError("it became shorter while it was read")
         return rows
+
+
+def load_buffer(buffer: ReplayBuffer, file: SavedBuffer) -> None:
+    """Read ``file`` into ``buffer``, whose lock is held; nothing is changed if it is refused."""
+    file.check_settings(buffer._settings())
+    arrays, bulk = buffer.arrays(), buffer._writer.bulk
+    file.check_arrays(arrays)
+    try:
+        state, random = _parsed(buffer, file.state)
+        aside = {
+            name: file.read(name, np.empty_like(array))
+            for name, array in arrays.items()
+            if name != bulk
+        }
+    except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+        raise file.refusal(error) from error
+    with Uninterrupted():
+        _exchange(buffer, aside, state)
+        try:
+            _check_loaded(buffer, file.shapes, aside)
+        except Exception as error:
+            _exchange(buffer, aside, state)
+            raise file.refusal(error) from error
+        try:
+            file.read(bulk, arrays[bulk])
+        except OSError as error:
+            buffer._clear()
+            raise NeedReplayError(
+                f"The file was complete but could not be read a second time ({error}); "
+                "this buffer is empty now. Load it again, or load another file."
+            ) from error
+        buffer._rng.bit_generator.state = random
+
+
+def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray], Any]:
+    """Ids, counts and largest priority of a file, and its random state."""
+    random = state.pop("random")
+    generator = type(buffer._rng.bit_generator)()
+    generator.state = random
+    if generator.state != random:
+        raise ValueError("its random state is not one of a generator")
+    ids, counts, largest = state.pop("ids"), state.pop("counts"), state.pop("max_seen")
+    if (
+        state
+        or [len(ids), len(counts)] != [2, 2]
+        or not all(type(n) is int and 0 <= n < _MOST_IDS for n in (*ids, *counts))
+        or type(largest) is not float
+        or not FIRST_PRIORITY <= largest <= MAX_PRIORITY
+    ):
+        raise ValueError("its ids, counts or largest priority are out of range")
+    return [*np.array([ids, counts], dtype=np.int64), np.array([largest])], random
+
+
+def _exchange(buffer: ReplayBuffer, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
+    """Exchange the first rows of arrays, and ids and counts, with those held aside."""
+    live = buffer.arrays()
+    pairs = [(live[name][: len(rows)], rows) for name, rows in aside.items()]
+    pairs += zip((buffer._ring.ids, buffer._counts, buffer._max_seen), state, strict=True)
+    for own, other in pairs:
+        before = own.copy()
+        own[...] = other
+        other[...] = before
+
+
+def _check_loaded(
+    buffer: ReplayBuffer, shapes: Mapping[str, Any], aside: dict[str, AnyArray]
+) -> None:
+    """Raise unless what was just put in place is a buffer, as long as its file says."""
+    arrays = buffer.arrays()
+    for name in aside:
+        rows = arrays[name][: len(aside[name])]
+        if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
+            raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
+    with np.errstate(all="ignore"):
+        buffer.check_valid()
+    filled = _filled(buffer)
+    for name, (_, shape) in shapes.items():
+        if shape[0] != filled.get(name, len(arrays[name])):
+            raise NeedReplayError(f"{name} has {shape[0]} rows")

@@ -7,6 +7,7 @@ until id i + capacity overwrites it. Gymnasium spaces are recognized by their at
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -315,7 +316,7 @@ def column_views(rows: Bytes, layout: RowLayout) -> dict[str, AnyArray]:
     return views
 
 
-class Writer:
+class Writer(ABC):
     """Turns what ``add`` gets into rows, and rows into the columns of a batch."""
 
     layout: RowLayout
@@ -326,13 +327,13 @@ class Writer:
     native_adds = True
     """Whether the C extension can write what this writer writes."""
 
+    @abstractmethod
     def size_of(self, values: Mapping[str, Any]) -> int:
         """How many steps ``values`` are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
         """Check ``values`` and write transitions to the next slots; returns how many."""
-        raise NotImplementedError
 
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:
         """Slots of the ``count`` newest transitions, and the id before each in its episode or -1.
@@ -380,10 +381,10 @@ class Writer:
         """What is held for the sampler until a window closes, by name."""
         return {}
 
-    def check_valid(self, ring: Ring) -> None:
+    def check_valid(self, ring: Ring) -> None:  # noqa: B027 - nothing beside the rows
         """Raise if what is stored beside the rows contradicts itself."""
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027 - nothing beside the rows
         """Forget everything beside the rows."""
 
     def arrays(self) -> dict[str, AnyArray]:

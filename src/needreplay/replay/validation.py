@@ -22,6 +22,8 @@ from needreplay.core.types import AnyArray, FloatArray, IntArray
 
 MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
 """A priority is 0 or in this range: sums, quotients and products with need are then exact."""
+FIRST_PRIORITY = 1.0
+"""The priority of new transitions until a larger one is set."""
 
 MIN_NEED, MAX_NEED = 1e-100, 1e100
 """The largest entry of a need query, in absolute value, is 0 or in this range."""
