@@ -21,7 +21,7 @@ from needreplay.worlds.picture import (
     Picture,
     paint_board,
 )
-from needreplay.worlds.table_env import AGENT, DRAWN, TableEnv
+from needreplay.worlds.table_env import AGENT, BoardEnv
 
 Fall: TypeAlias = Literal["ends", "teleports"]
 RightActions: TypeAlias = Literal["alternate", "first"]
@@ -83,7 +83,7 @@ def cliffwalk_table(
     )
 
 
-class BlindCliffwalkEnv(TableEnv):
+class BlindCliffwalkEnv(BoardEnv):
     """The Blind Cliffwalk as a Gymnasium environment; the arguments are ``cliffwalk_table``'s.
 
     Args:
@@ -92,8 +92,6 @@ class BlindCliffwalkEnv(TableEnv):
         right_actions: ``"alternate"`` with the state, or the ``"first"`` everywhere.
         render_mode: ``"ansi"`` (a string), ``"rgb_array"`` or None.
     """
-
-    metadata = DRAWN
 
     def __init__(
         self,

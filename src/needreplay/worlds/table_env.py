@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -109,27 +110,34 @@ class TableEnv(gymnasium.Env[Any, Any]):
         return self.state, reward, self._ended, False, {}
 
     def render(self) -> Any:
-        """The board in the form of ``render_mode``: a string, an RGB array, or nothing."""
-        if self.render_mode == "ansi":
-            return self.text()
-        if self.render_mode == "rgb_array":
-            return self.picture()
+        """Warn: a render mode was not chosen, or the world has none."""
         gymnasium.logger.warn(
             "render() was called but no render_mode was chosen; choose one when the environment "
             f"is made, from: {', '.join(self.metadata['render_modes']) or 'none here'}."
         )
-        return None
 
+
+class BoardEnv(TableEnv, ABC):
+    """A table with a picture."""
+
+    metadata = DRAWN
+
+    def render(self) -> Any:
+        """The board in the form of ``render_mode``: a string, an RGB array, or nothing."""
+        if self.render_mode is None:
+            return super().render()
+        return self.text() if self.render_mode == "ansi" else self.picture()
+
+    @abstractmethod
     def text(self) -> str:
-        """The board in characters; subclasses that can be drawn implement it."""
-        raise NotImplementedError
+        """The board in characters."""
 
+    @abstractmethod
     def picture(self) -> Picture:
-        """The board as an RGB array; subclasses that can be drawn implement it."""
-        raise NotImplementedError
+        """The board as an RGB array."""
 
 
-class MazeEnv(TableEnv):
+class MazeEnv(BoardEnv):
     """A maze: states are cells, row-major; actions are up, down, left, right.
 
     Args:
@@ -138,8 +146,6 @@ class MazeEnv(TableEnv):
         reward_std: standard deviation of the reward at a goal, whose mean is 1.
         render_mode: ``"ansi"`` (a string), ``"rgb_array"`` or None.
     """
-
-    metadata = DRAWN
 
     def __init__(
         self,
