@@ -95,6 +95,7 @@ RUN = {
     f"{TRAIN} --seed 0 --out runs/a": SMALL,
     "needreplay eval runs/a --episodes 30": "--episodes 2",
     "needreplay eval runs/a --video film.gif": "--episodes 1",
+    "needreplay eval runs/a --watch page.html": "",
     "needreplay report results/minatar-small": "",
     f"{FIG2} --out my-results": "--trials 4",
     f"{FIG2} --seed 1 --workers 2 --out DIR": "--trials 4",
@@ -104,8 +105,12 @@ RUN = {
     "needreplay watch ps-sr ps --world dyna-maze --episodes 5": "",
 }
 """Commands that a test runs, in this order, and what makes them shorter."""
-SAME = {f"needreplay report {kind}/small" for kind in ("runs", "sweeps")}
-"""The command of RUN for another folder."""
+SAME = {
+    "needreplay eval RUN --watch page.html",
+    "needreplay report runs/small",
+    "needreplay report sweeps/small",
+}
+"""Commands of RUN for another folder."""
 
 
 def test_every_command_runs_here_or_says_when_it_last_ran() -> None:
