@@ -35,7 +35,10 @@ TOGETHER = {
         *["tabular", "studies/test_maze_studies.py", "studies/test_when_need_pays.py"],
         "sweeps/test_kinds.py",
     ],
-    **{file: [f"training/{file}.py"] for file in ("test_resume", "test_stopping")},
+    "resume": ["training/test_resume.py"],
+    "stopping": ["training/test_stopping.py"],
+    "train": ["cli/test_train.py"],
+    "deep page": ["report/test_deep_page.py"],
 }
 """What runs in one process, because it compiles the same kernels or shares a module's fixture."""
 
