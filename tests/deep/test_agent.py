@@ -259,7 +259,6 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
     ("overrides", "said"),
     [
         ({"n_step": 3, "successor_action": "stored"}, "n_step"),
-        ({"n_step": 3, "successor_terminal": "last"}, "successor_terminal"),
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
         ({"need_learner": "mixtures", "direction": "backward"}, "direction"),

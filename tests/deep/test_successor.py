@@ -22,6 +22,7 @@ from needreplay.deep.successor import (
 )
 
 from .chains import DISCOUNT, Chain, ergodic_chain
+from .walks import small_agent
 
 N_INPUTS = 64
 
@@ -151,6 +152,26 @@ def test_the_successor_target_at_a_terminal(terminal: str, ended_row: list[float
     )
     assert target[0].tolist() == pytest.approx([10.0, 2.0])
     assert target[1].tolist() == pytest.approx(ended_row)
+
+
+@pytest.mark.parametrize("terminal", ["last", "unmasked"])
+def test_n_step_successors_at_a_terminal_by_hand(terminal: str) -> None:
+    """Two episodes of 4 and 2 steps with n = 3 and γ = 0.5, across the end of the ring."""
+    agent = small_agent("printed", n_step=3, discount=0.5, successor_terminal=terminal, capacity=5)
+    for t, ends in enumerate((False, False, False, True, False, True)):
+        obs = np.full(5, 0.1 * t, np.float32)
+        agent.observe(obs, 0, 0.0, obs, ends, False)
+    batch = agent.replay.sample(64)
+    found = agent._transitions(batch)
+    assert found.power is not None
+    # Ids 1 to 3 are 3, 2, 1 steps from the first end, ids 4 and 5 are 2 and 1 from the second.
+    powers = {1: 0.125, 2: 0.25, 3: 0.5, 4: 0.25, 5: 0.5}
+    assert {int(i): float(p) for i, p in zip(batch.ids, found.power, strict=True)} == powers
+    assert not found.discount.any()
+    ones, twos, threes = (torch.full((64, 1), x) for x in (1.0, 2.0, 3.0))
+    target = successor_target(ones, twos, threes, found.discount, found.power, terminal)  # type: ignore[arg-type]
+    following = 2.0 if terminal == "last" else 3.0
+    assert target[:, 0].tolist() == [1.0 + powers[int(i)] * following for i in batch.ids]
 
 
 def test_successor_loss_by_hand() -> None:

@@ -242,7 +242,7 @@ class DeepAgent:
         if self.need_model is not None:
             self.need_query(obs)
         sampled = self._sample()
-        batch = to_transitions(sampled, self.device)
+        batch = self._transitions(sampled)
         if successor is None or start is None:
             td = self.q.td_errors(batch, with_next=False)
             need, stats = (
@@ -273,7 +273,7 @@ class DeepAgent:
             else:
                 self._step(loss)
                 another = settings.successor_batch == "another"
-                own = to_transitions(self._sample(), self.device) if another else batch
+                own = self._transitions(self._sample()) if another else batch
                 next_action = self._next_action(own, self.q.evaluate(own.next_obs).greedy)
                 self._step(successor.loss(own, successor.features(own.obs), next_action))
             if settings.samples_by_need:
@@ -290,6 +290,17 @@ class DeepAgent:
 
     def _sample(self) -> Batch:
         return self.replay.sample(self.settings.batch_size, need=self._query, beta=self.beta)
+
+    def _transitions(self, sampled: Batch) -> Transitions:
+        """The batch as tensors, with γ^k where the successor target needs it at terminals."""
+        batch, settings = to_transitions(sampled, self.device), self.settings
+        if settings.n_step == 1 or not settings.learns_successor:
+            return batch
+        # A transition of k steps to a terminal is followed by the k - 1 shorter ones to it.
+        steps = [self.replay.future(sampled.ids, k) >= 0 for k in range(settings.n_step)]
+        to_end = settings.discount ** np.sum(steps, 0)
+        power = np.where(sampled["discount"] > 0.0, sampled["discount"], to_end)
+        return batch._replace(power=to_tensor(power.astype(np.float32), self.device))
 
     def _step(self, loss: Tensor) -> None:
         self.optimizer.zero_grad()

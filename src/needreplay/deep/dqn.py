@@ -28,6 +28,8 @@ class Transitions(NamedTuple):
     weight: Tensor
     next_action: Tensor | None
     """the action taken in s', if the buffer stores it"""
+    power: Tensor | None = None
+    """γ^k of the k steps to s', also where the episode terminated; None: it is γ"""
 
 
 def to_tensor(array: AnyArray, device: torch.device) -> Tensor:

@@ -152,12 +152,6 @@ class DeepSettings:
                 "successor_action is 'stored', but with n_step above 1 the buffer does not store "
                 "the action after the n steps; choose 'greedy'."
             )
-        if self.learns_successor and self.n_step > 1 and self.successor_terminal != "masked":
-            raise NeedReplayError(
-                f"successor_terminal is {self.successor_terminal!r}, but with n_step above 1 it "
-                "needs γ^k of the k steps to the end, which the buffer does not store; choose "
-                "'masked'."
-            )
         if self.need_learner != "successor" and self.direction == "backward":
             raise NeedReplayError(
                 f"direction is 'backward', but need_learner is {self.need_learner!r}, which learns "

@@ -27,14 +27,17 @@ def successor_target(
     next_features: Tensor,
     next_successor: Tensor,
     discount: Tensor,
-    gamma: float,
+    gamma: float | Tensor,
     terminal: Literal["masked", "last", "unmasked"],
 ) -> Tensor:
     """φ(s) + γ m(s', a'): φ(s) of the online network, φ(s') and m of the target network.
 
     At a terminal: φ(s) if ``masked``; φ(s) + γ φ(s') if ``last``, because s' is visited once; no
-    exception if ``unmasked``.
+    exception if ``unmasked``. With n-step returns γ is γ^k, one for each transition: k is n, or the
+    steps that were left in the episode.
     """
+    if isinstance(gamma, Tensor):
+        gamma = gamma.unsqueeze(1)
     if terminal == "unmasked":
         return features + gamma * next_successor
     bootstrap = discount.unsqueeze(1) * next_successor
@@ -125,7 +128,7 @@ class SuccessorLearner:
             next_features,
             next_successor,
             batch.discount,
-            settings.discount,
+            settings.discount if batch.power is None else batch.power,
             settings.successor_terminal,
         )
         reduction: Literal["sum", "mean"] = "mean" if settings.pixel_loss == "huber" else "sum"
