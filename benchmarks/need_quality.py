@@ -3,6 +3,11 @@
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/breakout.csv \
         minatar/breakout
 
+and for Atari, whose own settings ask for 20,000 steps before the first update:
+
+    .venv/bin/python benchmarks/need_quality.py --out results/need-quality/atari.csv \
+        --steps 8_000 --set min_history=1000 capacity=10000 -- atari/Breakout atari/Pong
+
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer, once for each of its updates,
 and change nothing of it. ``cost`` is a learner's time / the time of the agent's whole update. Rows
@@ -22,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, need_quality
 from needreplay.training.config import RunConfig, make_agent, make_env
@@ -32,10 +38,15 @@ PARTS = 4
 
 
 def measure(
-    world: str, steps: int, seed: int, learners: list[str], write: Callable[[dict[str, Any]], None]
+    world: str,
+    options: argparse.Namespace,
+    learners: list[str],
+    write: Callable[[dict[str, Any]], None],
 ) -> None:
     """Pass the rows of one run to ``write``."""
-    config = RunConfig(world=world, agent="per-sr", steps=steps, seed=seed)
+    steps, seed = options.steps, options.seed
+    overrides = parsed_overrides(options.set)
+    config = RunConfig(world=world, agent="per-sr", steps=steps, seed=seed, overrides=overrides)
     env = make_env(config)
     agent = make_agent(config, env)
     models: dict[str, NeedModel] = {}
@@ -95,6 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("worlds", nargs="+")
     parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="of the agent")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learners", default="mixtures,linear")
     parser.add_argument("--out", type=Path, required=True)
@@ -112,7 +124,7 @@ def main() -> None:
             print(*row.values(), flush=True)
 
         for world in options.worlds:
-            measure(world, options.steps, options.seed, options.learners.split(","), write)
+            measure(world, options, options.learners.split(","), write)
 
 
 if __name__ == "__main__":

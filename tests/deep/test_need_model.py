@@ -65,6 +65,24 @@ def test_need_is_the_future_over_the_buffer(learner: str, updates: int, rate: fl
         assert np.corrcoef(found, wanted)[0, 1] > 0.99
 
 
+def test_the_papers_successor_features_are_m_of_codes() -> None:
+    """On one-hot features m · φ / |φ|² is M itself, without the buffer's distribution."""
+    buffer, _, (_, successor) = walk()
+    model = NeedModel(
+        spaces.Discrete(N),
+        discount=DISCOUNT,
+        learner="successor",
+        features=lambda codes: codes,
+        batch_size=128,
+        learning_rate=0.01,
+    )
+    model.learner.target_period = 25  # type: ignore[assignment]
+    for _ in range(400):
+        model.learn(buffer)
+    need = np.stack([model.need(state, np.arange(N)) for state in range(N)])
+    np.testing.assert_allclose(need, successor, atol=0.15)
+
+
 def test_sampling_by_it_follows_the_discounted_future() -> None:
     buffer, p, (_, successor) = walk()
     model = NeedModel(

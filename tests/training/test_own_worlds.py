@@ -35,7 +35,7 @@ class Corridor(gymnasium.Env):
             "image": spaces.Box(0, 255, (6, 8, 3), np.uint8),
             "large": spaces.Box(0, 255, (40, 44, 3), np.uint8),
             "dict": spaces.Dict(place=spaces.Discrete(6), pair=spaces.Box(-1, 1, (2,), np.float32)),
-            "text": spaces.Dict(place=spaces.Discrete(6), note=spaces.Text(5)),
+            "text": spaces.Dict(note=spaces.Text(5)),
         }[look]
 
     def _obs(self):

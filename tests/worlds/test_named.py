@@ -64,6 +64,7 @@ def test_the_cap_truncates() -> None:
 
 
 PIXELS = spaces.Box(0, 255, (7, 8, 3), np.uint8)
+LARGE = spaces.Box(0, 255, (40, 44, 3), np.uint8)
 TWO = spaces.Discrete(2)
 
 
@@ -73,8 +74,9 @@ TWO = spaces.Discrete(2)
         (ROW, ROW, "'Odd-v0' has the action space Box.* but a DQN needs Discrete actions; map a"),
         (ROW, spaces.MultiDiscrete([2, 2]), "MultiDiscrete.* but a DQN needs Discrete actions"),
         (spaces.Text(3), TWO, "observation space Text.* Supported are Box"),
-        (spaces.Dict({"a": ROW, "b": spaces.Text(3)}), TWO, "Text.* Supported are Box"),
-        (spaces.Dict({"a": ROW, "b": PIXELS}), TWO, "Dict and Tuple of these without images"),
+        (spaces.Dict({"a": spaces.Text(3)}), TWO, "Text.* Supported are Box"),
+        (spaces.Tuple((ROW, spaces.Text(3))), TWO, "Text.* Supported are Box"),
+        (spaces.Dict({"a": ROW, "b": LARGE}), TWO, "with images below 36 x 36"),
         (spaces.Sequence(ROW), TWO, "observation space Sequence.* Supported"),
         (spaces.Box(0, 1, (2, 2, 2, 2)), TWO, "Supported are Box"),
         (spaces.Box(0, 1, (0,)), TWO, "Supported are Box"),
@@ -99,6 +101,8 @@ def test_worlds_that_cannot_be_played_are_refused(
         (spaces.MultiBinary(4), (4,), np.int8),
         (spaces.Tuple((ROW, spaces.Discrete(2))), (5,), np.float64),
         (spaces.Dict(a=spaces.Dict(b=ROW), c=spaces.MultiBinary(2)), (5,), np.float32),
+        # As in MiniGrid: a small image and a direction are numbers, text is left out.
+        (spaces.Dict(a=PIXELS, b=spaces.Discrete(4), c=spaces.Text(3)), (172,), np.float32),
         (PIXELS, (3, 7, 8), np.float32),
         (spaces.Box(0, 1, (3, 7, 8)), (3, 7, 8), np.float32),
         (spaces.Box(0, 255, (7, 8), np.uint8), (1, 7, 8), np.float32),

@@ -6,12 +6,16 @@ takes observations drawn uniformly from the buffer and, for those with a known f
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from needreplay.deep.networks import Branches, Shape, decoder
+from needreplay.deep.successor import decoder_loss, successor_loss
 
 
 class Learner(nn.Module):
@@ -64,6 +68,7 @@ class Mixtures(Learner):
         body: Callable[[Tensor], Tensor],
         n_hidden: int,
         discount: float,  # noqa: ARG002 - in the pairs
+        shape: Shape,  # noqa: ARG002
         experts: int = 4,
         width: int = 4,
     ) -> None:
@@ -121,6 +126,7 @@ class Spectral(Learner):
         body: Callable[[Tensor], Tensor],
         n_hidden: int,
         discount: float,  # noqa: ARG002 - in the pairs
+        shape: Shape,  # noqa: ARG002
         size: int = 64,
     ) -> None:
         super().__init__(body)
@@ -168,6 +174,7 @@ class Linear(Learner):
         body: Callable[[Tensor], Tensor],
         n_hidden: int,
         discount: float,
+        shape: Shape,  # noqa: ARG002
         ridge: float = 1e-3,
         period: int = 50,
     ) -> None:
@@ -202,5 +209,78 @@ class Linear(Learner):
             self._inverse.copy_(torch.linalg.inv(matrix))
 
 
-LEARNERS: dict[str, Any] = {"mixtures": Mixtures, "spectral": Spectral, "linear": Linear}
+class Successor(Learner):
+    """The paper's: φ of an autoencoder, m(s) ≈ φ(s) + γ m(s⁺) by TD.
+
+    need = m(s) · φ(s') / |φ(s')|². m is that of the state, because a buffer has actions of any
+    kind. On features that are given there is no autoencoder, and φ are these.
+    """
+
+    far = False
+    _count: Tensor
+
+    def __init__(
+        self,
+        body: Callable[[Tensor], Tensor],
+        n_hidden: int,
+        discount: float,
+        shape: Shape,
+        size: int = 64,
+        target_period: int = 250,
+    ) -> None:
+        super().__init__(body)
+        self.discount, self.target_period = discount, target_period
+        own = self.nonnegative = isinstance(body, nn.Module)
+        self.n_vector = size if own else n_hidden
+        self.encoder, self.decoder = nn.Sequential(), None
+        if own:
+            self.encoder = nn.Sequential(nn.Linear(n_hidden, size), nn.ReLU())
+            kind = "minatar" if len(shape) == 3 else "vector"
+            self.decoder = decoder(kind, shape, size, small=False)
+        self.online = Branches(1, self.n_vector, size, nonnegative=own)
+        self.target = copy.deepcopy(self.online).requires_grad_(False)
+        self.register_buffer("_count", torch.zeros((), dtype=torch.int64))
+
+    def _features(self, obs: Tensor) -> Tensor:
+        features: Tensor = self.encoder(self.hidden(obs))
+        return features
+
+    def query(self, obs: Tensor) -> Tensor:
+        """m(s)."""
+        return _successor(self.online, self._features(obs))
+
+    def stored(self, obs: Tensor) -> Tensor:
+        """φ(s) / |φ(s)|²."""
+        features = self._features(obs)
+        squared = features.square().sum(1, keepdim=True)
+        return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
+        features = self._features(torch.cat((obs, later)))
+        phi = features[: len(obs)]
+        with torch.no_grad():
+            wanted = phi.clone()
+            wanted[which] += self.discount * _successor(self.target, features[len(obs) :])
+        loss = successor_loss(_successor(self.online, phi.detach()), wanted, "sum")
+        if self.decoder is not None:
+            loss = loss + decoder_loss(self.decoder(phi), obs, "squared")
+        self._count += 1
+        if int(self._count) % self.target_period == 0:
+            self.target.load_state_dict(self.online.state_dict())
+        return loss
+
+
+def _successor(branches: Branches, features: Tensor) -> Tensor:
+    first = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+    rows: Tensor = branches(features, first)
+    return rows
+
+
+LEARNERS: dict[str, Any] = {
+    "mixtures": Mixtures,
+    "spectral": Spectral,
+    "linear": Linear,
+    "successor": Successor,
+}
 """By the name that ``NeedModel(learner=...)`` takes."""

@@ -48,7 +48,8 @@ class NeedModel:
         observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
             MultiBinary, or a Dict of these, which is flattened to a row.
         discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
-        learner: ``mixtures``, ``spectral`` or ``linear``; see ``need_learners``.
+        learner: ``mixtures``, ``spectral``, ``linear`` or ``successor`` (the paper's); see
+            ``need_learners``.
         features: your own features of observations, a function from a tensor (a row for each
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
@@ -96,7 +97,9 @@ class NeedModel:
                         "must return a row of numbers for each."
                     )
                 n_hidden = found.shape[1]
-            self.learner: Learner = LEARNERS[learner](body, n_hidden, self.discount).to(self.device)
+            self.learner: Learner = LEARNERS[learner](
+                body, n_hidden, self.discount, self._shape
+            ).to(self.device)
         parameters = list(self.learner.parameters())
         fused = self.device.type in ("cpu", "cuda")
         self.optimizer = (

@@ -1,7 +1,8 @@
 """A user's Gymnasium environment as the networks take it: rows of numbers, or images.
 
 Images become (channels, rows, columns); Dict, Tuple, Discrete, MultiDiscrete and MultiBinary
-observations become one row, discrete values as one-hot codes. The rest is refused.
+observations become one row, discrete values as one-hot codes, small images in a Dict as numbers.
+Text in a Dict (the mission of MiniGrid) is left out. The rest is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
-from gymnasium.wrappers import FlattenObservation, TransformAction, TransformObservation
+from gymnasium.wrappers import (
+    FilterObservation,
+    FlattenObservation,
+    TransformAction,
+    TransformObservation,
+)
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray
@@ -24,7 +30,7 @@ LARGE_IMAGE = 36
 """Rows and columns from which on the network of Mnih et al. (2015) can be used."""
 _SUPPORTED = (
     "Supported are Box (a row of numbers, or images), Discrete, MultiDiscrete, MultiBinary, and "
-    "Dict and Tuple of these without images"
+    f"Dict and Tuple of these with images below {LARGE_IMAGE} x {LARGE_IMAGE} pixels at most"
 )
 
 
@@ -53,6 +59,11 @@ def _actions(env: Env, world: str) -> Env:
 
 def _observations(env: Env, world: str) -> Env:
     space = env.observation_space
+    if isinstance(space, Dict):
+        kept = [name for name, part in space.items() if np.dtype(part.dtype).kind != "U"]
+        if 0 < len(kept) < len(space):
+            env = FilterObservation(env, kept)
+            space = env.observation_space
     if not _can_flatten(space) or 0 in (space.shape or ()):
         raise NeedReplayError(
             f"The world {world!r} has the observation space {space}. {_SUPPORTED}; turn the rest "
@@ -60,7 +71,12 @@ def _observations(env: Env, world: str) -> Env:
             "with FilterObservation) and register the result."
         )
     if not isinstance(space, Box):
-        return FlattenObservation(env)
+        env = FlattenObservation(env)
+        row: Any = env.observation_space
+        if row.dtype.kind not in "iu" or row.high.max() <= 1:
+            return env
+        floats = Box(row.low.astype(np.float32), row.high.astype(np.float32))
+        return TransformObservation(env, lambda obs: obs.astype(np.float32), floats)
     if _is_image(space):
         return _images(env, space, world)
     return env if len(space.shape) == 1 else FlattenObservation(env)
@@ -72,8 +88,9 @@ def _can_flatten(space: gymnasium.Space[Any], *, inside: bool = False) -> bool:
     if isinstance(space, Tuple):
         return all(_can_flatten(part, inside=True) for part in space)
     if isinstance(space, Box):
-        # Images beside other numbers would need an encoder of their own.
-        return len(space.shape) <= 3 and not (inside and _is_image(space))
+        # Large images beside other numbers would need an encoder of their own.
+        large = _is_image(space) and sorted(space.shape)[-2] >= LARGE_IMAGE
+        return len(space.shape) <= 3 and not (inside and large)
     return isinstance(space, Discrete | MultiDiscrete | MultiBinary)
 
 
