@@ -10,7 +10,8 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer, once for each of its updates,
-and change nothing of it. ``cost`` is a learner's time / the time of the agent's whole update. Rows
+and change nothing of it; "mixtures-shared" is on the agent's Q network, "successor-own" is the
+need model of that name. ``cost`` is a learner's time / the time of the agent's whole update. Rows
 "mixtures, age" use stored vectors that are so many updates old, as without any refresh.
 """
 
@@ -52,7 +53,7 @@ def measure(
     models: dict[str, NeedModel] = {}
     for name in learners:
         learner, _, shared = name.partition("-")
-        features = agent.q.online.hidden if shared else None
+        features = agent.q.online.hidden if shared == "shared" else None
         models[name] = NeedModel(
             env.observation_space, learner=learner, features=features, batch_size=32, seed=seed
         )

@@ -170,6 +170,18 @@ def test_a_corrupted_metrics_file_is_named(tmp_path: Path, metrics: str, said: s
     assert any("broken: " in line and said in line for line in results.problems)
 
 
+def test_the_quality_of_need_is_on_the_page(sweep: Path) -> None:
+    assert "How true need was" not in write_sweep_page(sweep).read_text()
+    names = "need_auc,need_auc_hard,need_variation,need_effective,need_nearness"
+    metrics = f"steps,eval_return,{names}\n1,2,.91,.82,3.5,1234,.25\n2,3,,,3.25,,\n"
+    write_run(sweep, "needed", metrics, world="minatar/asterix", agent="per-sr", seed=9)
+    page = write_sweep_page(sweep).read_text()
+    shown = page[page.index("How true need was") :]
+    for number in ("0.91", "0.82", "3.25", "1,234", "0.25"):
+        assert f">{number}<" in shown
+    assert names in (sweep / "report" / "runs.csv").read_text()
+
+
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:
     assert "What is damaged or left out" not in write_sweep_page(sweep).read_text()
     before = (sweep / "report" / "scores.csv").read_bytes()

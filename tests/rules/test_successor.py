@@ -18,9 +18,11 @@ from needreplay.rules.successor import (
     closed_form,
     final_states,
     td_lambda,
+    td_lambda_features,
     transition_matrix,
 )
 from needreplay.tabular.sweeping import SMALLEST_TRACE
+from needreplay.worlds import make_table
 
 learn = jit(td_lambda)
 
@@ -280,3 +282,59 @@ def learned(
         if k >= len(walk) // 10:
             mean += learner.M
     return mean / (len(walk) - len(walk) // 10)
+
+
+class TestGivenFeatures:
+    """ψ = φ W by TD(λ), the paper's section 3.1."""
+
+    def test_one_hot_features_give_m_in_a_maze(self) -> None:
+        table = make_table("dyna-maze")
+        n = table.n_states
+        codes, rng = np.eye(n), stream(0, "walk")
+        final = final_states(table.next_state, table.ends)
+        M, trace, active, error = (
+            np.zeros((n, n)), np.zeros(n), np.zeros(n + 1, np.int64), np.zeros(n)
+        )  # fmt: skip
+        W, own = np.zeros((n, n)), np.zeros(n)
+        state = table.start
+        for _ in range(2_000):
+            action = int(rng.integers(table.n_actions))
+            after, ends = int(table.next_state[state, action]), bool(table.ends[state, action])
+            end = bool(final[after])
+            learn(M, trace, active, error, state, after, ends, end, 0.95, 0.9, 0.1, 0.0)
+            td_lambda_features(W, own, codes[state], codes[after], ends, end, 0.95, 0.9, 0.1)
+            state = table.start if ends else after
+            if ends:
+                clear_trace(trace, active)
+                own[:] = 0.0
+        assert M.max() > 1.0
+        np.testing.assert_allclose(W, M, rtol=0.0, atol=1e-10)
+
+    def test_coarse_codes_rest_at_the_least_squares_solution(self) -> None:
+        """Cells of the maze in blocks of 2 x 2: the mean step from A⁻¹ B is 0."""
+        table = make_table("dyna-maze")
+        pairs = [
+            (s, int(after), bool(end))
+            for s in range(table.n_states)
+            for after, end in zip(table.next_state[s], table.ends[s], strict=True)
+        ]
+        rows, columns = np.divmod(np.arange(table.n_states), 9)
+        phi = np.eye(15)[rows // 2 * 5 + columns // 2]
+        A = sum(np.outer(phi[s], phi[s] - 0.95 * phi[t] * (not e)) for s, t, e in pairs)
+        B = sum(np.outer(phi[s], phi[s] + 0.95 * phi[t] * e) for s, t, e in pairs)
+        W = np.linalg.solve(A, B)
+        total = np.zeros_like(W)
+        for s, t, e in pairs:
+            moved = W.copy()
+            td_lambda_features(moved, np.zeros(15), phi[s], phi[t], e, True, 0.95, 0.0, 1.0)
+            total += moved - W
+        assert np.abs(W).max() > 1.0
+        np.testing.assert_allclose(total, 0.0, atol=1e-9)
+
+    def test_values_of_a_goal_that_moved_by_hand(self) -> None:
+        """0 -> 1 -> 2 -> 3, γ = 0.5, α = λ = 1: one episode is enough; R is in w alone."""
+        codes, W, trace = np.eye(4), np.zeros((4, 4)), np.zeros(4)
+        for s in range(3):
+            td_lambda_features(W, trace, codes[s], codes[s + 1], s == 2, True, 0.5, 1.0, 1.0)
+        for goal, values in ((3, [0.125, 0.25, 0.5]), (1, [0.5, 1.0, 0.0])):
+            assert (W[:3] @ codes[goal]).tolist() == values

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from needreplay.core.errors import NeedReplayError
 from needreplay.report.files import UntrustedFolder, plain_name
 from needreplay.report.series import Series, last_number, series_of
 
 State = Literal["done", "failed", "running", "not started", "damaged"]
+
+NEED = ("need_auc", "need_auc_hard", "need_variation", "need_effective", "need_nearness")
+"""Columns of a run's metrics that say how true need was."""
 
 
 @dataclass
@@ -27,8 +32,8 @@ class ReadRun:
     """of its failure, or what is damaged"""
     series: list[Series] = field(default_factory=list)
     """what it measured; only of a complete run"""
-    need_auc: float = float("nan")
-    """the quality of its need, last measured"""
+    need: dict[str, float] = field(default_factory=dict)
+    """the quality of its need, last measured; empty without need"""
 
 
 @dataclass
@@ -89,7 +94,8 @@ def _read_run(path: Path) -> ReadRun:
         try:
             table = folder.table("metrics.csv")
             run.series = series_of(run.config, table)
-            run.need_auc = last_number(table, "need_auc")
+            if np.isfinite(last_number(table, NEED[0])):
+                run.need = {name: last_number(table, name) for name in NEED}
         except NeedReplayError as error:
             run.state, run.lines = "damaged", [f"{folder.short(error)} It is left out."]
     elif folder.has("failed.json"):

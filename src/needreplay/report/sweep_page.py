@@ -13,7 +13,7 @@ from needreplay.core.tables import Table, prepare_folder, write_table
 from needreplay.report.comparison import Cell, agent_labels, cells_of
 from needreplay.report.page import Picture, inlined, write_page
 from needreplay.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
-from needreplay.report.sweep_folder import ReadRun, read_sweep
+from needreplay.report.sweep_folder import NEED, ReadRun, read_sweep
 from needreplay.report.sweep_numbers import Numbers, numbers_of, tables_of
 
 MOST_ROWS = 60
@@ -109,7 +109,7 @@ def _runs_table(runs: list[ReadRun], labels: dict[str, str]) -> Table:
             "seed": [str(run.config.get("seed", "")) for run in runs],
             "state": [run.state for run in runs],
             "seconds": [float("nan") if run.seconds is None else run.seconds for run in runs],
-            "need_auc": [run.need_auc for run in runs],
+            **{name: [run.need.get(name, float("nan")) for run in runs] for name in NEED},
             "command": [run.command for run in runs],
         }
     )

@@ -109,6 +109,42 @@ def td_lambda(
             M[row, column] += size * error[column]
 
 
+def td_lambda_features(
+    W: FloatArray,
+    trace: FloatArray,
+    features: FloatArray,
+    next_features: FloatArray,
+    ends: bool,
+    final: bool,
+    discount: float,
+    trace_decay: float,
+    step_size: float,
+) -> None:
+    """One step of TD(λ) for successor features ψ(s) = φ(s) W of given features φ (section 3.1).
+
+    It is ``td_lambda`` with features in the place of states: one-hot features give M. Coarse or
+    tile codes share what they learn between states. Where R = φ · w, the value is ψ · w, so that a
+    goal that moves needs a new w alone. Set ``trace`` to 0 where an episode begins.
+
+    Args:
+        W: [feature, feature]; changed.
+        trace: [feature], e; changed.
+        features: φ(s).
+        next_features: φ(s').
+        ends: whether the episode ended with this step.
+        final: whether episodes end in s'; read only where ``ends``.
+        discount: γ.
+        trace_decay: λ.
+        step_size: α.
+    """
+    trace *= discount * trace_decay
+    trace += features
+    following = next_features if final else np.zeros_like(next_features)
+    if not ends:
+        following = next_features @ W
+    W += step_size * np.outer(trace, features + discount * following - features @ W)
+
+
 def clear_trace(trace: FloatArray, active: IntArray) -> None:
     """e ← 0, where an episode begins. Changes both, in O(active states)."""
     n_states = trace.shape[0]
