@@ -74,6 +74,9 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
         np.testing.assert_allclose(
             need[largest - ids[0]], np.sort(need[distinct])[::-1][:SHOWN], rtol=1e-5
         )
+        least = page.state()["least"]
+        np.testing.assert_allclose(need[least - ids[0]], np.sort(need[distinct])[:SHOWN], rtol=1e-5)
+        assert set(page.state()["random"]) <= set(ids.tolist())
         said = page.page.locator("#needed figcaption").first.inner_text()
         ratio = float(said.split()[1].rstrip(","))
         assert ratio == pytest.approx(need.max() / need.mean(), rel=0.01)
@@ -184,6 +187,19 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "http" not in text.replace("http-equiv", "")
     assert "needreplay eval" in text
     assert path.stat().st_size < 5_000_000
+
+
+def test_the_command_of_need(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["need", str(folder), "--steps", "20"]) == 0
+    assert f"The page: {folder / 'need.html'}" in capsys.readouterr().out
+    assert "needreplay need" in (folder / "need.html").read_text(encoding="utf-8")
+    assert main(["need", str(folder), "--steps", "0"]) == 2
+    assert "--steps must be at least 1, not 0" in capsys.readouterr().err
+    trained(tmp_path / "per", "CartPole-v1", "per")
+    assert main(["need", str(tmp_path / "per")]) == 2
+    assert "agent is per, which has no need" in capsys.readouterr().err
 
 
 def test_an_empty_buffer_is_refused(folder: Path, tmp_path: Path) -> None:

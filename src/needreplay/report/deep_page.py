@@ -1,7 +1,7 @@
 """One offline page that plays an episode of a trained agent beside its replay buffer.
 
-At every step it shows the stored transitions with the largest need, how need is spread over the
-buffer, and what the run's own sampler draws.
+At every step it shows the stored transitions that need ranks first, last and at random, how need is
+spread over the buffer, and what the run's own sampler draws.
 """
 
 from __future__ import annotations
@@ -86,8 +86,11 @@ def write_deep_page(
         need, distinct = _needs(player, played["obs"], ids)
         share = need / np.maximum(need[:, : len(pool)].mean(axis=1, keepdims=True), 1e-30)
         distinct = distinct[distinct < len(pool)]
-        first = np.argsort(-share[:, distinct], axis=1, kind="stable")[:, :SHOWN]
-        rows["needed"] = pool[distinct[first]].tolist()
+        order = np.argsort(-share[:, distinct], axis=1, kind="stable")
+        chance = stream(seed, "deep page", "random").integers(len(pool), size=(len(order), SHOWN))
+        rows["needed"] = pool[distinct[order[:, :SHOWN]]].tolist()
+        rows["least"] = pool[distinct[order[:, ::-1][:, :SHOWN]]].tolist()
+        rows["random"] = pool[chance].tolist()
         need_of = dict(zip(ids.tolist(), share.T, strict=True))
         quantities = _spread(share[:, : len(pool)])
     shown = sorted({*most, *(i for row in rows.values() for each in row for i in each)})
