@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -126,6 +127,31 @@ def test_every_command_runs_here_or_says_when_it_last_ran() -> None:
     known = {*RUN, *SAME, *tutorials, *(command for command, _ in long)}
     assert [command for command in commands() if command not in known] == []
     assert sorted(known - tutorials - set(commands())) == [], "no page has these any more"
+
+
+def test_the_quick_commands_of_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("minatar")
+    from needreplay.cli import main
+
+    shutil.copytree(ROOT / "results/minatar-small", tmp_path / "results/minatar-small")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command, shorter in RUN.items():
+        words = shlex.split(f"{command} {shorter}")
+        code = subprocess.run(words).returncode if words[0] == "make" else main(words[1:])
+        captured = capfd.readouterr()
+        assert code == 0, f"{command}: {captured.err}"
+    for made in (
+        "film.gif",
+        "page.html",
+        "replay.html",
+        "more-results/report.html",
+        "runs/a/done.json",
+    ):
+        assert (tmp_path / made).stat().st_size > 100, made
 
 
 def commands() -> list[str]:
