@@ -38,7 +38,7 @@ for name, replay in REPLAYS.items():
         seed=0,
     )
     model.learn(STEPS)
-    returns[name] = env.get_episode_rewards()
+    returns[name] = list(env.get_episode_rewards())  # the evaluation below adds to the original
     mean, deviation = evaluate_policy(model, env, n_eval_episodes=10)
     print(f"{name}: return {mean:.0f} (standard deviation {deviation:.0f}) in 10 episodes")
 
