@@ -6,7 +6,7 @@
 and for Atari, whose own settings ask for 20,000 steps before the first update:
 
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/atari.csv \
-        --steps 8_000 --set min_history=1000 capacity=10000 -- atari/Breakout atari/Pong
+        --steps 8_000 --queries 10 --set min_history=1000 capacity=10000 -- atari/Breakout atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer, once for each of its updates,
@@ -73,7 +73,7 @@ def measure(
 
     def add(name: str, need_of: Any, cost: float = np.nan) -> None:
         rng = stream(seed, "need quality", agent.steps)
-        quality = need_quality(agent.replay, need_of, rng, queries=60)
+        quality = need_quality(agent.replay, need_of, rng, queries=options.queries)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
         write({**row, **rounded, "cost": f"{cost:.3g}"})
@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("worlds", nargs="+")
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="of the agent")
+    parser.add_argument("--queries", type=int, default=60, help="in each measurement")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learners", default="mixtures,linear")
     parser.add_argument("--out", type=Path, required=True)
