@@ -1,11 +1,14 @@
-"""What every test shares: fixed cases for the property tests, and the fake studies."""
+"""What every test shares: fixed cases for the property tests, the fake studies, a browser."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +42,7 @@ TOGETHER = {
     "stopping": ["training/test_stopping.py"],
     "train": ["cli/test_train.py"],
     "deep page": ["report/test_deep_page.py"],
+    "site": ["test_site.py"],
 }
 """What runs in one process, because it compiles the same kernels or shares a module's fixture."""
 
@@ -69,3 +73,24 @@ def fake_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     from fake_cli import FAKES as LISTINGS
 
     monkeypatch.setattr(needreplay.studies, "STUDIES", LISTINGS)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, driven by Playwright; CI must have both."""
+    path, reason = shutil.which("chromium"), "chromium and playwright are needed"
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        path = None
+    if path is None:
+        if os.environ.get("NEEDREPLAY_CI"):
+            pytest.fail(f"In CI {reason}.")
+        pytest.skip(reason)
+    with sync_playwright() as play:
+        found = play.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield found
+        found.close()

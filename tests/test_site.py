@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,17 +19,15 @@ ROOT = Path(__file__).parents[1]
 pytest.importorskip("mkdocs")
 
 
-def test_the_site(tmp_path: Path) -> None:
-    """One build for all checks. Broken links and names without documentation fail the build."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One build for all tests. Broken links and names without documentation fail the build."""
+    folder = tmp_path_factory.mktemp("site")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    no_page_loads_from_the_network(tmp_path)
-    every_public_name_is_in_the_reference(tmp_path)
-    the_results_page_has_every_claim(tmp_path)
-    the_reference_has_every_command(tmp_path)
-    the_site_opens_and_searches_without_a_server_or_a_network(tmp_path)
+    return folder
 
 
 class Loads(HTMLParser):
@@ -45,7 +43,7 @@ class Loads(HTMLParser):
             self.found.append(address)
 
 
-def no_page_loads_from_the_network(site: Path) -> None:
+def test_no_page_loads_from_the_network(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
@@ -56,7 +54,7 @@ def no_page_loads_from_the_network(site: Path) -> None:
         assert not outside, f"{page.relative_to(site)}: {outside}"
 
 
-def every_public_name_is_in_the_reference(site: Path) -> None:
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
     anchors = set()
     for page in (site / "reference").glob("*.html"):
         anchors |= set(re.findall(r'id="([\w.]+)"', page.read_text(encoding="utf-8")))
@@ -64,7 +62,7 @@ def every_public_name_is_in_the_reference(site: Path) -> None:
     assert names <= anchors
 
 
-def the_results_page_has_every_claim(site: Path) -> None:
+def test_the_results_page_has_every_claim(site: Path) -> None:
     page = (site / "results.html").read_text(encoding="utf-8")
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)).replace("&#39;", "'")
     found = 0
@@ -76,37 +74,30 @@ def the_results_page_has_every_claim(site: Path) -> None:
     assert found > 30
 
 
-def the_reference_has_every_command(site: Path) -> None:
+def test_the_reference_has_every_command(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
     for file in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
         if file.stem != "command" and "@dataclass" in file.read_text(encoding="utf-8"):
             assert f'id="needreplay-{file.stem}"' in page
 
 
-def the_site_opens_and_searches_without_a_server_or_a_network(site: Path) -> None:
-    chromium = shutil.which("chromium")
-    if not chromium:
-        if os.environ.get("NEEDREPLAY_CI"):
-            pytest.fail("CI must have chromium (apt-get install chromium)")
-        pytest.skip("there is no chromium here (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_the_site_opens_and_searches_without_a_server_or_a_network(
+    browser: Any, site: Path
+) -> None:
     asked: list[str] = []
     errors: list[str] = []
-    with playwright.sync_playwright() as started:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = started.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        for name in ("reference/replay.html", "results.html", "index.html"):
-            page.goto((site / name).as_uri())
-        page.focus(".md-search__input")
-        page.locator(".md-search-result__meta", has_text="Type to start").wait_for(timeout=60_000)
-        page.locator(".md-search__input").press_sequentially("update_priorities")
-        result = page.locator(".md-search-result__item").first
-        result.wait_for(timeout=60_000)
-        assert "update_priorities" in result.inner_text()
-        browser.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    for name in ("reference/replay.html", "results.html", "index.html"):
+        page.goto((site / name).as_uri())
+    page.focus(".md-search__input")
+    page.locator(".md-search-result__meta", has_text="Type to start").wait_for(timeout=60_000)
+    page.locator(".md-search__input").press_sequentially("update_priorities")
+    result = page.locator(".md-search-result__item").first
+    result.wait_for(timeout=60_000)
+    assert "update_priorities" in result.inner_text()
+    page.close()
     assert len(asked) > 10
     assert all(address.startswith(("file:", "data:", "about:")) for address in asked), asked
     assert not errors
