@@ -62,7 +62,10 @@ def take_turns(known: dict[str, Attack], seconds: float, seed: int) -> dict[str,
 
 
 def signals_to_training(seconds: float, seed: int) -> Count:
-    """Kill, terminate or interrupt training runs; each resumes and ends as one undisturbed."""
+    """Kill, terminate or interrupt training runs; each resumes and ends as one undisturbed.
+
+    A seed repeats the signals, not the moment at which each arrives.
+    """
     import run_attacks as attacks
 
     words = [*attacks.WORDS, "--seed", "0", "--set", "checkpoint_steps=20", "--out"]

@@ -380,3 +380,20 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     assert quality is not None
     assert quality.auc > 0.75
     assert 0.4 < need_quality(buffer, need_of, rng).auc < 0.6
+
+
+def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:
+    """A new transition gives its need to a stored one at once; none has that of one overwritten."""
+    shuffled: dict[str, Any] = {"need_learner": "linear", "shuffle_need": True}
+    agent = small_agent(sampler="per-sr-sampling", min_history=1_000, **shuffled)
+    circle = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    buffer, model = agent.replay, agent.need_model
+    assert model is not None
+    for t in range(199):
+        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, False)
+        if t % 4 == 3:
+            agent.set_new_features()
+            ids = np.arange(buffer.oldest_id, buffer.next_id)
+            stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
+            donors = agent.need_donors(ids)
+            np.testing.assert_allclose(stored, model.features(circle[donors]), atol=1e-6)

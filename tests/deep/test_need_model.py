@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -328,3 +329,22 @@ def test_a_model_trains_beside_an_environment() -> None:
         need.refresh(buffer, count=8)
     assert len(batch) == 16
     assert 0.0 <= need.quality(buffer, queries=4).auc <= 1.0
+
+
+@pytest.mark.parametrize("learner", ["mixtures", "spectral", "successor"])
+def test_given_layers_are_not_trained(learner: str) -> None:
+    layer = torch.nn.Linear(4, 10)
+    before = layer.weight.detach().clone()
+    space = spaces.Box(-1.0, 1.0, (4,))
+    model = NeedModel(space, learner=learner, features=layer)
+    assert (
+        model.n_features
+        == NeedModel(space, learner=learner, features=lambda x: layer(x)).n_features
+    )
+    buffer = ReplayBuffer.for_spaces(space, spaces.Discrete(2), capacity=100)
+    rows = np.random.default_rng(0).uniform(-1, 1, (101, 4)).astype(np.float32)
+    for now, then in itertools.pairwise(rows):
+        buffer.add(obs=now, action=0, reward=0.0, next_obs=then, terminated=False, truncated=False)
+    for _ in range(3):
+        model.learn(buffer)
+    assert torch.equal(layer.weight, before)

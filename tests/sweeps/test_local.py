@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from needreplay.sweeps import RunSpec
 from needreplay.sweeps.cluster import _cpus
 from needreplay.sweeps.local import LOG, LocalEngine
 from needreplay.sweeps.loop import Ended
+from needreplay.training.stopping import Stopped, sigterm_stops
 
 Finish = Callable[..., Ended]
 
@@ -104,6 +106,23 @@ def test_a_run_that_is_stopped_may_save_a_checkpoint(engine: LocalEngine, tmp_pa
     assert (folder / "checkpoint").read_text() == "saved"
     assert "Traceback" not in (folder / LOG).read_text()
     assert not _is_alive(process)
+
+
+def test_a_signal_while_a_worker_starts_leaves_none(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = SpawnProcess.start
+
+    def start_and_hear(process: SpawnProcess) -> None:
+        start(process)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_hear)
+    with sigterm_stops(), pytest.raises(Stopped):
+        engine.start(RunSpec("fake_tasks:environment", {}), tmp_path / "run")
+    assert len(multiprocessing.active_children()) == 1
+    engine.close()
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -63,9 +63,11 @@ def test_checkpoints_by_the_clock_change_nothing(
     assert files(tmp_path) == unbroken
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("signum", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGTERM, 2)]
+)
 def test_a_signal_saves_a_checkpoint_at_the_end_of_the_episode(
-    signum: int, tmp_path: Path, unbroken: tuple[bytes, bytes]
+    signum: int, times: int, tmp_path: Path, unbroken: tuple[bytes, bytes]
 ) -> None:
     before = signal.getsignal(signum)
     sent: list[int] = []
@@ -73,7 +75,8 @@ def test_a_signal_saves_a_checkpoint_at_the_end_of_the_episode(
     def on_steps(steps: int, _row: object) -> None:
         if steps >= 40 and not sent:
             sent.append(steps)
-            os.kill(os.getpid(), signum)
+            for _ in range(times):
+                os.kill(os.getpid(), signum)
 
     with pytest.raises(Stopped) as stop:
         run_training(SAMPLING, tmp_path, on_steps=on_steps)

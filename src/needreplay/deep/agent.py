@@ -141,11 +141,14 @@ class DeepAgent:
         self.next_feature_id = 0
         """the first transition whose features the buffer does not have (per-sr-sampling)"""
         self._next_slot: IntArray | None = None
-        """shuffled need: all slots of the buffer as one random cycle"""
+        """shuffled need: all slots of the buffer as one random cycle ..."""
+        self._previous_slot: IntArray | None = None
+        """... and backward"""
         if settings.uses_need and settings.shuffle_need:
             order = stream(seed, "shuffled need").permutation(settings.capacity)
             self._next_slot = np.empty_like(order)
             self._next_slot[order] = np.roll(order, -1)
+            self._previous_slot = np.argsort(self._next_slot)
         self._query: AnyArray | None = None
         self._previous: tuple[AnyArray, int] | None = None
 
@@ -363,17 +366,21 @@ class DeepAgent:
         """Shuffled need: the transitions whose need those of ``ids`` have instead of their own.
 
         Each is the next one that is stored along a fixed cycle of all slots: a permutation without
-        fixed points, however full the buffer is.
+        fixed points as soon as two are stored.
         """
         assert self._next_slot is not None
+        return self._along(ids, self._next_slot)
+
+    def _along(self, ids: IntArray, step: IntArray) -> IntArray:
+        """The transitions that are reached first from ``ids``, by steps from slot to slot."""
         capacity, last = self.replay.capacity, self.replay.next_id - 1
-        slots = self._next_slot[ids % capacity]
+        slots = step[ids % capacity]
         while True:
-            donors: IntArray = last - (last - slots) % capacity
-            missing = donors < self.replay.oldest_id
+            found: IntArray = last - (last - slots) % capacity
+            missing = found < self.replay.oldest_id
             if not missing.any():
-                return donors
-            slots = np.where(missing, self._next_slot[slots], slots)
+                return found
+            slots = np.where(missing, step[slots], slots)
 
     @torch.no_grad()
     def _query_need(self, start: Start) -> Current:
@@ -399,6 +406,9 @@ class DeepAgent:
         if self.need_model is not None:
 
             def compute(ids: IntArray, *_extra: Tensor) -> Tensor:
+                if len(ids) and self._previous_slot is not None:
+                    # A new transition is the donor of one that is stored already.
+                    ids = np.union1d(ids, self._along(ids, self._previous_slot))
                 if len(ids):
                     self.replay.set_features(ids, self._need_vectors(ids))
                 return torch.empty(0)

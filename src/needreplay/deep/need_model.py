@@ -9,6 +9,7 @@ by the model's own random numbers, and never from a prioritized batch.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -85,7 +86,8 @@ class NeedModel:
         # Layers are initialized on the CPU, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "need networks").integers(2**62)))
-            body: Any = features
+            # Not the module itself, which would be trained with the model.
+            body: Any = None if features is None else functools.partial(features)
             if features is None:
                 body, n_hidden = q_body(_network(self._shape), self._shape)
             else:

@@ -84,7 +84,8 @@ def write_deep_page(
         others = {*most, *(i for row in often for i in row)} - {*pool.tolist()}
         ids = np.concatenate([pool, np.array(sorted(others), np.int64)])
         need, distinct = _needs(player, played["obs"], ids)
-        share = need / np.maximum(need[:, : len(pool)].mean(axis=1, keepdims=True), 1e-30)
+        size = np.abs(need[:, : len(pool)]).mean(axis=1, keepdims=True)
+        share = need / np.maximum(size, 1e-30)
         distinct = distinct[distinct < len(pool)]
         order = np.argsort(-share[:, distinct], axis=1, kind="stable")
         chance = stream(seed, "deep page", "random").integers(len(pool), size=(len(order), SHOWN))
@@ -125,6 +126,7 @@ def write_deep_page(
         "rows": {name: described(listed, drawn, True) for name, listed in rows.items()},
         "most": described([most], [total], False),
         "draws": BATCHES * agent.settings.batch_size,
+        "n_step": agent.settings.n_step,
         "edges": packed(EDGES),
         **quantities,
     }
@@ -138,6 +140,7 @@ def write_deep_page(
         looked=len(pool),
         uses_need=agent.settings.uses_need,
         scales=agent.settings.uses_need and not agent.settings.samples_by_need,
+        shuffles=agent.settings.shuffle_need,
         draws=data["draws"],
         notes=notes,
         command=command,

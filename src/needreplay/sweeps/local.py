@@ -15,6 +15,7 @@ from pathlib import Path
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.processes import starting_workers, watch_parent
+from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.sweeps.execute import LAST_LINES, errors_of
 from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.loop import Ended
@@ -66,10 +67,11 @@ class LocalEngine:
         ours, theirs = context.Pipe(duplex=False)
         # Not a daemon: a run may start its own processes.
         process = context.Process(target=_work, args=(spec, folder, theirs), daemon=False)
-        with starting_workers():
+        # A signal between the two would leave a process that nobody ends.
+        with Uninterrupted(), starting_workers():
             process.start()
+            self._workers.append(_Worker(spec.name, folder, process, ours))
         theirs.close()
-        self._workers.append(_Worker(spec.name, folder, process, ours))
 
     def wait(self, seconds: float) -> list[Ended]:
         """Return the runs that ended, or whose process did."""

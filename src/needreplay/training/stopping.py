@@ -27,13 +27,21 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def sigterm_stops() -> Iterator[None]:
-    """Inside, SIGTERM raises ``Stopped``, as Ctrl-C raises KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():
+    """Inside, the first SIGTERM raises ``Stopped``, as Ctrl-C raises KeyboardInterrupt.
+
+    A second one does not disturb the saving of checkpoints that the first one caused.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) in (signal.SIG_IGN, None):
         yield
         return
+    heard = False
 
     def stop(signum: int, _frame: object) -> None:
-        raise Stopped(signum=signum)
+        nonlocal heard
+        if not heard:
+            heard = True
+            raise Stopped(signum=signum)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -82,10 +90,14 @@ class Stop:
                 signal.signal(signum, handler)
 
     def _hear(self, signum: int, _frame: object) -> None:
-        again, self._signum = self.asked, signum
-        if again:
-            raise self.stopped()
-        self._asked = time.monotonic()
+        if self.asked:
+            # A second SIGTERM says nothing new: a group of processes gets it, and its parent
+            # passes it on.
+            if signum == signal.SIGINT:
+                self._signum = signum
+                raise self.stopped()
+            return
+        self._asked, self._signum = time.monotonic(), signum
         with suppress(OSError):
             # Not print: the signal may arrive in the middle of another one.
             os.write(2, _SAID.encode())

@@ -33,7 +33,7 @@ function stored(columns, row, draws) {
   for (let i = columns.begin[row]; i < columns.begin[row + 1]; i++) {
     const words = [`drawn ${columns.drawn[i]} of ${draws.toLocaleString("en")}`];
     if (columns.need.length) words.unshift(`need ${number(Number(columns.need[i].toPrecision(3)))}`);
-    if (columns.reward[i]) words.push(`reward ${number(columns.reward[i])}`);
+    if (columns.reward[i]) words.push(`${DATA.n_step > 1 ? `${DATA.n_step}-step return` : "reward"} ${number(columns.reward[i])}`);
     found.push({ id: columns.id[i], frame: columns.frame[i], words: `${words.join(", ")}; transition ${columns.id[i].toLocaleString("en")}` });
   }
   return found;
