@@ -189,7 +189,9 @@ def _forward_ratio(
 ) -> Callable[[Found, np.random.Generator], Interval | None]:
     def measure(found: Found, rng: np.random.Generator) -> Interval | None:
         ours = rates(found, f"{LINEAR}/{case}", F, group)
-        return _shares(np.stack([rates(found, f"{LINEAR}/{other}", F), ours], axis=1), rng)
+        # The baseline has more simulations in the full size; those of the same number are compared.
+        theirs = rates(found, f"{LINEAR}/{other}", F)[: len(ours)]
+        return _shares(np.stack([theirs, ours], axis=1), rng)
 
     return measure
 
