@@ -144,7 +144,7 @@ class SavedBuffer:
             self.settings: dict[str, Any] = dict(header["settings"])
             self.state: dict[str, Any] = dict(header["state"])
             self.shapes = {
-                str(array): (np.dtype(str(dtype)).str, tuple(map(index, shape)))
+                str(array): (str(dtype), tuple(map(index, shape)))
                 for array, (dtype, shape) in header["arrays"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
