@@ -13,6 +13,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -38,9 +39,16 @@ HOSTILE: list[Any] = [None, True, -1, 0, 1.5, 10**30, "", "x", "nan", [], {}, [1
 MODULE = "attack_module"
 
 
+LONGEST = 20
+"""Seconds of a command: to play 10**9 episodes is no fault, but Ctrl-C must end it."""
+STOPPED = 130
+
+
 def called(words: Sequence[str]) -> tuple[int | None, str]:
     """The exit code of a command and what it said; no code: a traceback."""
     out, err = io.StringIO(), io.StringIO()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(LONGEST)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code: int | None = main(list(words))
@@ -48,13 +56,16 @@ def called(words: Sequence[str]) -> tuple[int | None, str]:
             code = end.code if isinstance(end.code, int) else 1
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
     return code, err.getvalue()
 
 
 def failure(words: Sequence[str]) -> str:
     """What is wrong with how a command ended; empty: nothing."""
     code, said = called(words)
-    if code is None or code not in (0, 2):
+    if code is None or code not in (0, 2, STOPPED):
         return f"exit code {code} of {list(words)}: {said[-300:]}"
     if code == 2 and not said.strip():
         return f"{list(words)} is refused without a word"
