@@ -43,8 +43,9 @@ TOGETHER = {
     "train": ["cli/test_train.py"],
     "deep page": ["report/test_deep_page.py"],
     "site": ["test_site.py"],
+    "dist": ["test_dist.py"],
 }
-"""What runs in one process, because it compiles the same kernels or shares a module's fixture."""
+"""What runs in one process: it compiles the same kernels, or shares a fixture or a folder."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -455,4 +455,5 @@ def test_the_printed_task_is_run_in_both_readings() -> None:
     assert fig3.readings(("released", "printed")) == ("released", "printed", "printed-returns")
     one, other = cliffwalk_preset("printed"), cliffwalk_preset("printed-returns")
     assert (one.fall, other.fall) == ("ends", "teleports")
-    assert replace(one, fall="teleports") == other
+    # Not ==: from Python 3.13 on a setting that is nan makes them differ.
+    assert repr(replace(one, fall="teleports")) == repr(other)
