@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -23,7 +24,10 @@ HAS_COMPILER = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
 
 @pytest.fixture(scope="session")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_dist(tmp_path_factory.mktemp("dist"))[0]
+    # setuptools writes into the source folder, which the other test processes share.
+    with (ROOT / "pyproject.toml").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return build_dist(tmp_path_factory.mktemp("dist"))[0]
 
 
 def test_a_wheel_without_c_is_for_every_platform(
