@@ -45,6 +45,11 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"need_learner": "mixtures", "encoder": "shared"},
     ),
     "per-sr, mixtures": ("per-sr", {"need_learner": "mixtures"}),
+    "per-sr-sampling, spectral": ("per-sr-sampling", {"need_learner": "spectral"}),
+    "per-sr-sampling, spectral, shared encoder": (
+        "per-sr-sampling",
+        {"need_learner": "spectral", "encoder": "shared"},
+    ),
 }
 
 

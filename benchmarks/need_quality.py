@@ -10,9 +10,10 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer, once for each of its updates,
-and change nothing of it; "mixtures-shared" is on the agent's Q network, "successor-own" is the
-need model of that name. ``cost`` is a learner's time / the time of the agent's whole update. Rows
-"mixtures, age" use stored vectors that are so many updates old, as without any refresh.
+and change nothing of it. "spectral-shared" is on the agent's Q network, "successor-own" is the need
+model of that name, "spectral/4" learns at every fourth update only. ``cost`` is a learner's time /
+the time of the agent's whole update. Rows "spectral, age" (of the first learner) use stored vectors
+that are so many updates old, as without any refresh.
 """
 
 from __future__ import annotations
@@ -51,8 +52,11 @@ def measure(
     env = make_env(config)
     agent = make_agent(config, env)
     models: dict[str, NeedModel] = {}
+    periods: dict[str, int] = {}
     for name in learners:
-        learner, _, shared = name.partition("-")
+        kind, _, period = name.partition("/")
+        learner, _, shared = kind.partition("-")
+        periods[name] = int(period or 1)
         features = agent.q.online.hidden if shared == "shared" else None
         models[name] = NeedModel(
             env.observation_space, learner=learner, features=features, batch_size=32, seed=seed
@@ -81,7 +85,8 @@ def measure(
     def on_update(_stats: Any) -> None:
         for name, model in models.items():
             begun = time.perf_counter()
-            model.learn(agent.replay)
+            if agent.updates % periods[name] == 0:
+                model.learn(agent.replay)
             seconds[name] += time.perf_counter() - begun
 
     def on_step() -> None:
@@ -90,12 +95,11 @@ def measure(
         add("successor", lambda o, c: agent.need_of(o, c["obs"], c["action"]))
         for name, model in models.items():
             add(name, lambda o, c, m=model: m.need(o, c["obs"]), seconds[name] / learning)
-        if "mixtures" in models:
-            newest = models["mixtures"]
-            for updates, old in older:
-                age = f"mixtures, age {agent.updates - updates}"
-                add(age, lambda o, c, v=old: v.features(c["obs"]) @ newest.query(o))
-            older.append((agent.updates, copy.deepcopy(newest)))
+        newest = models[learners[0]]
+        for updates, old in older:
+            age = f"{learners[0]}, age {agent.updates - updates}"
+            add(age, lambda o, c, v=old: v.features(c["obs"]) @ newest.query(o))
+        older.append((agent.updates, copy.deepcopy(newest)))
 
     episodes = train(env, agent, seed=seed, first_episode=0, on_update=on_update, on_step=on_step)
     while agent.steps < steps:
@@ -110,7 +114,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="of the agent")
     parser.add_argument("--queries", type=int, default=60, help="in each measurement")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learners", default="mixtures,linear")
+    parser.add_argument("--learners", default="spectral,mixtures,linear")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)

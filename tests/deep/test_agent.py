@@ -330,6 +330,15 @@ def test_need_models_serve_the_agents(
     assert np.ptp(needs[0]) > 0.0
 
 
+def test_a_need_model_learns_at_every_period_of_updates() -> None:
+    for period, expected in ((1, 30), (2, 15), (4, 8)):
+        agent = small_agent(need_learner="mixtures", sampler="per-sr", need_period=period)
+        while agent.updates < 30:
+            taught(agent, 1)
+        assert agent.need_model is not None
+        assert agent.need_model.updates == expected
+
+
 def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
     base: dict[str, Any] = {"need_learner": "mixtures"}
     learned: list[Tensor] = []

@@ -345,7 +345,8 @@ class DeepAgent:
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
         query = model.query(obs) if self._query is None else self._query
         raw = vectors @ query
-        model.learn(self.replay)
+        if self.updates % settings.need_period == 0:
+            model.learn(self.replay)
         if settings.samples_by_need:
             self.replay.set_features(sampled.ids, vectors)
             if settings.refresh:

@@ -96,6 +96,8 @@ class DeepSettings:
     or least squares learned by contrast, or random features in closed form"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
+    need_period: int = 2
+    """updates of the agent between updates of a need model"""
     shuffle_need: bool = False
     """a control for need models: each stored transition has the need of another one"""
 
@@ -190,7 +192,7 @@ BOUNDS: Bounds = {
         ("n_step", "batch_size", "capacity", "update_period", "features", "target_period"),
         AT_LEAST_ONE,
     ),
-    "decoder_period": AT_LEAST_ONE,
+    **dict.fromkeys(("decoder_period", "need_period"), AT_LEAST_ONE),
     **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period"), COUNT),
     **dict.fromkeys(("refresh", "frame_stack"), COUNT),
     "uniform_mix": SHARE,
