@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep", "need")),
+    *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep", "need", "use_it_with")),
 )
-BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.S)
+BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
 
 README_ROWS = (
     ("sample 32, gather, update 32", "cpprb"),
@@ -35,6 +36,11 @@ KINDS = {
     "local": "one-hot",
     "signed": "signed",
     "mixtures": "mixtures",
+}
+SB3_REPLAYS = {
+    "sb3": "Stable-Baselines3's own",
+    "per": "`PrioritizedReplay()`",
+    "need": "`NeedReplay()`",
 }
 TREES = {"vectors": "vector tree", "norms": "norm tree"}
 
@@ -159,6 +165,50 @@ def deep() -> list[str]:
     return table(["agent", "steps/s", "times as long as PER [95%]"], [list(row) for row in found])
 
 
+def atari() -> list[str]:
+    """What plain DQN and need cost on Pong."""
+    lines = text("atari.txt")
+    ratio = r"(\S+ \[\S+ \S+\])"
+    plain = re.findall(rf"^(Stable-B\S+|CleanRL's loop) +(\S+) +{ratio}$", lines, re.M)
+    ours = re.findall(r"^(needreplay|PER) +(\S+)$", lines, re.M)
+    need = re.findall(rf"^(PER-SR.*?)  +(\S+) +{ratio}", lines, re.M)
+    rows = [["DQN, needreplay", ours[0][1], "1"], *([f"DQN, {n}", v, r] for n, v, r in plain)]
+    rows += [["PER, needreplay", ours[1][1], "1"], *(list(row) for row in need)]
+    return table(["", "steps/s", "times as long [95%]"], rows)
+
+
+def sb3_speed() -> list[str]:
+    """Steps per CPU second of the Stable-Baselines3 classes."""
+    rows = []
+    for file, replays in (("sb3.json", ("sb3", "per")), ("sb3_need.json", ("need",))):
+        found = json.loads(text(file))
+        for name, words in (("cartpole", "DQN, CartPole"), ("pendulum", "SAC, Pendulum")):
+            for replay in replays:
+                row = found[f"{name} {replay}"]
+                ratio = "1" if replay == "sb3" else "{median:.2f} [{low:.2f}, {high:.2f}]"
+                rows.append(
+                    [words, SB3_REPLAYS[replay], f"{row['steps_per_second']:.0f}", ratio.format(**row)]
+                )
+    return table(["", "replay", "steps/s", "times as long [95%]"], sorted(rows, key=lambda r: r[0]))
+
+
+def sb3_returns() -> list[str]:
+    """Mean returns of the Stable-Baselines3 classes over seeds, with standard errors."""
+    with (ROOT / "results/sb3/returns.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = []
+    for task, replay in dict.fromkeys((row["task"], row["replay"]) for row in found):
+        mine = [row for row in found if (row["task"], row["replay"]) == (task, replay)]
+        cells = []
+        for field in ("return", "all"):
+            values = [float(row[field]) for row in mine]
+            error = statistics.stdev(values) / len(values) ** 0.5
+            cells.append(f"{statistics.mean(values):.0f} ± {error:.0f}")
+        rows.append([task, SB3_REPLAYS[replay], f"{int(mine[0]['steps']):,}", str(len(mine)), *cells])
+    head = ["task", "replay", "steps", "seeds", "return, last tenth", "return, all episodes"]
+    return table(head, rows)
+
+
 def need_quality() -> list[str]:
     """The last measurement of every learner of need, by world."""
     found: dict[tuple[str, str], dict[str, str]] = {}
@@ -187,6 +237,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "growth": growth,
     "deep": deep,
     "need-quality": need_quality,
+    "atari": atari,
+    "sb3-speed": sb3_speed,
+    "sb3-returns": sb3_returns,
 }
 
 

@@ -117,7 +117,6 @@ class DeepAgent:
                 discount=settings.need_discount,
                 learner=settings.need_learner,
                 features=q.hidden if settings.encoder == "shared" else None,
-                batch_size=settings.batch_size,
                 seed=seed,
                 device=device,
             )

@@ -96,7 +96,7 @@ class DeepSettings:
     or least squares learned by contrast, or random features in closed form"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
-    need_period: int = 2
+    need_period: int = 4
     """updates of the agent between updates of a need model"""
     shuffle_need: bool = False
     """a control for need models: each stored transition has the need of another one"""
