@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("replay", "need_sampling", "maze", "deep", "need", "use_it_with")),
+    *(
+        f"docs/{name}.md"
+        for name in ("replay", "need_sampling", "maze", "deep", "need", "use_it_with")
+    ),
 )
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
 
@@ -187,7 +190,12 @@ def sb3_speed() -> list[str]:
                 row = found[f"{name} {replay}"]
                 ratio = "1" if replay == "sb3" else "{median:.2f} [{low:.2f}, {high:.2f}]"
                 rows.append(
-                    [words, SB3_REPLAYS[replay], f"{row['steps_per_second']:.0f}", ratio.format(**row)]
+                    [
+                        words,
+                        SB3_REPLAYS[replay],
+                        f"{row['steps_per_second']:.0f}",
+                        ratio.format(**row),
+                    ]
                 )
     return table(["", "replay", "steps/s", "times as long [95%]"], sorted(rows, key=lambda r: r[0]))
 
@@ -204,7 +212,9 @@ def sb3_returns() -> list[str]:
             values = [float(row[field]) for row in mine]
             error = statistics.stdev(values) / len(values) ** 0.5
             cells.append(f"{statistics.mean(values):.0f} ± {error:.0f}")
-        rows.append([task, SB3_REPLAYS[replay], f"{int(mine[0]['steps']):,}", str(len(mine)), *cells])
+        rows.append(
+            [task, SB3_REPLAYS[replay], f"{int(mine[0]['steps']):,}", str(len(mine)), *cells]
+        )
     head = ["task", "replay", "steps", "seeds", "return, last tenth", "return, all episodes"]
     return table(head, rows)
 

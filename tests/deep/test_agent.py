@@ -310,6 +310,7 @@ def test_need_models_serve_the_agents(
         "sampler": sampler,
         "encoder": encoder,
         "refresh": 3,
+        "need_period": 1,
     }
     agent, other = (small_agent(**options) for _ in range(2))
     taught(agent, 60)

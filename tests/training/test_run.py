@@ -14,6 +14,8 @@ import pytest
 from killed import CARTPOLE, TINY
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.deep import UpdateStats
+from needreplay.deep.need import NeedStats
 from needreplay.training.config import RunConfig
 from needreplay.training.folder import claimed, newest_checkpoint, write_checkpoint
 from needreplay.training.metrics import COLUMNS, MetricsFile, Sums
@@ -109,12 +111,21 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     """JSON has no NaN, which the entropy is for draws that do not know their probabilities."""
     from needreplay.core.tables import read_json, write_json
 
-    sums = Sums(1, 2.5, 3, {"sampling_entropy": float("nan"), "loss": 0.1})
+    values = {"sampling_entropy": float("nan"), "loss": 0.1}
+    sums = Sums(1, 2.5, 3, values, dict.fromkeys(values, 3))
     write_json(tmp_path / "run.json", sums.to_json())
     back = Sums.from_json(read_json(tmp_path / "run.json"))
     back._add(sampling_entropy=1.0, loss=0.2)
-    assert back.sums["loss"] == 0.1 + 0.2
+    assert back.means()["loss"] == (0.1 + 0.2) / 4
     assert back.sums["sampling_entropy"] != back.sums["sampling_entropy"]
+
+
+def test_means_are_over_the_updates_that_have_a_value() -> None:
+    sums = Sums()
+    for need in (None, NeedStats(2.0, 0.5, 0.0, 0.1), None, NeedStats(4.0, 1.5, 0.0, 0.3)):
+        sums.add_update(UpdateStats(1.0, 0.5, 0.9, need))
+    means = sums.means()
+    assert (means["loss"], means["need_mean"], means["need_variation"]) == (1.0, 3.0, 1.0)
 
 
 def full(*_: Any, **__: Any) -> None:

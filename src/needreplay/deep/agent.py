@@ -337,19 +337,25 @@ class DeepAgent:
             self._query = self.need_model.query(obs)
         return self._query
 
-    def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats]:
-        """The need that scales the update, if it does, and the need model's own update."""
+    def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats | None]:
+        """The need that scales the update, if it does, and the need model's update if it is due.
+
+        Vectors in the buffer are renewed with it; between its updates they would be the same.
+        """
         model, settings = self.need_model, self.settings
         assert model is not None
+        due = self.updates % settings.need_period == 0
+        if settings.samples_by_need and not due:
+            return None, None
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
         query = model.query(obs) if self._query is None else self._query
         raw = vectors @ query
-        if self.updates % settings.need_period == 0:
+        if due:
             model.learn(self.replay)
         if settings.samples_by_need:
             self.replay.set_features(sampled.ids, vectors)
             if settings.refresh:
-                ids = self.replay.next_to_refresh(settings.refresh)
+                ids = self.replay.next_to_refresh(settings.refresh * settings.need_period)
                 self.replay.set_features(ids, self._need_vectors(ids))
             return None, need_stats(raw, vectors)
         need = to_tensor(np.maximum(raw, 0.0), self.device)

@@ -97,7 +97,7 @@ class DeepSettings:
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
     need_period: int = 4
-    """updates of the agent between updates of a need model"""
+    """updates of the agent between updates of a need model, and of the vectors it has stored"""
     shuffle_need: bool = False
     """a control for need models: each stored transition has the need of another one"""
 
@@ -138,7 +138,7 @@ class DeepSettings:
     """whether the Q loss trains the encoder through the norm of φ in need; m · φ never carries a
     gradient"""
     refresh: int = 0
-    """stored transitions whose features are recomputed at each update, besides the replayed ones
+    """stored transitions whose features are recomputed for each update, besides the replayed ones
     (per-sr-sampling)"""
 
     def __post_init__(self) -> None:

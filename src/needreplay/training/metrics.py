@@ -50,6 +50,8 @@ class Sums:
     returns: float = 0.0
     updates: int = 0
     sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    """values in each sum: need is not computed at every update"""
 
     def add_episode(self, episode_return: float) -> None:
         """Count one episode of training."""
@@ -72,10 +74,11 @@ class Sums:
     def _add(self, **values: float) -> None:
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + 1
 
     def means(self) -> dict[str, float]:
         """Means over updates, and the mean return over episodes."""
-        means = {name: total / self.updates for name, total in self.sums.items()}
+        means = {name: total / self.counts[name] for name, total in self.sums.items()}
         if self.episodes:
             means["train_return"] = self.returns / self.episodes
         return means
@@ -90,9 +93,10 @@ class Sums:
         for name in ("episodes", "updates"):
             check_number(name, plain[name], int, COUNT)
         sums = {str(name): float(value) for name, value in plain["sums"].items()}
-        if sums and not plain["updates"]:
-            raise NeedReplayError("it has sums over no update")
-        return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums)
+        counts = {str(name): int(value) for name, value in plain["counts"].items()}
+        if counts.keys() != sums.keys() or any(count < 1 for count in counts.values()):
+            raise NeedReplayError("its sums and their counts do not belong together")
+        return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums, counts)
 
 
 class MetricsFile:
