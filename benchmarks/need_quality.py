@@ -9,11 +9,11 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
         --steps 8_000 --queries 10 --set min_history=1000 capacity=10000 -- atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
-that need, as in the paper. The need models learn from its buffer, once for each of its updates,
-and change nothing of it. "spectral-shared" is on the agent's Q network, "successor-own" is the need
-model of that name, "spectral/4" learns at every fourth update only. ``cost`` is a learner's time /
-the time of the agent's whole update. Rows "spectral, age" (of the first learner) use stored vectors
-that are so many updates old, as without any refresh.
+that need, as in the paper. The need models learn from its buffer and change nothing of it:
+"mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;
+"mixtures-shared/4" is on the agent's Q network, "successor-own" is the need model of that name.
+``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
+first learner) use stored vectors that are so many updates old, as without any refresh.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def measure(
         periods[name] = int(period or 1)
         features = agent.q.online.hidden if shared == "shared" else None
         models[name] = NeedModel(
-            env.observation_space, learner=learner, features=features, batch_size=32, seed=seed
+            env.observation_space, learner=learner, features=features, seed=seed
         )
     seconds = dict.fromkeys(models, 0.0)
     learning = -1e-9
@@ -114,7 +114,9 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="of the agent")
     parser.add_argument("--queries", type=int, default=60, help="in each measurement")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learners", default="spectral,mixtures,linear")
+    parser.add_argument(
+        "--learners", default="mixtures/4,spectral/4,linear/4,mixtures-shared/4,spectral-shared/4"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
