@@ -21,7 +21,7 @@ from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import StateNeedSampler
 from needreplay.report.aggregate import holm
 from needreplay.report.claims import Claim, Verdict
-from needreplay.report.figures import house_style, new_figure
+from needreplay.report.figures import new_figure
 from needreplay.report.statistics import permutation_test, student_interval
 from needreplay.rules.priority import annealed
 from needreplay.studies.deep.exact_tasks import ExactTask, exact_task
@@ -291,7 +291,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         cases = [Case(task, period, arm, seed, steps) for task, period in tasks for arm in arms]
         label = f"exact need, {preset}, {steps} steps, seed {seed}"
         found = runner.run(_train, cases, 1, label=label, seconds=10.0)
-        for case, columns in zip(cases, found, strict=True):
+        for case, columns in found.items():
             curve = columns["value"][0]
             key = (task_name(case.task, case.period), case.arm, seed)
             rows.append((key, {"area": curve.mean(), "last": curve[-1]}))
@@ -322,22 +322,21 @@ def _draw(data: Table) -> Figure:
     columns = min(3, len(tasks))
     figure, grid = new_figure(-(-len(tasks) // columns), columns, height=0.9 + 0.24 * len(arms))
     figure.set_figheight((0.9 + 0.24 * len(arms)) * len(grid))
-    with house_style():
-        for number, axes in enumerate(grid.ravel()):
-            if number >= len(tasks):
-                axes.set_visible(False)
-                continue
-            for place, arm in enumerate(arms):
-                own = areas(data, tasks[number], arm)
-                interval = student_interval(own)
-                color = "#D55E00" if arm.startswith("exact") else "#0072B2"
-                axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
-                axes.plot(interval.estimate, place, "o", color=color, markersize=4)
-                if np.isfinite(interval.low):
-                    axes.plot([interval.low, interval.high], [place, place], color=color)
-            axes.set_title(tasks[number], fontsize=9)
-            axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
-            axes.invert_yaxis()
+    for number, axes in enumerate(grid.ravel()):
+        if number >= len(tasks):
+            axes.set_visible(False)
+            continue
+        for place, arm in enumerate(arms):
+            own = areas(data, tasks[number], arm)
+            interval = student_interval(own)
+            color = "#D55E00" if arm.startswith("exact") else "#0072B2"
+            axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
+            axes.plot(interval.estimate, place, "o", color=color, markersize=4)
+            if np.isfinite(interval.low):
+                axes.plot([interval.low, interval.high], [place, place], color=color)
+        axes.set_title(tasks[number], fontsize=9)
+        axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
+        axes.invert_yaxis()
     return figure
 
 

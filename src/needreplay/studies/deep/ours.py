@@ -125,7 +125,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
-        }.items(),
+        },
     )
 
 

@@ -15,7 +15,7 @@ from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
 from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.report.claims import Claim, verdict_of
-from needreplay.report.figures import colors_of, house_style, label_of, new_figure
+from needreplay.report.figures import colors_of, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
 from needreplay.studies.maze.world import dyna_layout
 from needreplay.studies.study import Options, Result, Study
@@ -85,10 +85,9 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for agent in AGENTS
     ]
     seeded = [(case, options.seed) for case in cases]
-    columns = runner.run(
-        search, seeded, trials, label="mazes", seconds=[_seconds(case) for case in cases]
-    )
-    found = dict(zip(cases, columns, strict=True))
+    seconds = [_seconds(case) for case in cases]
+    ran = runner.run(search, seeded, trials, label="mazes", seconds=seconds)
+    found = {case: columns for (case, _), columns in ran.items()}
     medians = {
         case: median_interval(ranked(own), stream(options.seed, "mazes", *map(str, case)))
         for case, own in found.items()
@@ -103,7 +102,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         **own,
                     }
                     for c, own in found.items()
-                }.items(),
+                },
             )
         },
         figures={"figure": _draw(resolutions, found, medians)},
@@ -177,25 +176,24 @@ def _draw(
     )
     cells = [free_cells(resolution) for resolution in resolutions]
     colors = colors_of(list(AGENTS))
-    with house_style():
-        for (upper, lower), step_size in zip(grid.T, STEP_SIZES, strict=True):
-            for place, agent in enumerate(AGENTS):
-                cases = [Case(step_size, resolution, agent) for resolution in resolutions]
-                # Side by side, so that intervals do not hide each other.
-                x = np.array(cells) * 1.05 ** (place - 1)
-                _draw_medians(upper, x, [medians[case] for case in cases], agent, colors[agent])
-                shares = [found[case]["found"].mean() for case in cases]
-                lower.plot(x, shares, color=colors[agent], marker="o", markersize=4)
-            upper.set_yscale("log")
-            upper.set_title(f"step size {step_size:g}")
-            lower.set_xscale("log")
-            lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
-            lower.minorticks_off()
-            lower.set_ylim(-0.05, 1.05)
-            lower.set_xlabel("cells that can be visited")
-        grid[0, 0].set_ylabel("updates until optimal")
-        grid[1, 0].set_ylabel("found")
-        grid[0, -1].legend()
+    for (upper, lower), step_size in zip(grid.T, STEP_SIZES, strict=True):
+        for place, agent in enumerate(AGENTS):
+            cases = [Case(step_size, resolution, agent) for resolution in resolutions]
+            # Side by side, so that intervals do not hide each other.
+            x = np.array(cells) * 1.05 ** (place - 1)
+            _draw_medians(upper, x, [medians[case] for case in cases], agent, colors[agent])
+            shares = [found[case]["found"].mean() for case in cases]
+            lower.plot(x, shares, color=colors[agent], marker="o", markersize=4)
+        upper.set_yscale("log")
+        upper.set_title(f"step size {step_size:g}")
+        lower.set_xscale("log")
+        lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
+        lower.minorticks_off()
+        lower.set_ylim(-0.05, 1.05)
+        lower.set_xlabel("cells that can be visited")
+    grid[0, 0].set_ylabel("updates until optimal")
+    grid[1, 0].set_ylabel("found")
+    grid[0, -1].legend()
     return figure
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from needreplay.core.tables import long_table
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.report.figures import house_style, label_of, new_figure
+from needreplay.report.figures import label_of, new_figure
 from needreplay.studies.maze.board import draw_board, draw_heat
 from needreplay.studies.maze.world import (
     AGENTS,
@@ -59,7 +59,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
                 {
                     (*key, options.trial): {name: own[name] for name in EVENT.names or ()}
                     for key, own in events.items()
-                }.items(),
+                },
             ),
         },
         figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},
@@ -105,21 +105,20 @@ def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
 
 def _draw(events: dict[str, AnyArray]) -> Figure:
     figure, grid = new_figure(len(events), 2, height=3.0 * len(events))
-    with house_style():
-        for row, (agent, found) in zip(grid, events.items(), strict=True):
-            arrived = found[found["episode"] == found["episode"][0]]
-            after = found[
-                (found["episode"] == arrived["episode"][0] + 1) & (found["step"] < MOMENT_STEPS - 1)
-            ]
-            later = found[(found["episode"] == LATER_EPISODE) & (found["step"] < MOMENT_STEPS)]
-            moments = (np.concatenate([arrived, after]), later)
-            titles = ("goal's first visit", f"start of episode {LATER_EPISODE + 1}")
-            for axes, moment, title in zip(row, moments, titles, strict=True):
-                _draw_moment(axes, moment, agent)
-                axes.set_title(f"{label_of(agent)}: {title}", fontsize=11)
-        scale = ScalarMappable(Normalize(0, 1), "plasma")
-        bar = figure.colorbar(scale, ax=list(grid[:, 1]), shrink=0.6)
-        bar.set_ticks([0, 1], labels=["first", "last"])
+    for row, (agent, found) in zip(grid, events.items(), strict=True):
+        arrived = found[found["episode"] == found["episode"][0]]
+        after = found[
+            (found["episode"] == arrived["episode"][0] + 1) & (found["step"] < MOMENT_STEPS - 1)
+        ]
+        later = found[(found["episode"] == LATER_EPISODE) & (found["step"] < MOMENT_STEPS)]
+        moments = (np.concatenate([arrived, after]), later)
+        titles = ("goal's first visit", f"start of episode {LATER_EPISODE + 1}")
+        for axes, moment, title in zip(row, moments, titles, strict=True):
+            _draw_moment(axes, moment, agent)
+            axes.set_title(f"{label_of(agent)}: {title}", fontsize=11)
+    scale = ScalarMappable(Normalize(0, 1), "plasma")
+    bar = figure.colorbar(scale, ax=list(grid[:, 1]), shrink=0.6)
+    bar.set_ticks([0, 1], labels=["first", "last"])
     return figure
 
 
