@@ -46,7 +46,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
             Claim(
                 statement="PS-SR needs fewer steps than PS in 20 episodes.",
                 source="paper, fig. 2",
-                measured=less.text(unit="steps"),
+                measured=less.text(),
                 verdict=verdict_of(less, 0.0, "below"),
                 preset=preset,
                 detail="Difference of means, percentile bootstrap over trials.",

@@ -231,48 +231,40 @@ def compare(
     A trial that found no path loses to one that did; if neither did, the trial decides nothing.
     """
     sizes = list(dict.fromkeys(case.resolution for case in found))
-    won, lost, trials, details = [], [], [], []
+    counts, details = [], []
     for size in sizes:
         pair = [Case(step_size, size, agent) for agent in (less, more)]
         ours, theirs = (ranked(found[case]) for case in pair)
-        won.append(int((ours < theirs).sum()))
-        lost.append(int((ours > theirs).sum()))
-        trials.append(len(ours))
-        middle = " and ".join(_median_text(medians[case]) for case in pair)
-        details.append(
-            f"{free_cells(size)} cells: {won[-1]} of {won[-1] + lost[-1]}, medians {middle}"
+        won, lost = int((ours < theirs).sum()), int((ours > theirs).sum())
+        counts.append((won, lost, len(ours)))
+        middles = [medians[case].estimate for case in pair]
+        said = " and ".join(f"{m:,.0f}" if np.isfinite(m) else "none" for m in middles)
+        details.append(f"{free_cells(size)} cells: {won} of {won + lost}, medians {said}")
+    claims = []
+    for where, part, detail in (
+        (
+            "all sizes together",
+            counts,
+            f"{'; '.join(details)} ({label_of(less)} and {label_of(more)}).",
+        ),
+        (f"at {free_cells(sizes[-1]):,} cells", counts[-1:], ""),
+    ):
+        won, lost, trials = (sum(column) for column in zip(*part, strict=True))
+        decided = won + lost
+        share = proportion_interval(won, decided) if decided else Interval(0.5, 0.0, 1.0)
+        rest = f"; in {trials - decided} more neither" if trials > decided else ""
+        claims.append(
+            Claim(
+                statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the "
+                f"path is optimal, with a step size of {step_size:g}: {where}.",
+                source=source,
+                measured=f"fewer in {won} of {decided} trials: {share.text(2)}{rest}",
+                verdict=verdict_of(share, 0.5, "above"),
+                preset="printed",
+                detail=detail,
+            )
         )
-    detail = f"{'; '.join(details)} ({label_of(less)} and {label_of(more)})."
-    return [
-        Claim(
-            statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the path "
-            f"is optimal, with a step size of {step_size:g}: {where}.",
-            source=source,
-            measured=_share_text(sum(won[part]), sum(lost[part]), sum(trials[part])),
-            verdict=verdict_of(_share(sum(won[part]), sum(lost[part])), 0.5, "above"),
-            preset="printed",
-            detail=text,
-        )
-        for where, part, text in (
-            ("all sizes together", slice(None), detail),
-            (f"at {free_cells(sizes[-1]):,} cells", slice(-1, None), ""),
-        )
-    ]
-
-
-def _share(won: int, lost: int) -> Interval:
-    return proportion_interval(won, won + lost) if won + lost else Interval(0.5, 0.0, 1.0)
-
-
-def _share_text(won: int, lost: int, trials: int) -> str:
-    open_ended = trials - won - lost
-    return f"fewer in {won} of {won + lost} trials: {_share(won, lost).text(2)}" + (
-        f"; in {open_ended} more neither" if open_ended else ""
-    )
-
-
-def _median_text(median: Interval) -> str:
-    return f"{median.estimate:,.0f}" if np.isfinite(median.estimate) else "none"
+    return claims
 
 
 STUDY = Study(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ from needreplay.studies.maze.world import (
 )
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR, SweepingSettings, agent_settings
+from needreplay.tabular.settings import PS_SR, agent_settings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import logged_trial
 
@@ -40,13 +41,13 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
 
     Four trials of milliseconds: they run in this process.
     """
-    keys = [(name, agent) for name in options.presets for agent in AGENTS]
-    events: dict[tuple[str, str], AnyArray] = {}
-    for key in keys:
-        settings = agent_settings(key[1], key[0])
-        assert isinstance(settings, SweepingSettings)
+    settings: dict[tuple[str, str], Any] = {
+        (name, agent): agent_settings(agent, name) for name in options.presets for agent in AGENTS
+    }
+    events = {}
+    for key, own in settings.items():
         rng = trial_stream(options.seed, options.trial)
-        _, events[key] = logged_trial(dyna_table(), settings, EPISODES, rng)
+        _, events[key] = logged_trial(dyna_table(), own, EPISODES, rng)
     first = options.presets[0]
     names = ("preset", "agent", "trial")
     return Result(
@@ -74,7 +75,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
         config={
             "episodes": EPISODES,
             "trial": options.trial,
-            "settings": {", ".join(key): asdict(agent_settings(key[1], key[0])) for key in keys},
+            "settings": {", ".join(key): asdict(own) for key, own in settings.items()},
         },
         notes=[
             "replay_events.csv has every replay of the trial: when, where the agent stood, which "
@@ -86,7 +87,9 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
 
 def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
     """How many replays each episode had, and their mean distance from the agent."""
-    apart = _distance(events["agent_state"], events["state"], dyna_layout().cols)
+    here, there = (np.divmod(events[name], dyna_layout().cols) for name in ("agent_state", "state"))
+    # Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|.
+    apart = np.abs(here[0] - there[0]) + np.abs(here[1] - there[1])
     count = np.bincount(events["episode"], minlength=EPISODES)
     total = np.bincount(events["episode"], weights=apart, minlength=EPISODES)
     return {
@@ -94,13 +97,6 @@ def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
         "replays": count,
         "mean_distance": total / np.maximum(count, 1),
     }
-
-
-def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
-    """Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|."""
-    rows, columns_between = one // columns - other // columns, one % columns - other % columns
-    apart: IntArray = np.abs(rows) + np.abs(columns_between)
-    return apart
 
 
 def _draw(events: dict[str, AnyArray]) -> Figure:

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table, long_table
+from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
-from needreplay.report.figures import colors_of, label_of, new_figure
-from needreplay.report.statistics import Interval, difference_interval, mean_interval
+from needreplay.report.figures import colors_of, error_bars, label_of, new_figure
+from needreplay.report.statistics import Band, Interval, difference_interval, mean_interval
 from needreplay.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
@@ -78,7 +78,18 @@ def run(options: Options, runner: TrialRunner) -> Result:
                     for key, own in steps.items()
                 },
             ),
-            "effects": _effects_table(effects),
+            "effects": long_table(
+                ("preset", "agent", "changed"),
+                {
+                    key: {
+                        **total.columns("steps_2_to_50"),
+                        "difference": difference.estimate,
+                        "difference_low": difference.low,
+                        "difference_high": difference.high,
+                    }
+                    for key, (total, difference) in effects.items()
+                },
+            ),
         },
         figures={"figure": _draw(options.presets, effects)},
         captions={
@@ -101,21 +112,6 @@ def _effect(key: Key, steps: dict[Key, IntArray], seed: int) -> tuple[Interval, 
     total = mean_interval(steps[key], rng)
     base = steps[*key[:2], AS_IT_IS]
     return total, difference_interval(steps[key], base, rng, paired=True)
-
-
-def _effects_table(effects: dict[Key, tuple[Interval, Interval]]) -> Table:
-    return long_table(
-        ("preset", "agent", "changed"),
-        {
-            key: {
-                **total.columns("steps_2_to_50"),
-                "difference": difference.estimate,
-                "difference_low": difference.low,
-                "difference_high": difference.high,
-            }
-            for key, (total, difference) in effects.items()
-        },
-    )
 
 
 def _claims(name: str, steps: dict[Key, IntArray], seed: int) -> list[Claim]:
@@ -161,12 +157,9 @@ def _draw(presets: tuple[str, ...], effects: dict[Key, tuple[Interval, Interval]
     for axes, name in zip(grid[:, 0], presets, strict=True):
         keys = [key for key in effects if key[0] == name and key[2] != AS_IT_IS]
         for place, key in enumerate(keys):
-            difference = effects[key][1]
-            ends = [[difference.estimate - difference.low],
-                    [difference.high - difference.estimate]]  # fmt: skip
-            known = ends if np.isfinite(ends).all() else None
+            found = Band.of([effects[key][1]])
             axes.errorbar(
-                difference.estimate, place, xerr=known, marker="o", markersize=4,
+                found.estimate, [place], xerr=error_bars(found), marker="o", markersize=4,
                 color=colors[key[1]], capsize=2,
             )  # fmt: skip
         axes.axvline(0, color="#666666", linewidth=1)

@@ -228,13 +228,10 @@ def _draw(worlds: Sequence[World], summary: Table) -> Figure:
     columns = list(dict.fromkeys(world.column() for world in worlds))
     figure, grid = new_figure(1, len(SHOWN), height=1.2 + 0.32 * len(rows))
     figure.set_figwidth(4.0 + 2.2 * len(SHOWN))
-    arms = np.asarray(summary["arm"])
     for axes, arm in zip(grid[0], SHOWN, strict=True):
-        own = arms == arm
+        own = summary.where(arm=arm)
         values = np.full((len(rows), len(columns)), np.nan)
-        for world, ratio, p in zip(
-            worlds, summary["ratio"][own], summary["p_holm"][own], strict=True
-        ):
+        for world, ratio, p in zip(worlds, own["ratio"], own["p_holm"], strict=True):
             place = rows.index(world.row()), columns.index(world.column())
             values[place] = ratio
             axes.text(
