@@ -20,7 +20,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     # A trial claims to take two seconds, so that there are several chunks.
     cases = [Case(options.seed, preset, agent) for preset in options.presets for agent in agents]
     found = runner.run(trial, cases, trials, label="curve", seconds=2.0)
-    results = [columns["steps"] for columns in found]
+    results = [columns["steps"] for columns in found.values()]
     steps = np.array(results).reshape(len(options.presets), len(agents), trials, EPISODES)
     figure, axes = new_figure(1, len(options.presets), sharey=True)
     claims = []
@@ -46,7 +46,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
             Claim(
                 statement="PS-SR needs fewer steps than PS in 20 episodes.",
                 source="paper, fig. 2",
-                measured=less.text(unit="steps"),
+                measured=less.text(),
                 verdict=verdict_of(less, 0.0, "below"),
                 preset=preset,
                 detail="Difference of means, percentile bootstrap over trials.",

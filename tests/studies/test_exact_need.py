@@ -21,8 +21,8 @@ def test_need_is_a_row_and_a_column_of_the_closed_form() -> None:
     np.add.at(T, (np.repeat(np.arange(n), 4), task.next_state.ravel()), flows.ravel())
     M = np.linalg.inv(np.eye(n) - 0.9 * T)
     for state in (0, 17, n - 1):
-        row = exact.visits_after(task.next_state, flows, state, 0.9, 400)
-        column = exact.visits_before(task.next_state, flows, state, 0.9, 400)
+        row = exact.visits(task.next_state, flows, state, 400, False)
+        column = exact.visits(task.next_state, flows, state, 400, True)
         assert np.allclose(row, M[state])
         assert np.allclose(column, M[:, state])
 

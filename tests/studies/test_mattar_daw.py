@@ -54,7 +54,8 @@ class HereRunner(TrialRunner):
         rows = [
             [function(case, i) for i in range(n)] for case, n in zip(cases, counts, strict=True)
         ]
-        return [{name: np.stack([r[name] for r in own]) for name in own[0]} for own in rows]
+        stacked = [{name: np.stack([r[name] for r in own]) for name in own[0]} for own in rows]
+        return dict(zip(cases, stacked, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
         pool = WorkerPool(workers)
         try:
             runner = TrialRunner(pool, tmp_path / str(workers))
-            columns += runner.run(run_events, [case], 4, label="events", seconds=3.0)
+            columns.append(runner.run(run_events, [case], 4, label="events", seconds=3.0)[case])
         finally:
             pool.close()
     here = run_events(case, 3)

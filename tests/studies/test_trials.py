@@ -47,7 +47,7 @@ def runner(cache: Path, workers: int = 1, progress: Progress | None = None) -> I
 
     def run(cases: Any, count: Any, seconds: Any = 1.0) -> list[Any]:
         found = TrialRunner(pool, cache).run(trial, cases, count, label="test", seconds=seconds)
-        return [columns["steps"].tolist() for columns in found]
+        return [columns["steps"].tolist() for columns in found.values()]
 
     try:
         yield run
@@ -140,6 +140,6 @@ def test_without_a_folder_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with trials.trial_runner() as run:
-        assert len(run.run(trial, [case()], 2, label="test")[0]["steps"]) == 2
+        assert len(run.run(trial, [case()], 2, label="test")[case()]["steps"]) == 2
         assert len(list(tmp_path.glob("needreplay-*/*.npz"))) == 1
     assert list(tmp_path.iterdir()) == []

@@ -54,21 +54,29 @@ class Table:
         """The columns' names, in order."""
         return tuple(self.columns)
 
+    def where(self, **wanted: Any) -> Table:
+        """The rows whose columns have these values."""
+        rows = np.logical_and.reduce([self[name] == value for name, value in wanted.items()])
+        return Table({name: self[name][rows] for name in self.names})
+
 
 def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
     """Concatenate tables that have the same columns."""
     return Table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def long_table(names: Sequence[str], parts: Iterable[tuple[Any, Mapping[str, Any]]]) -> Table:
+def long_table(
+    names: Sequence[str],
+    parts: Mapping[Any, Mapping[str, Any]] | Iterable[tuple[Any, Mapping[str, Any]]],
+) -> Table:
     """Concatenate parts; each part's key fills the columns ``names``.
 
-    >>> table = long_table(["agent"], [("ps", {"steps": [3, 4]}), ("ps-sr", {"steps": [2]})])
+    >>> table = long_table(["agent"], {"ps": {"steps": [3, 4]}, "ps-sr": {"steps": [2]}})
     >>> table["agent"].tolist()
     ['ps', 'ps', 'ps-sr']
     """
     stacked = []
-    for key, columns in parts:
+    for key, columns in parts.items() if isinstance(parts, Mapping) else parts:
         arrays = {name: np.asarray(column) for name, column in columns.items()}
         length = max(array.size for array in arrays.values())
         values = zip(names, key if isinstance(key, tuple) else (key,), strict=True)

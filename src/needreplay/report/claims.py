@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+
 from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.types import FloatArray
 from needreplay.report.statistics import Interval
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
@@ -53,24 +56,23 @@ def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Ve
     return "undecided"
 
 
-def less_claim(
-    difference: Interval,
-    said: str,
-    *,
-    statement: str,
-    source: str,
-    preset: str,
-    detail: str = "",
-    digits: int = 3,
-) -> Claim:
+def less_claim(difference: Interval, said: str, *, digits: int = 3, **words: str) -> Claim:
     """The claim that a difference is below 0; ``said`` is what it is a difference of."""
+    measured = f"{said}: {difference.text(digits)}"
+    return Claim(measured=measured, verdict=verdict_of(difference, 0.0, "below"), **words)
+
+
+def published_claim(ratios: FloatArray, said: str, points: str, **words: str) -> Claim:
+    """The claim that our means lie on a published figure; ``ratios`` are ours / its points."""
+    near = int((np.abs(np.log(ratios)) < np.log(1.25)).sum())
     return Claim(
-        statement=statement,
-        source=source,
-        measured=f"{said}: {difference.text(digits)}",
-        verdict=verdict_of(difference, 0.0, "below"),
-        preset=preset,
-        detail=detail,
+        statement="Our means lie on the published figure",
+        measured=f"{said}: median {np.median(ratios):.2f}, from {ratios.min():.2f} to "
+        f"{ratios.max():.2f}; {near} of {len(ratios)} points within a quarter",
+        verdict="holds" if near >= 0.9 * len(ratios) else "does not hold",
+        detail=f"Holds: nine tenths of the points lie within a quarter. The published points "
+        f"{points}.",
+        **words,
     )
 
 

@@ -24,7 +24,6 @@ from needreplay.report.viewer import packed, script_data
 from needreplay.worlds.minatar import colored
 
 if TYPE_CHECKING:
-    from needreplay.replay import ReplayBuffer
     from needreplay.training.evaluation import Player
 
 SHOWN = 6
@@ -95,7 +94,7 @@ def write_deep_page(
         need_of = dict(zip(ids.tolist(), share.T, strict=True))
         quantities = _spread(share[:, : len(pool)])
     shown = sorted({*most, *(i for row in rows.values() for each in row for i in each)})
-    stored = _read(buffer, np.array(shown))
+    stored = buffer.read(np.array(shown))
     sheet, numbers = _sheet(
         _pictures(np.concatenate([played["obs"], stored["obs"]]), agent.settings.frame_stack)
     )
@@ -181,11 +180,6 @@ def _spread(share: FloatArray) -> dict[str, Any]:
     positive = np.maximum(share, 0.0)
     squares = np.maximum((positive**2).sum(axis=1), 1e-300)
     return {"bins": packed(bins), "effective": packed(positive.sum(axis=1) ** 2 / squares)}
-
-
-def _read(buffer: ReplayBuffer, ids: IntArray) -> dict[str, AnyArray]:
-    columns = buffer.read(ids)
-    return {name: columns[name] for name in ("obs", "reward")}
 
 
 def _pictures(obs: AnyArray, frame_stack: int) -> AnyArray:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from needreplay.core.errors import counted
 from needreplay.core.tables import write_text
 from needreplay.report.figures import house_style
+from needreplay.report.statistics import Interval
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,27 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number
-    environment.filters["counted"] = counted
+    environment.filters |= {"cell": cell, "counted": counted}
     return environment
 
 
-def number(value: float) -> str:
-    """Three or four digits, for a table that is read.
+def cell(value: object) -> object:
+    """A table's cell: numbers with three or four digits, an interval with its ends if known.
 
-    >>> number(0.123456), number(12345.6), number(float("inf"))
-    ('0.123', '12,346', 'not known')
+    >>> print(cell(0.123456), cell(12345.6), cell("text"))
+    <span class="num">0.123</span> <span class="num">12,346</span> text
     """
-    if value in (float("inf"), float("-inf")):
-        return "not known"
+    if isinstance(value, Interval):
+        ends = Markup(' <span class="quiet">{} to {}</span>')
+        known = ends.format(_digits(value.low), _digits(value.high))
+        return Markup("").join([cell(value.estimate), known if math.isfinite(value.low) else ""])
+    if isinstance(value, float):
+        digits = _digits(value) if math.isfinite(value) else ""
+        return Markup('<span class="num">{}</span>').format(digits)
+    return value
+
+
+def _digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

@@ -28,29 +28,26 @@ _ELEMENTS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the ends of its interval at ``level``."""
+    """An estimate and the ends of its 95% interval."""
 
     estimate: float
     low: float
     high: float
-    level: float = LEVEL
 
     def columns(self, name: str) -> dict[str, Any]:
         """As columns of a table: ``name``, low, high."""
         return {name: self.estimate, "low": self.low, "high": self.high}
 
-    def text(self, digits: int = 3, unit: str = "") -> str:
-        """Write it as "512 steps (95% interval 498 to 530)".
+    def text(self, digits: int = 3) -> str:
+        """Write it as "512 (95% interval 498 to 530)".
 
         All three numbers get the decimals that show ``digits`` digits of the largest.
         """
         known = bool(np.isfinite([self.low, self.high]).all())
         numbers = (self.estimate, self.low, self.high) if known else (self.estimate,)
         estimate, *ends = _written(numbers, digits)
-        said = f"{estimate} {unit}".rstrip()
-        if not known:
-            return f"{said} (no interval: too few trials)"
-        return f"{said} ({self.level * 100:g}% interval {ends[0]} to {ends[1]})"
+        said = f"95% interval {' to '.join(ends)}" if known else "no interval: too few trials"
+        return f"{estimate} ({said})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +83,9 @@ def resampled(trials: int, rng: np.random.Generator, resamples: int | None = Non
     return drawn
 
 
-def percentile_interval(estimate: float, drawn: FloatArray, level: float = LEVEL) -> Interval:
+def percentile_interval(estimate: float, drawn: FloatArray) -> Interval:
     """The middle of the statistic's values in the resamples; infinite if there are none."""
-    if not 0 < level < 1:
-        raise NeedReplayError(f"level must lie between 0 and 1, not {level}.")
-    if len(drawn) == 0:
-        return Interval(float(estimate), -np.inf, np.inf, level)
-    low, high = _percentiles(drawn, level)
-    return Interval(float(estimate), float(low), float(high), level)
+    return percentile_band(np.array([estimate]), drawn[:, np.newaxis])[0]
 
 
 def percentile_band(estimate: FloatArray, drawn: FloatArray) -> Band:
@@ -101,20 +93,18 @@ def percentile_band(estimate: FloatArray, drawn: FloatArray) -> Band:
     if len(drawn) == 0:
         infinite = np.full_like(estimate, np.inf)
         return Band(estimate, -infinite, infinite)
-    return Band(estimate, *_percentiles(drawn, LEVEL))
+    # Between two infinite numbers nothing can be interpolated.
+    method: Any = "linear" if np.isfinite(drawn).all() else "inverted_cdf"
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    return Band(estimate, *np.quantile(drawn, ends, axis=0, method=method))
 
 
-def mean_interval(
-    samples: npt.ArrayLike, rng: np.random.Generator, *, level: float = LEVEL
-) -> Interval:
+def mean_interval(samples: npt.ArrayLike, rng: np.random.Generator) -> Interval:
     """The mean over trials with its percentile bootstrap interval."""
-    values = _trials("samples", samples, ndim=1)[:, np.newaxis]
-    return percentile_interval(values.mean(axis=0)[0], _means(values, rng)[:, 0], level)
+    return mean_band(_trials("samples", samples, ndim=1)[:, np.newaxis], rng)[0]
 
 
-def median_interval(
-    samples: npt.ArrayLike, rng: np.random.Generator, *, level: float = LEVEL
-) -> Interval:
+def median_interval(samples: npt.ArrayLike, rng: np.random.Generator) -> Interval:
     """The median over trials; infinity is allowed, for a trial that never got there.
 
     So an end, or the median itself, is infinite where too many trials are.
@@ -124,7 +114,7 @@ def median_interval(
     drawn = np.zeros(0)
     if len(values) >= FEWEST:
         drawn = np.median(values[resampled(len(values), rng)], axis=1)
-    return percentile_interval(float(np.median(values)), drawn, level)
+    return percentile_interval(float(np.median(values)), drawn)
 
 
 def mean_band(samples: npt.ArrayLike, rng: np.random.Generator) -> Band:
@@ -227,11 +217,9 @@ def permutation_test(
             size = len(difference)
             part = max(1, _ELEMENTS_AT_ONCE // size)
             for begin in range(0, resamples, part):
-                rows = min(part, resamples - begin)
-                flips = rng.integers(2, size=(rows, size), dtype=np.int8).astype(np.float64)
-                drawn[begin : begin + rows] += (
-                    2.0 * (flips @ difference) - difference.sum()
-                ) / size
+                rows = drawn[begin : begin + part]
+                flips = rng.integers(2, size=(len(rows), size), dtype=np.int8).astype(np.float64)
+                rows += (2.0 * (flips @ difference) - difference.sum()) / size
         else:
             mixed = rng.permuted(np.tile(pooled / spread, (resamples, 1)), axis=1)
             drawn += mixed[:, : len(first)].mean(axis=1) - mixed[:, len(first) :].mean(axis=1)
@@ -275,13 +263,6 @@ def _counts(n: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         size = min(part, RESAMPLES - begin)
         drawn = resampled(n, rng, size) + n * np.arange(size)[:, np.newaxis]
         yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
-
-
-def _percentiles(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    # Between two infinite numbers nothing can be interpolated.
-    method: Any = "linear" if np.isfinite(drawn).all() else "inverted_cdf"
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0, method=method)
-    return low, high
 
 
 def _trials(name: str, samples: npt.ArrayLike, ndim: int) -> FloatArray:

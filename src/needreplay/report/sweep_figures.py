@@ -1,4 +1,7 @@
-"""The figures of a sweep: learning curves, aggregate scores, performance profiles."""
+"""The figures of a sweep: learning curves, aggregate scores, performance profiles.
+
+Draw them inside ``house_style``.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from needreplay.core.types import FloatArray
+from needreplay.report.aggregate import AGGREGATES
 from needreplay.report.comparison import Cell
-from needreplay.report.figures import colors_of, draw_band, error_bars, house_style, new_figure
+from needreplay.report.figures import colors_of, draw_band, error_bars, new_figure
 from needreplay.report.statistics import Band, Interval
 
 _LINES = ("-", "--", ":", "-.")
@@ -45,23 +49,22 @@ def draw_curves(
     rows = -(-len(tasks) // columns)
     figure, grid = new_figure(rows, columns, height=2.6 * rows + 0.35 * (1 + len(agents) // 3))
     styles = styles_of(agents)
-    with house_style():
-        for axes, task in zip(grid.flat, tasks, strict=False):
-            for cell in (one for one in cells if one.task == task):
-                color, line = styles[cell.agent]
-                band = bands[task, cell.agent]
-                style: dict[str, Any] = {"color": color, "linestyle": line}
-                draw_band(axes, cell.x, band, label=plain(cell.agent), linewidth=1.5, **style)
-                if not np.isfinite(band.low).all():
-                    axes.plot(cell.x, cell.y.T, linewidth=0.5, alpha=0.5, **style)
-                axes.set_xlabel(cell.measure.x)
-                axes.set_ylabel(cell.measure.y)
-                if not cell.measure.larger_is_better:
-                    axes.set_yscale("log")
-            axes.set_title(plain(task))
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        _legend(figure, list(grid.flat)[: len(tasks)])
+    for axes, task in zip(grid.flat, tasks, strict=False):
+        for cell in (one for one in cells if one.task == task):
+            color, line = styles[cell.agent]
+            band = bands[task, cell.agent]
+            style: dict[str, Any] = {"color": color, "linestyle": line}
+            draw_band(axes, cell.x, band, label=plain(cell.agent), linewidth=1.5, **style)
+            if not np.isfinite(band.low).all():
+                axes.plot(cell.x, cell.y.T, linewidth=0.5, alpha=0.5, **style)
+            axes.set_xlabel(cell.measure.x)
+            axes.set_ylabel(cell.measure.y)
+            if not cell.measure.larger_is_better:
+                axes.set_yscale("log")
+        axes.set_title(plain(task))
+    for axes in grid.flat[len(tasks) :]:
+        axes.set_visible(False)
+    _legend(figure, list(grid.flat)[: len(tasks)])
     return figure
 
 
@@ -73,40 +76,38 @@ def draw_points(
     figure, grid = new_figure(height=3.6 + 0.25 * (len(agents) // 3))
     axes = grid[0, 0]
     styles = styles_of(agents)
-    with house_style():
-        for agent in agents:
-            places = [i for i, task in enumerate(tasks) if (task, agent) in intervals]
-            found = Band.of(intervals[tasks[i], agent] for i in places)
-            color, line = styles[agent]
-            axes.errorbar(
-                places, found.estimate, yerr=error_bars(found), fmt=line, marker="o", markersize=3,
-                capsize=2, color=color, label=plain(agent), linewidth=1.2,
-            )  # fmt: skip
-        axes.set_xticks(range(len(tasks)), [plain(t) for t in tasks], rotation=30, ha="right")
-        axes.set_ylabel(cells[0].measure.y)
-        if cells[0].measure.logarithmic:
-            axes.set_yscale("log")
-        _legend(figure, [axes])
+    for agent in agents:
+        places = [i for i, task in enumerate(tasks) if (task, agent) in intervals]
+        found = Band.of(intervals[tasks[i], agent] for i in places)
+        color, line = styles[agent]
+        axes.errorbar(
+            places, found.estimate, yerr=error_bars(found), fmt=line, marker="o", markersize=3,
+            capsize=2, color=color, label=plain(agent), linewidth=1.2,
+        )  # fmt: skip
+    axes.set_xticks(range(len(tasks)), [plain(t) for t in tasks], rotation=30, ha="right")
+    axes.set_ylabel(cells[0].measure.y)
+    if cells[0].measure.logarithmic:
+        axes.set_yscale("log")
+    _legend(figure, [axes])
     return figure
 
 
 def draw_aggregates(
-    intervals: Mapping[str, Mapping[str, Interval]], agents: Sequence[str]
+    intervals: Mapping[tuple[str, str, str], Interval], agents: Sequence[str]
 ) -> Figure:
-    """A panel for each aggregate, a bar from low to high for each agent."""
-    figure, grid = new_figure(1, len(intervals), height=0.9 + 0.32 * len(agents), sharey=True)
+    """A panel for each aggregate of final scores, a bar from low to high for each agent."""
+    figure, grid = new_figure(1, len(AGGREGATES), height=0.9 + 0.32 * len(agents), sharey=True)
     styles = styles_of(agents)
-    with house_style():
-        for axes, (name, found) in zip(grid.flat, intervals.items(), strict=True):
-            for row, agent in enumerate(agents):
-                one = Band.of([found[agent]])
-                axes.errorbar(
-                    one.estimate, [row], xerr=error_bars(one), fmt="|", color=styles[agent][0],
-                    elinewidth=7, markersize=13, markeredgecolor="black", alpha=0.75,
-                )  # fmt: skip
-            axes.set_title(name, fontsize=9)
-            axes.set_yticks(range(len(agents)), [plain(agent) for agent in agents])
-            axes.set_ylim(len(agents) - 0.5, -0.5)
+    for axes, name in zip(grid.flat, AGGREGATES, strict=True):
+        for row, agent in enumerate(agents):
+            one = Band.of([intervals["final", name, agent]])
+            axes.errorbar(
+                one.estimate, [row], xerr=error_bars(one), fmt="|", color=styles[agent][0],
+                elinewidth=7, markersize=13, markeredgecolor="black", alpha=0.75,
+            )  # fmt: skip
+        axes.set_title(name, fontsize=9)
+        axes.set_yticks(range(len(agents)), [plain(agent) for agent in agents])
+        axes.set_ylim(len(agents) - 0.5, -0.5)
     return figure
 
 
@@ -115,15 +116,14 @@ def draw_profiles(thresholds: FloatArray, bands: Mapping[str, Band], xlabel: str
     figure, grid = new_figure(height=3.4 + 0.25 * (len(bands) // 3))
     axes = grid[0, 0]
     styles = styles_of(list(bands))
-    with house_style():
-        for agent, band in bands.items():
-            color, line = styles[agent]
-            style = {"color": color, "label": plain(agent), "linestyle": line}
-            draw_band(axes, thresholds, band, alpha=0.15, **style)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel("share of runs above")
-        axes.set_ylim(-0.02, 1.02)
-        _legend(figure, [axes])
+    for agent, band in bands.items():
+        color, line = styles[agent]
+        style = {"color": color, "label": plain(agent), "linestyle": line}
+        draw_band(axes, thresholds, band, alpha=0.15, **style)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel("share of runs above")
+    axes.set_ylim(-0.02, 1.02)
+    _legend(figure, [axes])
     return figure
 
 

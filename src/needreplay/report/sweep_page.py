@@ -6,11 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.tables import Table, prepare_folder, write_table
-from needreplay.report.comparison import Cell, agent_labels, cells_of
+from needreplay.report.aggregate import AGGREGATES
+from needreplay.report.comparison import SCORES, Cell, agent_labels, cells_of
+from needreplay.report.figures import house_style
 from needreplay.report.page import Picture, inlined, write_page
 from needreplay.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
 from needreplay.report.sweep_folder import NEED, ReadRun, read_sweep
@@ -45,12 +48,14 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
         counts=Counter(run.state for run in results.runs),
         pictures=[] if numbers is None else _pictures(cells, numbers),
         numbers=numbers,
-        finals=[] if numbers is None else _finals(cells, numbers),
+        rows=_rows(results.runs, labels, cells, numbers),
+        aggregates=list(AGGREGATES),
         most_rows=MOST_ROWS,
         tables=sorted(tables),
     )
 
 
+@house_style()
 def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
     drawn: list[tuple[str, Figure, str]] = []
     curves = [cell for cell in cells if len(cell.x) > 1]
@@ -62,7 +67,7 @@ def _pictures(cells: list[Cell], numbers: Numbers) -> list[Picture]:
         drawn.append(("Scores", draw_points(points, numbers.finals, numbers.agents), _POINTS))
     if numbers.aggregates:
         shared = numbers.normalized
-        figure = draw_aggregates(numbers.aggregates["final"], shared.agents)
+        figure = draw_aggregates(numbers.aggregates, shared.agents)
         over = f"Final scores, {shared.how}, over {counted(len(shared.tasks), 'task')}: "
         drawn.append(("All tasks together", figure, over + _AGGREGATES))
         profiles = draw_profiles(numbers.thresholds, numbers.profiles, f"score, {shared.how}")
@@ -85,19 +90,59 @@ _PROFILES = (
 )
 
 
-def _finals(cells: list[Cell], numbers: Numbers) -> list[dict[str, Any]]:
-    return [
-        {
-            "task": cell.task,
-            "agent": cell.agent,
-            "measure": cell.measure.y,
-            "runs": len(cell.trials),
-            "final": numbers.finals[cell.task, cell.agent],
-            "best": float(cell.scores["best"].mean()),
-            "area": float(cell.scores["area"].mean()),
-        }
-        for cell in cells
-    ]
+def _rows(
+    runs: list[ReadRun], labels: dict[str, str], cells: list[Cell], numbers: Numbers | None
+) -> dict[str, list[list[Any]]]:
+    """The page's tables, as cells for the filter ``cell``."""
+    named = {
+        run.name: [
+            Markup("<code>{}</code>").format(run.name),
+            run.config.get("world", ""),
+            labels[run.name],
+            run.config.get("seed", ""),
+        ]
+        for run in runs
+    }
+    shown = Markup("<details><summary>show</summary><pre>{}</pre></details>")
+    rows: dict[str, list[list[Any]]] = {
+        "runs": [
+            [
+                *named[run.name],
+                run.state,
+                "" if run.seconds is None else run.seconds,
+                shown.format(run.command) if run.command else "",
+            ]
+            for run in runs
+        ],
+        "need": [[*named[run.name], *run.need.values()] for run in runs if run.need],
+    }
+    if numbers is None:
+        return rows
+    found = numbers.aggregates
+    return rows | {
+        "scores": [
+            [
+                cell.task,
+                cell.agent,
+                cell.measure.y,
+                len(cell.trials),
+                numbers.finals[cell.task, cell.agent],
+                *(float(cell.scores[name].mean()) for name in ("best", "area")),
+            ]
+            for cell in cells
+        ],
+        "aggregates": [
+            [score, agent, *(found[score, name, agent] for name in AGGREGATES)]
+            for score in (SCORES if found else ())
+            for agent in numbers.normalized.agents
+        ],
+        "improvement": [
+            [*pair, one] for (score, *pair), one in numbers.improvements.items() if score == "final"
+        ],
+        "paired": [
+            [*key, pair.pairs, pair.difference, p] for key, (pair, p) in numbers.paired.items()
+        ],
+    }
 
 
 def _runs_table(runs: list[ReadRun], labels: dict[str, str]) -> Table:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from needreplay.core.errors import unknown
 
@@ -12,19 +11,14 @@ if TYPE_CHECKING:
     from needreplay.studies.study import Study
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A study in the list: enough for the help text, without importing it.
-
-    Args:
-        name: the study's name.
-        module: where it is; the module has a ``STUDY``.
-        shows: what its figure shows, in a few words.
-    """
+class Listing(NamedTuple):
+    """A study in the list: enough for the help text, without importing it."""
 
     name: str
     module: str
+    """it has a ``STUDY``"""
     shows: str
+    """what its figure shows, in a few words"""
 
 
 STUDIES: tuple[Listing, ...] = (

@@ -24,6 +24,7 @@ from needreplay.core.lock import locked
 from needreplay.core.progress import Progress
 from needreplay.core.source import source_digest
 from needreplay.core.tables import prepare_folder, read_json
+from needreplay.report.figures import house_style
 from needreplay.report.figures_page import write_figures_page
 from needreplay.studies import load_study, study_names
 from needreplay.studies.folder import refuse_foreign_folder, versions, write_study
@@ -95,7 +96,8 @@ def _make(study: Study, options: Options, out: Path, argv: Sequence[str], pool: 
         began = time.perf_counter()
         facts = made_from(study, options)
         try:
-            result = study.run(options, TrialRunner(pool, cached))
+            with house_style():
+                result = study.run(options, TrialRunner(pool, cached))
         except NeedReplayError as error:
             raise NeedReplayError(f"{study.name}: {error}") from error
         if source_digest.__wrapped__() != source_digest():

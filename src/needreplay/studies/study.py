@@ -71,7 +71,7 @@ class Study:
         title: a headline.
         question: what the paper says or asks, in one or two sentences.
         presets: the sets of settings that it has.
-        run: runs the trials and returns the result.
+        run: runs the trials and returns the result; ``reproduce`` sets the house style for it.
         documentation: its page, relative to the project's root.
         quick_presets: the presets of the quick size if none is chosen; empty: all.
         takes: which options it uses.

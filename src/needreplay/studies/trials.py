@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -31,6 +31,7 @@ from needreplay.core.progress import Bar, Progress
 from needreplay.core.tables import prepare_folder, write_bytes
 from needreplay.core.types import AnyArray
 
+C = TypeVar("C")
 Columns: TypeAlias = dict[str, AnyArray]
 TrialFunction: TypeAlias = Callable[[Any, int], Mapping[str, npt.ArrayLike]]
 
@@ -89,20 +90,20 @@ class TrialRunner:
     def run(
         self,
         function: TrialFunction,
-        cases: Sequence[Any],
+        cases: Sequence[C],
         trials: int | Sequence[int],
         *,
         label: str,
         seconds: float | Sequence[float] = 0.01,
-    ) -> list[Columns]:
+    ) -> dict[C, Columns]:
         """Run ``function(case, trial)`` for trials 0, 1, ... of every case.
 
-        Returns for each case the columns that the function returned, stacked: [trial, ...].
+        Returns by case the columns that the function returned, stacked: [trial, ...].
 
         Args:
             function: a module's function; it returns numbers, arrays or text by name, of the same
                 shape for every trial of a case.
-            cases: what is compared; anything that can be pickled.
+            cases: what is compared; anything that can be pickled and hashed.
             trials: how many of each case, or of all.
             label: the name of this step, unique within the study.
             seconds: about how long a trial takes; a wrong guess makes uneven chunks, nothing else.
@@ -125,7 +126,8 @@ class TrialRunner:
         work = [chunk.trials * chunk.seconds for chunk in todo]
         columns = self.pool.map(_Chunk.run, [(chunk,) for chunk in todo], label=label, work=work)
         found.update(zip([chunk.path for chunk in todo], columns, strict=True))
-        return [_stacked([found[chunk.path] for chunk in own]) for own in chunks]
+        stacked = (_stacked([found[chunk.path] for chunk in own]) for own in chunks)
+        return dict(zip(cases, stacked, strict=True))
 
 
 def _each(value: Any, cases: Sequence[Any]) -> Sequence[Any]:

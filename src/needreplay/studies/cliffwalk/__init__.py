@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from needreplay.studies.cliffwalk.cases import (
     CaseResult,
@@ -66,8 +65,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         captions={"figure": _CAPTION},
         claims=[claim for name in presets for claim in claims_of(found, need_rows, name, seed)],
         config={
-            name: {**_plain(asdict(cliffwalk_preset(name))), "sizes": list(sizes[name])}
-            for name in presets
+            name: {**asdict(cliffwalk_preset(name)), "sizes": list(sizes[name])} for name in presets
         },
         notes=[_CENSORING.format(count=_not_converged(found))],
     )
@@ -109,10 +107,6 @@ def sizes_of(preset: str, size: Size) -> tuple[int, ...]:
     """The numbers of states that a preset is run with."""
     sizes = cliffwalk_preset(preset).sizes
     return tuple(n for n in sizes if n <= QUICK_LARGEST) if size == "quick" else sizes
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(x) if isinstance(x, tuple) else x for name, x in settings.items()}
 
 
 def _not_converged(results: Sequence[CaseResult]) -> str:

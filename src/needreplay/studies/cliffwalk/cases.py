@@ -17,7 +17,6 @@ from needreplay.studies.cliffwalk.settings import Centre, CliffwalkSettings, Met
 from needreplay.studies.trials import Columns, TrialRunner
 from needreplay.worlds.cliffwalk import cliffwalk_table
 
-LEVEL = 0.95
 SHOWN_STATE = 4
 """Figure 3 shows the need row of the fifth state (or of the last before the goal)."""
 LEARNING: tuple[Method, ...] = ("need", "need-backward", "need-magnitude")
@@ -104,24 +103,16 @@ def trial_row(case: Case, number: int) -> dict[str, Any]:
 
 def run_cases(cases: Sequence[Case], runner: TrialRunner, label: str) -> list[CaseResult]:
     """Run all cases; their results, in order."""
-    columns = runner.run(
-        trial_row,
-        cases,
-        [case.trials for case in cases],
-        label=label,
-        seconds=[case.seconds for case in cases],
-    )
-    return [
-        CaseResult(case.label, case.method, case.states, found)
-        for case, found in zip(cases, columns, strict=True)
-    ]
+    trials, seconds = [case.trials for case in cases], [case.seconds for case in cases]
+    found = runner.run(trial_row, cases, trials, label=label, seconds=seconds)
+    return [CaseResult(c.label, c.method, c.states, columns) for c, columns in found.items()]
 
 
 def centre_interval(result: CaseResult, centre: Centre, seed: int) -> Interval:
     """The centre of one method's updates at one size."""
     rng = stream(seed, "fig3", "centre", *result.key)
     interval = median_interval if centre == "median" else mean_interval
-    return interval(result.counted, rng, level=LEVEL)
+    return interval(result.counted, rng)
 
 
 def data_table(results: Sequence[CaseResult]) -> Table:
@@ -135,7 +126,7 @@ def data_table(results: Sequence[CaseResult]) -> Table:
                 "converged": r.converged,
             }
             for r in results
-        }.items(),
+        },
     )
 
 
@@ -153,7 +144,7 @@ def successor_table(results: Sequence[CaseResult]) -> Table:
             }
             for r in results
             if r.method in LEARNING
-        }.items(),
+        },
     )
 
 
@@ -169,7 +160,7 @@ def need_row_table(results: Sequence[CaseResult]) -> Table:
             }
             for r in results
             if r.method in NEED_ROWS and r.states == largest[r.label]
-        }.items(),
+        },
     )
 
 
@@ -193,7 +184,7 @@ def summary_table(results: Sequence[CaseResult], seed: int) -> Table:
         for centre, is_bound in bounds.items():
             rows[r.key] |= interval_columns(centre_interval(r, centre, seed), centre, f"{centre}_")
             rows[r.key][f"{centre}_is_bound"] = is_bound
-    return long_table(("preset", "method", "states"), rows.items())
+    return long_table(("preset", "method", "states"), rows)
 
 
 def interval_columns(interval: Interval, name: str, prefix: str = "") -> dict[str, Any]:

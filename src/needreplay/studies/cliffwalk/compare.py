@@ -15,8 +15,8 @@ import numpy as np
 from needreplay.core.rng import stream
 from needreplay.core.types import BoolArray, FloatArray, IntArray
 from needreplay.report.claims import Direction, Verdict, verdict_of
-from needreplay.report.statistics import Interval, percentile_interval, resampled
-from needreplay.studies.cliffwalk.cases import LEVEL, CaseResult
+from needreplay.report.statistics import LEVEL, Interval, percentile_interval, resampled
+from needreplay.studies.cliffwalk.cases import CaseResult
 from needreplay.studies.cliffwalk.settings import Centre
 
 
@@ -78,20 +78,15 @@ class Comparison:
         """This log ratio as a share of another's, at one size; resamples are taken in order."""
         mine, its = self.sizes.index(size), whole.sizes.index(size)
         drawn = self.resampled[:, mine] / whole.resampled[:, its]
-        return percentile_interval(self.logs[mine] / whole.logs[its], drawn, LEVEL)
+        return percentile_interval(self.logs[mine] / whole.logs[its], drawn)
 
     def _weighed(self, weights: FloatArray | BoolArray) -> Measured:
         """exp(Σ weight · log ratio): a bound of ``one`` can only rise, of ``other`` only fall."""
-        found = _exp(
-            percentile_interval(float(self.logs @ weights), self.resampled @ weights, LEVEL)
-        )
+        found = percentile_interval(float(self.logs @ weights), self.resampled @ weights)
         one, other = self.bounded
         up, down = weights > 0, weights < 0
         return Measured(
-            found.estimate,
-            found.low,
-            found.high,
-            found.level,
+            *np.exp([found.estimate, found.low, found.high]).tolist(),
             may_rise=bool((one & up | other & down).any()),
             may_fall=bool((one & down | other & up).any()),
         )
@@ -154,8 +149,3 @@ def _rests_on_budget(result: CaseResult, centre: Centre, drawn: IntArray) -> boo
     without_end = np.where(result.converged, 0.0, np.inf)
     moved = np.isinf(centre_of(without_end[drawn], centre)).mean()
     return bool(np.isinf(centre_of(without_end, centre)) or moved >= (1 - LEVEL) / 2)
-
-
-def _exp(interval: Interval) -> Interval:
-    estimate, low, high = np.exp([interval.estimate, interval.low, interval.high])
-    return Interval(float(estimate), float(low), float(high), interval.level)

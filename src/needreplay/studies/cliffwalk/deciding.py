@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.report.claims import Verdict
 from needreplay.report.statistics import Interval
 from needreplay.studies.cliffwalk.cases import Case, CaseResult, cases_of
@@ -33,8 +33,7 @@ NOTHING = "nothing"
 _NOT_SETTINGS = ("sizes", "repetitions", "centre", "buffer_axis")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A preset with one setting taken from another preset; ``setting`` may be nothing."""
 
     base: str
@@ -48,8 +47,7 @@ class Change:
         return f"{self.base}, {self.setting} = {self.value}" if self.value else self.base
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """What one change does to one comparison at one size."""
 
     change: Change
@@ -105,36 +103,33 @@ def effects_of(
     effects = []
     for change, settings in changes:
         ours = [r for r in results if r.label == change.label]
-        sizes = sorted({r.states for r in ours})
         for one, other in COMPARED:
-            for states in sizes:
+            for states in sorted({r.states for r in ours}):
                 here = [r for r in ours if r.states == states]
                 single = compare(here, change.label, one, other, settings.centre, seed)
-                ratio = single.at(states)
-                verdict, stopped = ratio.verdict("below"), sum(single.censored)
-                effects.append(
-                    Effect(change, one, other, states, ratio, verdict, single.trials, stopped)
-                )
+                ratio, stopped = single.at(states), sum(single.censored)
+                found = ratio, ratio.verdict("below"), single.trials, stopped
+                effects.append(Effect(change, one, other, states, *found))
     return effects
 
 
 def deciding_table(effects: Sequence[Effect]) -> Table:
     """``deciding.csv``."""
-    return Table(
-        {
-            "preset": [e.change.base for e in effects],
-            "setting": [e.change.setting for e in effects],
-            "value": [e.change.value for e in effects],
-            "value_of": [e.change.towards if e.change.value else e.change.base for e in effects],
-            "compared": [f"{e.one} / {e.other}" for e in effects],
-            "states": [e.states for e in effects],
-            "ratio": [float(f"{e.ratio.estimate:.4g}") for e in effects],
-            "low": [float(f"{e.ratio.low:.4g}") for e in effects],
-            "high": [float(f"{e.ratio.high:.4g}") for e in effects],
-            "fewer": [e.verdict for e in effects],
-            "trials": [e.trials for e in effects],
-            "not_converged": [e.not_converged for e in effects],
-        }
+    return long_table(
+        ("preset", "setting", "value", "value_of", "compared", "states"),
+        (
+            (
+                (c.base, c.setting, c.value, c.towards if c.value else c.base, compared, e.states),
+                {
+                    **{n: float(f"{end:.4g}") for n, end in e.ratio.columns("ratio").items()},
+                    "fewer": e.verdict,
+                    "trials": e.trials,
+                    "not_converged": e.not_converged,
+                },
+            )
+            for e in effects
+            for c, compared in [(e.change, f"{e.one} / {e.other}")]
+        ),
     )
 
 

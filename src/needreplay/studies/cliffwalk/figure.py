@@ -15,7 +15,6 @@ from needreplay.report.figures import (
     AGENT_COLORS,
     PALETTE,
     draw_band,
-    house_style,
     label_of,
     new_figure,
 )
@@ -59,20 +58,19 @@ def paper_figure(
     figure, axes = new_figure(
         rows, 3, height=1.1 + 3.0 * len(presets), width=11.0, height_ratios=heights
     )
-    with house_style():
-        for unused in axes[0]:
-            unused.remove()
-        _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]))
-        for number, preset in enumerate(presets):
-            first, middle, last = axes[number + 1]
-            _draw_updates(first, results, preset, FIRST, seed)
-            first.set_title(f"{preset}: need or gain")
-            _draw_need_row(middle, need_rows, preset)
-            _draw_updates(last, results, preset, SECOND, seed)
-            last.set_title("kinds of need")
-            if preset == "released":
-                _draw_published(first, "first")
-                _draw_published(last, "second")
+    for unused in axes[0]:
+        unused.remove()
+    _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]))
+    for number, preset in enumerate(presets):
+        first, middle, last = axes[number + 1]
+        _draw_updates(first, results, preset, FIRST, seed)
+        first.set_title(f"{preset}: need or gain")
+        _draw_need_row(middle, need_rows, preset)
+        _draw_updates(last, results, preset, SECOND, seed)
+        last.set_title("kinds of need")
+        if preset == "released":
+            _draw_published(first, "first")
+            _draw_published(last, "second")
     return figure
 
 
@@ -136,20 +134,18 @@ def _draw_updates(
 
 def _draw_published(axes: Axes, panel: str) -> None:
     """The points of the paper's figure, over the authors' own axis."""
-    table = shipped_table("fig3_published")
+    table = shipped_table("fig3_published").where(panel=panel)
     for method in dict.fromkeys(table["method"].tolist()):
-        own = (table["panel"] == panel) & (table["method"] == method)
-        before = table["states"][own].astype(np.float64) - 1.0
-        axes.plot(
-            before * 2.0**before, table["updates"][own], "x", color=COLORS[method], markersize=6,
-        )  # fmt: skip
+        own = table.where(method=method)
+        before = own["states"] - 1.0
+        axes.plot(before * 2.0**before, own["updates"], "x", color=COLORS[method], markersize=6)
     axes.plot([], [], "x", color="#444444", label="published")
     axes.legend(fontsize=8)
 
 
 def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
-    here = (need_rows["preset"] == preset) & (need_rows["method"] == "need")
-    states, occupancy = need_rows["state"][here], need_rows["occupancy"][here]
+    here = need_rows.where(preset=preset, method="need")
+    states, occupancy = here["state"], here["occupancy"]
     current = min(4, len(states) - 1)
     colors = ["#0072B2" if state == current else COLORS["need"] for state in states.tolist()]
     axes.bar(states + 1, occupancy, color=colors)
@@ -163,24 +159,20 @@ def _draw_need_row(axes: Axes, need_rows: Table, preset: str) -> None:
 def beyond_figure(results: Sequence[CaseResult], presets: Sequence[str], seed: int) -> Figure:
     """Every other method's updates as a multiple of PER's, over the number of states."""
     figure, axes = new_figure(1, len(presets), height=3.8, width=3.8 * len(presets), sharey=True)
-    with house_style():
-        for panel, preset in zip(axes[0], presets, strict=True):
-            centre = cliffwalk_preset(preset).centre
-            for method in BEYOND:
-                held = compare(results, preset, method, "per", centre, seed)
-                _draw_ratio(panel, held, _not_converged(results, preset, method), method)
-            panel.axhline(1.0, color=COLORS["per"], linewidth=1, linestyle="--")
-            panel.set_yscale("log")
-            panel.set_ylim(BEYOND_LOWEST, BEYOND_HIGHEST)
-            panel.set_title(preset)
-            panel.set_xlabel("states")
-        axes[0, 0].set_ylabel("updates / updates of PER")
-        axes[0, 0].legend(fontsize=8, ncols=2)
+    for panel, preset in zip(axes[0], presets, strict=True):
+        centre = cliffwalk_preset(preset).centre
+        for method in BEYOND:
+            held = compare(results, preset, method, "per", centre, seed)
+            own = [r for r in results if r.label == preset and r.method == method]
+            _draw_ratio(panel, held, {r.states: r.censored for r in own}, method)
+        panel.axhline(1.0, color=COLORS["per"], linewidth=1, linestyle="--")
+        panel.set_yscale("log")
+        panel.set_ylim(BEYOND_LOWEST, BEYOND_HIGHEST)
+        panel.set_title(preset)
+        panel.set_xlabel("states")
+    axes[0, 0].set_ylabel("updates / updates of PER")
+    axes[0, 0].legend(fontsize=8, ncols=2)
     return figure
-
-
-def _not_converged(results: Sequence[CaseResult], preset: str, method: str) -> dict[int, int]:
-    return {f.states: f.censored for f in results if f.label == preset and f.method == method}
 
 
 def _draw_ratio(axes: Axes, held: Comparison, stopped: dict[int, int], method: str) -> None:
@@ -216,37 +208,36 @@ def deciding_figure(effects: Sequence[Effect]) -> Figure:
     )
     bases = list(dict.fromkeys(change.base for change in changes))
     colors = {base: PALETTE[i] for i, base in enumerate(bases)}
-    with house_style():
-        for panel, (one, other) in zip(axes[0], COMPARED, strict=True):
-            ours = {e.change: e for e in here if e.one == one}
-            for place, change in enumerate(changes):
-                ratio = ours[change].ratio
-                known = np.isfinite([ratio.low, ratio.high]).all()
-                if known:
-                    panel.plot([ratio.low, ratio.high], [place, place], color=colors[change.base])
-                panel.scatter(
-                    [ratio.estimate], [place], color=colors[change.base], zorder=3,
-                    s=60 if change.setting == NOTHING else 18,
-                    marker="^" if ours[change].not_converged else "o",
-                )  # fmt: skip
-            panel.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
-            panel.set_xscale("log")
-            low, high = panel.get_xlim()
-            panel.set_xticks([tick for tick in _round_ticks(low, high) if low <= tick <= high])
-            panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-            panel.xaxis.set_minor_formatter(NullFormatter())
-            panel.set_title(f"{label_of(one)} / {label_of(other)}")
-            panel.set_xlabel(f"ratio of updates, {largest} states")
-        axes[0, 0].set_yticks(range(len(changes)))
-        axes[0, 0].set_yticklabels(
-            [
-                change.base if change.setting == NOTHING else in_words(change.setting, change.value)
-                for change in changes
-            ],
-            fontsize=8,
-        )
-        for label, change in zip(axes[0, 0].get_yticklabels(), changes, strict=True):
-            label.set_color(colors[change.base])
-            label.set_fontweight("bold" if change.setting == NOTHING else "normal")
-        axes[0, 0].invert_yaxis()
+    for panel, (one, other) in zip(axes[0], COMPARED, strict=True):
+        ours = {e.change: e for e in here if e.one == one}
+        for place, change in enumerate(changes):
+            ratio = ours[change].ratio
+            known = np.isfinite([ratio.low, ratio.high]).all()
+            if known:
+                panel.plot([ratio.low, ratio.high], [place, place], color=colors[change.base])
+            panel.scatter(
+                [ratio.estimate], [place], color=colors[change.base], zorder=3,
+                s=60 if change.setting == NOTHING else 18,
+                marker="^" if ours[change].not_converged else "o",
+            )  # fmt: skip
+        panel.axvline(1.0, color="#444444", linewidth=1, linestyle="--")
+        panel.set_xscale("log")
+        low, high = panel.get_xlim()
+        panel.set_xticks([tick for tick in _round_ticks(low, high) if low <= tick <= high])
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.set_title(f"{label_of(one)} / {label_of(other)}")
+        panel.set_xlabel(f"ratio of updates, {largest} states")
+    axes[0, 0].set_yticks(range(len(changes)))
+    axes[0, 0].set_yticklabels(
+        [
+            change.base if change.setting == NOTHING else in_words(change.setting, change.value)
+            for change in changes
+        ],
+        fontsize=8,
+    )
+    for label, change in zip(axes[0, 0].get_yticklabels(), changes, strict=True):
+        label.set_color(colors[change.base])
+        label.set_fontweight("bold" if change.setting == NOTHING else "normal")
+    axes[0, 0].invert_yaxis()
     return figure

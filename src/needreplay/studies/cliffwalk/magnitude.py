@@ -8,7 +8,7 @@ only, so there they correct for gain and need, or for gain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from needreplay.core.tables import Table, long_table
 from needreplay.studies.cliffwalk.cases import (
@@ -26,11 +26,10 @@ from needreplay.studies.cliffwalk.settings import (
 )
 
 BATCH = 8
-WAYS: dict[Method, str] = {"per": "gain alone", "need": "sampled", "need-magnitude": "scaled"}
+WAYS: dict[str, Any] = {"per": "gain alone", "need": "sampled", "need-magnitude": "scaled"}
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """One way to use need."""
 
     preset: str
@@ -43,10 +42,7 @@ class Variant:
     @property
     def label(self) -> str:
         """Its name among cases."""
-        return "/".join(map(str, (self.preset, *self._cells())))
-
-    def _cells(self) -> tuple[object, ...]:
-        return self.method, self.need_alpha, self.minibatch, self.beta, self.weights_correct
+        return "/".join(map(str, self))
 
     def settings(self) -> CliffwalkSettings:
         """The preset with this variant's values.
@@ -54,29 +50,21 @@ class Variant:
         A minibatch takes the mean of its steps with a step size of 1: a transition sampled
         once moves Q by 1/8 of its error, one that fills the batch by all of it.
         """
-        changed = replace(
-            cliffwalk_preset(self.preset),
-            need_alpha=self.need_alpha,
-            beta=self.beta,
-            weights_correct=self.weights_correct,
-        )
-        if self.minibatch == 1:
-            return changed
-        return replace(changed, minibatch=self.minibatch, batch_step="mean", step_size=1.0)
+        batch: dict[str, Any] = {"batch_step": "mean", "step_size": 1.0}
+        own = self._asdict() | (batch if self.minibatch > 1 else {})
+        return cliffwalk_preset(own.pop("preset"), **{k: own[k] for k in own if k != "method"})
 
 
 def variants_of(preset: str) -> list[Variant]:
     """All that are compared: exponents 0.6 and 1, batches of 1 and 8, β 0.4 and 1."""
     variants = []
-    for minibatch, beta in ((1, 0.4), (BATCH, 0.4), (BATCH, 1.0)):
-        variants.append(Variant(preset, "per", 0.0, minibatch, beta, "gain"))
+    for batch in ((1, 0.4), (BATCH, 0.4), (BATCH, 1.0)):
+        variants.append(Variant(preset, "per", 0.0, *batch, "gain"))
         for exponent in (0.6, 1.0):
-            corrections: tuple[Corrected, ...] = ("both", "gain") if minibatch > 1 else ("both",)
-            variants += [
-                Variant(preset, "need", exponent, minibatch, beta, correction)
-                for correction in corrections
-            ]
-            variants.append(Variant(preset, "need-magnitude", exponent, minibatch, beta, "gain"))
+            variants.append(Variant(preset, "need", exponent, *batch, "both"))
+            if batch[0] > 1:
+                variants.append(Variant(preset, "need", exponent, *batch, "gain"))
+            variants.append(Variant(preset, "need-magnitude", exponent, *batch, "gain"))
     return variants
 
 
@@ -97,11 +85,10 @@ def magnitude_table(variants: Sequence[Variant], results: Sequence[CaseResult], 
     rows = {}
     for r in results:
         v = by_label[r.label]
-        key = v.preset, WAYS[v.method], v.need_alpha, v.minibatch, v.beta, v.weights_correct
-        rows[*key, r.states] = {
+        rows[*v._replace(method=WAYS[v.method]), r.states] = {
             **interval_columns(centre_interval(r, v.settings().centre, seed), "updates"),
             "trials": len(r.converged),
             "not_converged": r.censored,
         }
     names = "preset", "need", "need_alpha", "minibatch", "beta", "weights_correct", "states"
-    return long_table(names, rows.items())
+    return long_table(names, rows)

@@ -172,27 +172,15 @@ class CliffwalkSettings:
 
 
 _BOUNDS: Bounds = {
-    "repetitions": AT_LEAST_ONE,
-    "discount_offset": COUNT,
-    "q_start_std": ANY,
-    "step_size": SHARE,
-    "alpha": ANY,
-    "need_alpha": SHARE,
-    "minibatch": AT_LEAST_ONE,
-    "replay_period": AT_LEAST_ONE,
-    "priority_floor": ANY,
-    "start_priority": ANY,
-    "beta": SHARE,
-    "epsilon": SHARE,
-    "trace_decay": SHARE,
-    "successor_step_size": SHARE,
-    "threshold": ANY,
-    "rank_exponent": ANY,
-    "pser_decay": SHARE,
-    "pser_window": COUNT,
-    "pser_retained": SHARE,
-    "budget_per_transition": AT_LEAST_ONE,
-    "least_budget": AT_LEAST_ONE,
+    name: bounds
+    for bounds, names in (
+        (AT_LEAST_ONE, "repetitions minibatch replay_period budget_per_transition least_budget"),
+        (COUNT, "discount_offset pser_window"),
+        (ANY, "q_start_std alpha priority_floor start_priority threshold rank_exponent"),
+        (SHARE, "step_size need_alpha beta epsilon trace_decay successor_step_size"),
+        (SHARE, "pser_decay pser_retained"),
+    )
+    for name in names.split()
 }
 
 _RELEASED = CliffwalkSettings(

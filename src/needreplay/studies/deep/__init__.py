@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
-from needreplay.core.tables import Table
+from needreplay.core.tables import Table, long_table
 from needreplay.studies.deep.claims import our_claims, published_claims
 from needreplay.studies.deep.figure import draw_bars, draw_ours, draw_published_curves
 from needreplay.studies.deep.ours import (
@@ -87,16 +88,13 @@ def _published_table(games: list[Game]) -> Table:
 
 def _need_table(data: Table) -> Table:
     """Need and the likeness of features over the last half of each agent's runs, by game."""
-    rows = []
-    for world in dict.fromkeys(data["world"].tolist()):
-        for agent in dict.fromkeys(data["agent"].tolist()):
-            if not agent.startswith("per-sr"):
-                continue
-            names = ("need_mean", "need_variation", "need_negative", "feature_similarity")
-            found = {name: curves(data, world, agent, name) for name in names}
-            means = {name: float(v[:, v.shape[1] // 2 :].mean()) for name, v in found.items()}
-            rows.append({"world": world, "agent": agent, **means})
-    return Table({name: [row[name] for row in rows] for name in rows[0]})
+    names = ("need_mean", "need_variation", "need_negative", "feature_similarity")
+    rows = {}
+    for key in product(*(dict.fromkeys(data[name].tolist()) for name in ("world", "agent"))):
+        if key[1].startswith("per-sr"):
+            found = {name: curves(data, *key, name) for name in names}
+            rows[key] = {name: v[:, v.shape[1] // 2 :].mean() for name, v in found.items()}
+    return long_table(("world", "agent"), rows)
 
 
 STUDY = Study(

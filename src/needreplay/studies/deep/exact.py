@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.sparse.csgraph import shortest_path
 
 from needreplay.core.jit import jit
 from needreplay.core.rng import stream
@@ -21,9 +22,10 @@ from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import StateNeedSampler
 from needreplay.report.aggregate import holm
 from needreplay.report.claims import Claim, Verdict
-from needreplay.report.figures import house_style, new_figure
+from needreplay.report.figures import new_figure
 from needreplay.report.statistics import permutation_test, student_interval
 from needreplay.rules.priority import annealed
+from needreplay.rules.successor import transition_matrix
 from needreplay.studies.deep.exact_tasks import ExactTask, exact_task
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
@@ -78,63 +80,41 @@ class Case(NamedTuple):
 
 
 @jit
-def visits_after(next_state: Any, flows: Any, state: int, discount: float, terms: int) -> Any:
-    """Σ_k (γ T)^k from ``state``: a row of M; ``flows`` is π(a | s), 0 where the step ends."""
+def visits(next_state: Any, flows: Any, state: int, terms: int, backward: bool) -> Any:
+    """Σ_k (γ T)^k from ``state``, a row of M, or ``backward`` to it, a column.
+
+    ``flows`` is π(a | s), 0 where the step ends.
+    """
     n_states, n_actions = next_state.shape
     now, total = np.zeros(n_states), np.zeros(n_states)
     now[state] = total[state] = 1.0
     for _ in range(terms):
-        after = np.zeros(n_states)
-        for s in range(n_states):
-            if now[s] != 0.0:
-                for a in range(n_actions):
-                    after[next_state[s, a]] += discount * flows[s, a] * now[s]
-        now = after
-        total += now
-    return total
-
-
-@jit
-def visits_before(next_state: Any, flows: Any, state: int, discount: float, terms: int) -> Any:
-    """Σ_k (γ T)^k to ``state``: a column of M."""
-    n_states, n_actions = next_state.shape
-    now, total = np.zeros(n_states), np.zeros(n_states)
-    now[state] = total[state] = 1.0
-    for _ in range(terms):
-        before = np.zeros(n_states)
+        following = np.zeros(n_states)
         for s in range(n_states):
             for a in range(n_actions):
-                before[s] += discount * flows[s, a] * now[next_state[s, a]]
-        now = before
+                if backward:
+                    following[s] += HORIZON * flows[s, a] * now[next_state[s, a]]
+                elif now[s] != 0.0:
+                    following[next_state[s, a]] += HORIZON * flows[s, a] * now[s]
+        now = following
         total += now
     return total
 
 
 def distance_kernel(task: ExactTask) -> FloatArray:
     """[state, state]: 0.5^d with d the steps of a shortest path; 0 where there is none."""
-    n_states = len(task.next_state)
-    found = np.where(np.eye(n_states, dtype=np.bool_), 0.0, np.inf)
-    open_ = np.where(task.ends, np.inf, 1.0)
-    while True:
-        nearer = found
-        for action in range(task.next_state.shape[1]):
-            through = open_[:, action, np.newaxis] + found[task.next_state[:, action]]
-            nearer = np.minimum(nearer, through)
-        if np.array_equal(nearer, found):
-            kernel: FloatArray = 0.5**found
-            return kernel
-        found = nearer
+    anywhere = np.ones(task.reward.shape)
+    kernel: FloatArray = 0.5 ** shortest_path(
+        transition_matrix(task.next_state, task.ends, anywhere), unweighted=True
+    )
+    return kernel
 
 
 def policy_value(task: ExactTask, policy: FloatArray) -> float:
     """The mean discounted return of a policy, [state, action], over the task's starts."""
-    n_states = len(policy)
-    flows = np.where(task.ends, 0.0, policy)
-    T = np.zeros((n_states, n_states))
-    rows = np.repeat(np.arange(n_states), policy.shape[1])
-    np.add.at(T, (rows, task.next_state.ravel()), flows.ravel())
+    T = transition_matrix(task.next_state, task.ends, policy)
     expected = (policy * task.reward).sum(axis=1)
-    values = np.linalg.solve(np.eye(n_states) - DISCOUNT * T, expected)
+    values = np.linalg.solve(np.eye(len(T)) - DISCOUNT * T, expected)
     return float(np.mean([values[starts].mean() for starts in task.starts]))
 
 
@@ -154,29 +134,6 @@ def best_policy(task: ExactTask) -> FloatArray:
     return epsilon_greedy(Q)
 
 
-class _Need:
-    """The need of every state, seen from the present one."""
-
-    def __init__(self, kind: str, task: ExactTask) -> None:
-        self.kind, self.task = kind, task
-        self.flows = np.zeros(task.reward.shape)
-        self.kernel = distance_kernel(task) if kind == "distance" else None
-
-    def set_policy(self, values: FloatArray, epsilon: float) -> None:
-        """Take the ε-greedy policy of ``values``."""
-        self.flows = np.where(self.task.ends, 0.0, epsilon_greedy(values, epsilon))
-
-    def row(self, state: int) -> FloatArray:
-        """[state]."""
-        found: FloatArray
-        if self.kernel is not None:
-            found = self.kernel[state]
-        else:
-            visits = visits_before if self.kind == "backward" else visits_after
-            found = visits(self.task.next_state, self.flows, state, HORIZON, TERMS)
-        return found
-
-
 def train(case: Case) -> FloatArray:
     """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
     task, (kind, mix) = exact_task(case.task), ARMS[case.arm]
@@ -190,7 +147,8 @@ def train(case: Case) -> FloatArray:
     learner, observed = QLearner("double-dqn", network), torch.from_numpy(task.obs)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     by_need = kind not in ("uniform", "per")
-    need = _Need(kind, task)
+    kernel = distance_kernel(task) if kind == "distance" else None
+    flows, need = np.zeros(task.reward.shape), None
     buffer = _buffer(kind, mix, n_states, case.seed)
 
     def all_values() -> FloatArray:
@@ -228,9 +186,13 @@ def train(case: Case) -> FloatArray:
             state, age = begin(step + 1), 0
         if step >= START and step % case.period == 0:
             if by_need and updates % POLICY_PERIOD == 0:
-                need.set_policy(all_values(), epsilon)
+                flows = np.where(task.ends, 0.0, epsilon_greedy(all_values(), epsilon))
+            if kernel is not None:
+                need = kernel[state]
+            elif by_need:
+                need = visits(task.next_state, flows, state, TERMS, kind == "backward")
             beta = annealed(0.4, 1.0, step / case.steps)
-            batch = buffer.sample(BATCH, need=need.row(state) if by_need else None, beta=beta)
+            batch = buffer.sample(BATCH, need=need, beta=beta)
             columns = {name: torch.from_numpy(batch[name]) for name in ("s", "next_s", "action")}
             transitions = Transitions(
                 obs=observed[columns["s"]],
@@ -291,7 +253,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         cases = [Case(task, period, arm, seed, steps) for task, period in tasks for arm in arms]
         label = f"exact need, {preset}, {steps} steps, seed {seed}"
         found = runner.run(_train, cases, 1, label=label, seconds=10.0)
-        for case, columns in zip(cases, found, strict=True):
+        for case, columns in found.items():
             curve = columns["value"][0]
             key = (task_name(case.task, case.period), case.arm, seed)
             rows.append((key, {"area": curve.mean(), "last": curve[-1]}))
@@ -312,8 +274,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
 
 def areas(data: Table, task: str, arm: str) -> FloatArray:
     """One number for each seed."""
-    found: FloatArray = data["area"][(data["task"] == task) & (data["arm"] == arm)]
-    return found
+    return data.where(task=task, arm=arm)["area"]
 
 
 def _draw(data: Table) -> Figure:
@@ -322,22 +283,21 @@ def _draw(data: Table) -> Figure:
     columns = min(3, len(tasks))
     figure, grid = new_figure(-(-len(tasks) // columns), columns, height=0.9 + 0.24 * len(arms))
     figure.set_figheight((0.9 + 0.24 * len(arms)) * len(grid))
-    with house_style():
-        for number, axes in enumerate(grid.ravel()):
-            if number >= len(tasks):
-                axes.set_visible(False)
-                continue
-            for place, arm in enumerate(arms):
-                own = areas(data, tasks[number], arm)
-                interval = student_interval(own)
-                color = "#D55E00" if arm.startswith("exact") else "#0072B2"
-                axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
-                axes.plot(interval.estimate, place, "o", color=color, markersize=4)
-                if np.isfinite(interval.low):
-                    axes.plot([interval.low, interval.high], [place, place], color=color)
-            axes.set_title(tasks[number], fontsize=9)
-            axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
-            axes.invert_yaxis()
+    for number, axes in enumerate(grid.ravel()):
+        if number >= len(tasks):
+            axes.set_visible(False)
+            continue
+        for place, arm in enumerate(arms):
+            own = areas(data, tasks[number], arm)
+            interval = student_interval(own)
+            color = "#D55E00" if arm.startswith("exact") else "#0072B2"
+            axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
+            axes.plot(interval.estimate, place, "o", color=color, markersize=4)
+            if np.isfinite(interval.low):
+                axes.plot([interval.low, interval.high], [place, place], color=color)
+        axes.set_title(tasks[number], fontsize=9)
+        axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
+        axes.invert_yaxis()
     return figure
 
 

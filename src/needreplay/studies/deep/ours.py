@@ -125,7 +125,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
-        }.items(),
+        },
     )
 
 
@@ -154,9 +154,8 @@ COLUMNS = (
 
 def curves(data: Table, world: str, agent: str, column: str) -> FloatArray:
     """[seed, iteration] of one column; runs are cut to the shortest."""
-    own = (data["world"] == world) & (data["agent"] == agent)
-    seeds = sorted(set(data["seed"][own].tolist()))
-    runs = [data[column][own & (data["seed"] == seed)] for seed in seeds]
+    own = data.where(world=world, agent=agent)
+    runs = [own.where(seed=seed)[column] for seed in sorted(set(own["seed"].tolist()))]
     shortest = min(len(run) for run in runs)
     return np.array([run[:shortest] for run in runs], dtype=np.float64)
 

@@ -37,13 +37,12 @@ def published_games() -> list[Game]:
     )
     games = []
     for name in dict.fromkeys(curves["game"].tolist()):
-        own = curves["game"] == name
         per, per_sr = (
-            curves["train_return"][own & (curves["agent"] == agent)] for agent in ("PER", "PER-SR")
+            curves.where(game=name, agent=agent)["train_return"] for agent in ("PER", "PER-SR")
         )
-        row = (baselines["game"] == name.lower()) & (baselines["agent"] == "DQN")
-        best = float(baselines["max_over_iters_of_seedmean"][row][0])
-        games.append(Game(name, per, per_sr, best, float(baselines["mean_last5"][row][0])))
+        uniform = baselines.where(game=name.lower(), agent="DQN")
+        best, end = (uniform[c][0] for c in ("max_over_iters_of_seedmean", "mean_last5"))
+        games.append(Game(name, per, per_sr, float(best), float(end)))
     return games
 
 

@@ -78,17 +78,27 @@ class Case:
     seed: int = 0
 
 
-def event_cases(variant: Variant, seed: int) -> list[Case]:
+def event_cases(variant: Variant, seed: int) -> dict[str, Case]:
     """Figures 3, 4, 5 and 6: the track with three schedules, and the open field."""
-    return [
-        *(Case(variant, LINEAR, schedule, seed=seed) for schedule in MAGNITUDES),
-        Case(variant, OPEN, seed=seed),
-    ]
+    places = [*((LINEAR, schedule) for schedule in MAGNITUDES), (OPEN, "baseline")]
+    return {
+        f"{world}/{schedule}": Case(variant, world, schedule, seed=seed)
+        for world, schedule in places
+    }
 
 
-def behavior_cases(variant: Variant, seed: int) -> list[Case]:
+def behavior_cases(variant: Variant, seed: int) -> dict[str, Case]:
     """Figure 1: three agents in two worlds."""
-    return [Case(variant, world, agent=agent, seed=seed) for world in WORLDS for agent in AGENTS]
+    return {
+        f"{world}/{agent}": Case(variant, world, agent=agent, seed=seed)
+        for world in WORLDS
+        for agent in AGENTS
+    }
+
+
+def single_case(name: str, variant: Variant, seed: int) -> dict[str, Case]:
+    """Figures 4 and 5: sleep and shock have worlds of their own."""
+    return {name: Case(variant, LINEAR, seed=seed)}
 
 
 @cache

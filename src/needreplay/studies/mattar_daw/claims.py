@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -103,21 +104,15 @@ def rates(found: Found, case: str, direction: int, group: int = 0) -> FloatArray
     return total
 
 
-def _steps(world: str, rival: str) -> Callable[[Found, np.random.Generator], Interval]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval:
-        ours, other = (found[f"{world}/{agent}"]["steps"] for agent in ("full", rival))
-        return difference_interval(ours.sum(axis=1), other.sum(axis=1), rng, paired=True)
-
-    return measure
+def _steps(found: Found, rng: np.random.Generator, world: str, rival: str) -> Interval:
+    ours, other = (found[f"{world}/{agent}"]["steps"] for agent in ("full", rival))
+    return difference_interval(ours.sum(axis=1), other.sum(axis=1), rng, paired=True)
 
 
-def _moments(world: str, direction: int) -> Callable[[Found, np.random.Generator], Interval]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval:
-        events = found[f"{world}/baseline"]["events"][:, 0, direction]
-        more, fewer = (BEFORE, AFTER) if direction == F else (AFTER, BEFORE)
-        return difference_interval(events[:, more], events[:, fewer], rng, paired=True)
-
-    return measure
+def _moments(found: Found, rng: np.random.Generator, world: str, direction: int) -> Interval:
+    events = found[f"{world}/baseline"]["events"][:, 0, direction]
+    more, fewer = (BEFORE, AFTER) if direction == F else (AFTER, BEFORE)
+    return difference_interval(events[:, more], events[:, fewer], rng, paired=True)
 
 
 def _ratio(values: FloatArray) -> float:
@@ -125,75 +120,59 @@ def _ratio(values: FloatArray) -> float:
     return float(values[1] / values[0]) if values[0] > 0 else 0.0
 
 
-def _shares(counts: FloatArray, rng: np.random.Generator) -> Interval | None:
-    """Ratio of sums over simulations: [simulation, (denominator, numerator)]."""
-    return curve_interval(counts, _ratio, rng) if counts[:, 0].sum() > 0 else None
+def _shares(rng: np.random.Generator, *columns: FloatArray) -> Interval | None:
+    """Ratio of sums over simulations: denominator and numerator, [simulation] each.
+
+    Of four columns, the first ratio minus the second. None without a denominator.
+    """
+    if columns[0].sum() == 0:
+        return None
+    return curve_interval(
+        np.stack(columns, axis=1),
+        lambda mean: _ratio(mean[:2]) - (_ratio(mean[2:]) if len(mean) > 2 else 0.0),
+        rng,
+    )
 
 
-def _offset(direction: int) -> Callable[[Found, np.random.Generator], Interval | None]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
-        last = found[f"{LINEAR}/baseline"]["columns"][:, direction, 1]
-        ahead = np.arange(-FAR, FAR + 1)
-        return _shares(np.stack([last.sum(axis=1), last @ ahead], axis=1), rng)
-
-    return measure
+def _offset(found: Found, rng: np.random.Generator, direction: int) -> Interval | None:
+    last = found[f"{LINEAR}/baseline"]["columns"][:, direction, 1]
+    return _shares(rng, last.sum(axis=1), last @ np.arange(-FAR, FAR + 1))
 
 
-def _paths(side: int, place: int) -> Callable[[Found, np.random.Generator], Interval | None]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
-        counts = found[f"{OPEN}/baseline"]["paths"][:, side]
-        lengths = np.arange(LONGEST + 1)
-        own, every = counts[:, place], counts[:, 3]
-        if own.sum() == 0:
-            return None
-        rows = [own.sum(axis=1), own @ lengths, every.sum(axis=1), every @ lengths]
-        return curve_interval(
-            np.stack(rows, axis=1), lambda mean: _ratio(mean[:2]) - _ratio(mean[2:]), rng
-        )
-
-    return measure
+def _paths(found: Found, rng: np.random.Generator, side: int, place: int) -> Interval | None:
+    counts = found[f"{OPEN}/baseline"]["paths"][:, side]
+    lengths, own, every = np.arange(LONGEST + 1), counts[:, place], counts[:, 3]
+    return _shares(rng, own.sum(axis=1), own @ lengths, every.sum(axis=1), every @ lengths)
 
 
 def _near(
-    world: str, direction: int, side: int
-) -> Callable[[Found, np.random.Generator], Interval | None]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
-        hits, events, chance = np.moveaxis(
-            found[f"{world}/baseline"]["near"][:, direction, side].sum(axis=1), -1, 0
-        )
-        return _shares(np.stack([events, hits - chance], axis=1), rng)
-
-    return measure
+    found: Found, rng: np.random.Generator, world: str, direction: int, side: int
+) -> Interval | None:
+    counts = found[f"{world}/baseline"]["near"][:, direction, side].sum(axis=1)
+    hits, events, chance = np.moveaxis(counts, -1, 0)
+    return _shares(rng, events, hits - chance)
 
 
 def _arms(found: Found, rng: np.random.Generator) -> Interval | None:
     cued, uncued, total = found["sleep"]["arms"].T
-    return _shares(np.stack([total, cued - uncued], axis=1), rng)
+    return _shares(rng, total, cued - uncued)
 
 
-def _against(
-    direction: int, case: str, group: int, other: str, other_group: int = 0
-) -> Callable[[Found, np.random.Generator], Interval]:
-    """Events of one class minus those of another."""
-
-    def measure(found: Found, rng: np.random.Generator) -> Interval:
-        ours = rates(found, f"{LINEAR}/{case}", direction, group)
-        theirs = rates(found, f"{LINEAR}/{other}", direction, other_group)
-        return difference_interval(ours, theirs, rng, paired=case == other)
-
-    return measure
+def _against(found: Found, rng: np.random.Generator, case: str, other: str) -> Interval:
+    """Reverse events after the second reward of a schedule minus those of another class."""
+    ours = rates(found, f"{LINEAR}/{case}", R, 1)
+    theirs = rates(found, f"{LINEAR}/{other}", R)
+    return difference_interval(ours, theirs, rng, paired=case == other)
 
 
 def _forward_ratio(
-    case: str, group: int, other: str
-) -> Callable[[Found, np.random.Generator], Interval | None]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval | None:
-        ours = rates(found, f"{LINEAR}/{case}", F, group)
-        # The baseline has more simulations in the full size; those of the same number are compared.
-        theirs = rates(found, f"{LINEAR}/{other}", F)[: len(ours)]
-        return _shares(np.stack([theirs, ours], axis=1), rng)
-
-    return measure
+    found: Found, rng: np.random.Generator, case: str, other: str
+) -> Interval | None:
+    """Forward events after the second reward of a schedule over those of another class."""
+    ours = rates(found, f"{LINEAR}/{case}", F, 1)
+    # The baseline has more simulations in the full size; those of the same number are compared.
+    theirs = rates(found, f"{LINEAR}/{other}", F)[: len(ours)]
+    return _shares(rng, theirs, ours)
 
 
 def _shock(found: Found, rng: np.random.Generator) -> Interval:
@@ -202,26 +181,20 @@ def _shock(found: Found, rng: np.random.Generator) -> Interval:
 
 
 def _laps(
-    column: str, direction: int | None = None
-) -> Callable[[Found, np.random.Generator], Interval]:
-    def measure(found: Found, rng: np.random.Generator) -> Interval:
-        values = found[f"{LINEAR}/baseline"][column]
-        values = values if direction is None else values[..., direction]
-        early, late = (values[:, laps].mean(axis=1) for laps in (EARLY, LATE))
-        return difference_interval(late, early, rng, paired=True)
-
-    return measure
+    found: Found, rng: np.random.Generator, column: str, direction: int | None = None
+) -> Interval:
+    values = found[f"{LINEAR}/baseline"][column]
+    values = values if direction is None else values[..., direction]
+    early, late = (values[:, laps].mean(axis=1) for laps in (EARLY, LATE))
+    return difference_interval(late, early, rng, paired=True)
 
 
 def _visits(found: Found, rng: np.random.Generator) -> Interval | None:
-    counts = found[f"{LINEAR}/baseline"]["visits"]
-    hits, states = counts[:, :, 0], counts[:, :, 1]
+    hits, states = np.moveaxis(found[f"{LINEAR}/baseline"]["visits"], -1, 0)
     if hits.sum() == 0:
         return None
-    rows = [states[:, 1:].sum(axis=1), hits[:, 1:].sum(axis=1), states[:, 0], hits[:, 0]]
-    return curve_interval(
-        np.stack(rows, axis=1), lambda mean: _ratio(mean[:2]) - _ratio(mean[2:]), rng
-    )
+    rest = states[:, 1:].sum(axis=1), hits[:, 1:].sum(axis=1)
+    return _shares(rng, *rest, states[:, 0], hits[:, 0])
 
 
 QUESTIONS: tuple[Question, ...] = (
@@ -232,7 +205,7 @@ QUESTIONS: tuple[Question, ...] = (
             f"Replay by gain x need learns the {world} in fewer steps than {rival}",
             "steps in 50 episodes, full agent minus the other",
             "below",
-            _steps(world, rival),
+            partial(_steps, world=world, rival=rival),
         )
         for world in (LINEAR, OPEN)
         for rival in ("no replay", "dyna")
@@ -247,7 +220,7 @@ QUESTIONS: tuple[Question, ...] = (
                 f"Forward events come before a run rather than after it ({world})",
                 "forward events per episode, before minus after",
                 "above",
-                _moments(world, F),
+                partial(_moments, world=world, direction=F),
             ),
             Question(
                 f"reverse after, {world}",
@@ -255,7 +228,7 @@ QUESTIONS: tuple[Question, ...] = (
                 f"Reverse events come after a run rather than before it ({world})",
                 "reverse events per episode, after minus before",
                 "above",
-                _moments(world, R),
+                partial(_moments, world=world, direction=R),
             ),
         )
     ),
@@ -265,7 +238,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events run ahead of the agent (linear track)",
         "columns from the agent to the last state",
         "above",
-        _offset(F),
+        partial(_offset, direction=F),
     ),
     Question(
         "reverse behind",
@@ -273,7 +246,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Reverse events run back behind the agent (linear track)",
         "columns from the agent to the last state",
         "below",
-        _offset(R),
+        partial(_offset, direction=R),
     ),
     Question(
         "backups near the agent",
@@ -281,7 +254,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Backups are nearer to the agent than states at large (open field)",
         "path length from the agent, backups minus all states",
         "below",
-        _paths(0, 0),
+        partial(_paths, side=0, place=0),
     ),
     Question(
         "backups near the reward",
@@ -289,7 +262,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Backups are nearer to the reward than states at large (open field)",
         "path length to the reward, backups minus all states",
         "below",
-        _paths(1, 0),
+        partial(_paths, side=1, place=0),
     ),
     Question(
         "events start near the agent",
@@ -297,7 +270,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Events start nearer to the agent than states at large (open field)",
         "path length from the agent, first states of events minus all states",
         "below",
-        _paths(0, 1),
+        partial(_paths, side=0, place=1),
     ),
     *(
         question
@@ -309,7 +282,7 @@ QUESTIONS: tuple[Question, ...] = (
                 f"Forward events show the steps that follow ({world})",
                 "share of the next 10 states among the event's first five, minus chance",
                 "above",
-                _near(world, F, 1),
+                partial(_near, world=world, direction=F, side=1),
             ),
             Question(
                 f"reverse remembers, {world}",
@@ -317,7 +290,7 @@ QUESTIONS: tuple[Question, ...] = (
                 f"Reverse events show the steps just made ({world})",
                 "share of the last 10 states among the event's first five, minus chance",
                 "above",
-                _near(world, R, 0),
+                partial(_near, world=world, direction=R, side=0),
             ),
         )
     ),
@@ -335,7 +308,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Reverse events become more frequent after a larger reward",
         "reverse events per episode, after 4 minus baseline",
         "above",
-        _against(R, "1-or-4", 1, "baseline"),
+        partial(_against, case="1-or-4", other="baseline"),
     ),
     Question(
         "reverse after 4, against 1",
@@ -343,7 +316,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Reverse events are more frequent after 4 than after 1 in the same simulations",
         "reverse events per episode, after 4 minus after 1",
         "above",
-        _against(R, "1-or-4", 1, "1-or-4", 0),
+        partial(_against, case="1-or-4", other="1-or-4"),
     ),
     Question(
         "reverse after 0, against baseline",
@@ -351,7 +324,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Reverse events become rarer after a missing reward",
         "reverse events per episode, after 0 minus baseline",
         "below",
-        _against(R, "1-or-0", 1, "baseline"),
+        partial(_against, case="1-or-0", other="baseline"),
     ),
     Question(
         "forward after 4, against 1",
@@ -359,7 +332,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events are as frequent after 4 as after 1 in the same simulations",
         "forward events per episode, after 4 over after 1",
         "same",
-        _forward_ratio("1-or-4", 1, "1-or-4"),
+        partial(_forward_ratio, case="1-or-4", other="1-or-4"),
     ),
     Question(
         "forward after 0, against 1",
@@ -367,7 +340,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events are as frequent after 0 as after 1 in the same simulations",
         "forward events per episode, after 0 over after 1",
         "same",
-        _forward_ratio("1-or-0", 1, "1-or-0"),
+        partial(_forward_ratio, case="1-or-0", other="1-or-0"),
     ),
     Question(
         "forward after 4, against baseline",
@@ -375,7 +348,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events after a larger reward are as frequent as without changes",
         "forward events per episode, after 4 over baseline",
         "same",
-        _forward_ratio("1-or-4", 1, "baseline"),
+        partial(_forward_ratio, case="1-or-4", other="baseline"),
     ),
     Question(
         "shock",
@@ -391,7 +364,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events become rarer with practice",
         "forward events per lap, laps 41-50 minus laps 2-11",
         "below",
-        _laps("laps", F),
+        partial(_laps, column="laps", direction=F),
     ),
     Question(
         "reverse by lap",
@@ -399,7 +372,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Reverse events become rarer with practice",
         "reverse events per lap, laps 41-50 minus laps 2-11",
         "below",
-        _laps("laps", R),
+        partial(_laps, column="laps", direction=R),
     ),
     Question(
         "gain by lap",
@@ -407,7 +380,7 @@ QUESTIONS: tuple[Question, ...] = (
         "The gain of backups falls with practice",
         "mean gain, laps 41-50 minus laps 2-11",
         "below",
-        _laps("lap_gain"),
+        partial(_laps, column="lap_gain"),
     ),
     Question(
         "visits",

@@ -1,7 +1,8 @@
-"""The figures of the study."""
+"""The figures of the study; curves and shares are those of its tables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,38 +11,37 @@ from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
-from needreplay.report.figures import PALETTE, draw_band, error_bars, house_style, new_figure
-from needreplay.report.statistics import Band, mean_band, mean_interval
+from needreplay.report.figures import PALETTE, draw_band, error_bars, new_figure
+from needreplay.report.statistics import Band, mean_interval
 from needreplay.studies.mattar_daw.cases import (
     AGENTS,
     CHANGES,
-    EPISODES,
     LINEAR,
     OPEN,
     SCHEDULES,
     WORLDS,
+    world_of,
 )
 from needreplay.studies.mattar_daw.claims import Found, rates
-from needreplay.studies.mattar_daw.measures import FAR, LONGEST, REACH
+from needreplay.studies.mattar_daw.tables import DIRECTIONS
 
-DIRECTIONS = ("forward", "reverse")
 COLORS = {"forward": PALETTE[1], "reverse": PALETTE[0]}
 AGENT_COLORS = dict(zip(AGENTS, (PALETTE[1], PALETTE[6], PALETTE[2]), strict=True))
 HATCHES = {"forward": "", "reverse": "//"}
 
 
 def draw_all(
-    presets: dict[str, Found], decided: Table, seed: int
+    presets: dict[str, Found], tables: Mapping[str, Table], seed: int
 ) -> tuple[dict[str, Figure], dict[str, str]]:
     """All figures, and a caption for each. The detailed ones show the first preset."""
     first = next(iter(presets))
-    own = presets[first]
+    own = {name: table.where(preset=first) for name, table in tables.items() if name != "gain"}
     figures = {
         "figure": _events(presets, seed),
-        "behavior": _behavior(own, seed),
-        "distances": _distances(own),
-        "rewards": _rewards(own, seed),
-        "laps": _laps(own, seed),
+        "behavior": _behavior(own["behavior"]),
+        "distances": _distances(own["distances"], own["around"].where(world=LINEAR)),
+        "rewards": _rewards(presets[first], own["sleep"], seed),
+        "laps": _laps(own["laps"].where(world=LINEAR), own["visits"].where(world=LINEAR)),
     }
     captions = {
         "figure": "Significant events per episode, before and after a run, with 95% intervals over "
@@ -57,12 +57,16 @@ def draw_all(
         f"event by its visits in the lap ({first}, linear track).",
     }
     if "published" in presets:
-        figures["deciding"] = _deciding(decided)
+        figures["deciding"] = _deciding(tables["deciding"].where(preset="published"))
         captions["deciding"] = (
             "What decides forward replay, what decides reverse replay: events per episode of the "
             "preset published with one change at a time, with 95% intervals."
         )
     return figures, captions
+
+
+def _band(table: Table, name: str) -> Band:
+    return Band(table[name], table["low"], table["high"])
 
 
 def _bars(axes: Axes, groups: list[str], values: dict[str, list[Any]]) -> None:
@@ -80,155 +84,132 @@ def _bars(axes: Axes, groups: list[str], values: dict[str, list[Any]]) -> None:
 
 def _events(presets: dict[str, Found], seed: int) -> Figure:
     figure, grid = new_figure(len(presets), 2, height=0.6 + 2.6 * len(presets))
-    with house_style():
-        for row, (preset, own) in zip(grid, presets.items(), strict=True):
-            for axes, world in zip(row, WORLDS, strict=True):
-                events = own[f"{world}/baseline"]["events"][:, 0]
-                rng = stream(seed, "mattar-daw", "figure", preset, world)
-                _bars(
-                    axes,
-                    ["before a run", "after a run"],
-                    {
-                        name: [mean_interval(events[:, d, when], rng) for when in range(2)]
-                        for d, name in enumerate(DIRECTIONS)
-                    },
-                )
-                axes.set_title(f"{world}, {preset}")
-            row[0].set_ylabel("events per episode")
-        grid[0, 0].legend()
+    for row, (preset, own) in zip(grid, presets.items(), strict=True):
+        for axes, world in zip(row, WORLDS, strict=True):
+            events = own[f"{world}/baseline"]["events"][:, 0]
+            rng = stream(seed, "mattar-daw", "figure", preset, world)
+            values = {
+                name: [mean_interval(events[:, d, when], rng) for when in range(2)]
+                for d, name in enumerate(DIRECTIONS)
+            }
+            _bars(axes, ["before a run", "after a run"], values)
+            axes.set_title(f"{world}, {preset}")
+        row[0].set_ylabel("events per episode")
+    grid[0, 0].legend()
     return figure
 
 
 def _deciding(decided: Table) -> Figure:
     figure, grid = new_figure(1, 2, height=5.2, sharey=True)
     changes = list(CHANGES)
-    with house_style():
-        for axes, world in zip(grid[0], WORLDS, strict=True):
-            for direction, shift, marker in (("forward", -0.15, "o"), ("reverse", 0.15, "s")):
-                mine = (
-                    (decided["preset"] == "published")
-                    & (decided["world"] == world)
-                    & (decided["direction"] == direction)
-                )
-                y = np.array([changes.index(change) for change in decided["change"][mine]]) + shift
-                found = Band(*(decided[name][mine] for name in ("mean", "low", "high")))
-                axes.errorbar(
-                    found.estimate, y, xerr=error_bars(found), fmt=marker, color=COLORS[direction],
-                    label=direction, markersize=5, linewidth=1.2,
-                )  # fmt: skip
-            axes.set_xlabel("events per episode")
-            axes.set_title(world)
-        labels = ["as published", *changes[1:]]
-        grid[0, 0].set_yticks(np.arange(len(changes)), labels)
-        grid[0, 0].invert_yaxis()
-        grid[0, 1].legend(loc="lower right")
+    for axes, world in zip(grid[0], WORLDS, strict=True):
+        for direction, shift, marker in (("forward", -0.15, "o"), ("reverse", 0.15, "s")):
+            own = decided.where(world=world, direction=direction)
+            y = np.array([changes.index(change) for change in own["change"]]) + shift
+            found = _band(own, "mean")
+            axes.errorbar(
+                found.estimate, y, xerr=error_bars(found), fmt=marker, color=COLORS[direction],
+                label=direction, markersize=5, linewidth=1.2,
+            )  # fmt: skip
+        axes.set_xlabel("events per episode")
+        axes.set_title(world)
+    grid[0, 0].set_yticks(np.arange(len(changes)), ["as published", *changes[1:]])
+    grid[0, 0].invert_yaxis()
+    grid[0, 1].legend(loc="lower right")
     return figure
 
 
-def _behavior(own: Found, seed: int) -> Figure:
-    from needreplay.studies.mattar_daw.cases import world_of
-
+def _behavior(behavior: Table) -> Figure:
     figure, grid = new_figure(1, 2, height=3.4)
-    with house_style():
-        for axes, world in zip(grid[0], WORLDS, strict=True):
-            for agent in AGENTS:
-                rng = stream(seed, "mattar-daw", "behavior", "figure", world, agent)
-                band = mean_band(own[f"{world}/{agent}"]["steps"], rng)
-                x = np.arange(1, EPISODES + 1)
-                draw_band(axes, x, band, color=AGENT_COLORS[agent], label=agent)
-            task, between = world_of(world, "baseline")
-            best = float(between[task.starts][:, task.goals].max(axis=1).mean())
-            axes.axhline(best, color="#999999", linewidth=1, linestyle=":")
-            axes.set_yscale("log")
-            axes.set_xlabel("episode")
-            axes.set_title(world)
-        grid[0, 0].set_ylabel("steps per episode")
-        grid[0, 1].legend()
+    for axes, world in zip(grid[0], WORLDS, strict=True):
+        for agent in AGENTS:
+            own = behavior.where(world=world, agent=agent)
+            color = AGENT_COLORS[agent]
+            draw_band(axes, own["episode"], _band(own, "steps"), color=color, label=agent)
+        task, between = world_of(world, "baseline")
+        best = float(between[task.starts][:, task.goals].max(axis=1).mean())
+        axes.axhline(best, color="#999999", linewidth=1, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_xlabel("episode")
+        axes.set_title(world)
+    grid[0, 0].set_ylabel("steps per episode")
+    grid[0, 1].legend()
     return figure
 
 
-def _distances(own: Found) -> Figure:
+def _distances(distances: Table, around: Table) -> Figure:
     figure, grid = new_figure(2, 2, height=6.0)
-    track, field = own[f"{LINEAR}/baseline"], own[f"{OPEN}/baseline"]
-    ahead = np.arange(-FAR, FAR + 1)
-    with house_style():
-        for end, which in enumerate(("first", "last")):
-            axes = grid[0, end]
-            for d, name in enumerate(DIRECTIONS):
-                counts = track["columns"][:, d, end].sum(axis=0)
-                share = counts / max(counts.sum(), 1.0)
-                axes.step(ahead, share, where="mid", color=COLORS[name], label=name)
-            axes.set_title(f"{which} state of events")
-            axes.set_xlabel("columns ahead of the agent")
-        grid[0, 0].set_ylabel("share of events")
-        grid[0, 0].legend()
-        axes, t = grid[1, 0], np.arange(1, REACH + 1)
-        for d, name in enumerate(DIRECTIONS):
-            for side, sign in enumerate((-1, 1)):
-                hits, events, chance = track["near"][:, d, side].sum(axis=0).T
-                axes.plot(sign * t, hits / np.maximum(events, 1.0), color=COLORS[name])
-                axes.plot(sign * t, chance / np.maximum(events, 1.0), ":", color=COLORS[name])
-        axes.set_xlabel("steps after the event")
-        axes.set_ylabel("share in the event")
-        axes.set_ylim(0, 1.02)
-        paths = field["paths"].sum(axis=0)[0]
-        names = ("backups", "first state", "last state", "all states")
-        for place, name in enumerate(names):
-            share = paths[place] / max(paths[place].sum(), 1.0)
-            grid[1, 1].plot(np.arange(LONGEST + 1), share, color=PALETTE[place], label=name)
-        grid[1, 1].set_xlabel("path length from the agent (open field)")
-        grid[1, 1].legend()
+    for axes, which in zip(grid[0], ("first", "last"), strict=True):
+        for name in DIRECTIONS:
+            own = distances.where(of=f"{name}, {which} state")
+            axes.step(own["distance"], own["share"], where="mid", color=COLORS[name], label=name)
+        axes.set_title(f"{which} state of events")
+        axes.set_xlabel("columns ahead of the agent")
+    grid[0, 0].set_ylabel("share of events")
+    grid[0, 0].legend()
+    beside, paths = grid[1]
+    for name in DIRECTIONS:
+        for side in ("before", "after"):
+            own = around.where(direction=name, side=side)
+            beside.plot(own["steps_away"], own["share"], color=COLORS[name])
+            beside.plot(own["steps_away"], own["chance"], ":", color=COLORS[name])
+    beside.set_xlabel("steps after the event")
+    beside.set_ylabel("share in the event")
+    beside.set_ylim(0, 1.02)
+    field = distances.where(world=OPEN, measure="path from the agent")
+    for color, name in zip(PALETTE, dict.fromkeys(field["of"].tolist()), strict=False):
+        own = field.where(of=name)
+        paths.plot(own["distance"], own["share"], color=color, label=name)
+    paths.set_xlabel("path length from the agent (open field)")
+    paths.legend()
     return figure
 
 
-def _rewards(own: Found, seed: int) -> Figure:
+def _rewards(own: Found, sleep: Table, seed: int) -> Figure:
     figure, grid = new_figure(1, 2, height=3.4, width_ratios=[2, 1])
-    names = [name for groups in SCHEDULES.values() for name in groups]
-    places = [(case, group) for case, groups in SCHEDULES.items() for group in range(len(groups))]
-    with house_style():
-        rng = stream(seed, "mattar-daw", "figure", "rewards")
-        values = {
-            name: [
-                mean_interval(rates(own, f"{LINEAR}/{case}", d, group), rng)
-                for case, group in places
-            ]
-            for d, name in enumerate(DIRECTIONS)
-        }
-        _bars(grid[0, 0], [name.replace(" after", "\nafter") for name in names], values)
-        grid[0, 0].set_ylabel("events per episode")
-        grid[0, 0].legend()
-        cued, uncued, total = own["sleep"]["arms"].sum(axis=0)
-        before, after = own["shock"]["replayed"].mean(axis=0)
-        shares = [cued / total, uncued / total, before, after]
-        grid[0, 1].bar(np.arange(4), shares, color=[PALETTE[2], PALETTE[6]] * 2)
-        labels = ["sleep:\ncued", "sleep:\nuncued", "shock:\nbefore", "shock:\nafter"]
-        grid[0, 1].set_xticks(np.arange(4), labels)
-        grid[0, 1].set_ylabel("share")
+    events, shares = grid[0]
+    places = [
+        (case, group, name)
+        for case, groups in SCHEDULES.items()
+        for group, name in enumerate(groups)
+    ]
+    rng = stream(seed, "mattar-daw", "figure", "rewards")
+    values = {
+        name: [
+            mean_interval(rates(own, f"{LINEAR}/{case}", d, group), rng)
+            for case, group, _ in places
+        ]
+        for d, name in enumerate(DIRECTIONS)
+    }
+    _bars(events, [name.replace(" after", "\nafter") for _, _, name in places], values)
+    events.set_ylabel("events per episode")
+    events.legend()
+    shares.bar(np.arange(4), sleep["share"], color=[PALETTE[2], PALETTE[6]] * 2)
+    labels = ["sleep:\ncued", "sleep:\nuncued", "shock:\nbefore", "shock:\nafter"]
+    shares.set_xticks(np.arange(4), labels)
+    shares.set_ylabel("share")
     return figure
 
 
-def _laps(own: Found, seed: int) -> Figure:
+def _laps(laps: Table, visits: Table) -> Figure:
     figure, grid = new_figure(1, 3, height=3.2, width=10.0)
-    columns, laps = own[f"{LINEAR}/baseline"], np.arange(1, EPISODES + 1)
-    with house_style():
-        for d, name in enumerate(DIRECTIONS):
-            rng = stream(seed, "mattar-daw", "laps", "figure", name)
-            band = mean_band(columns["laps"][..., d], rng)
-            draw_band(grid[0, 0], laps, band, color=COLORS[name], label=name)
-        for column, color in (("gain", PALETTE[2]), ("need", PALETTE[3])):
-            rng = stream(seed, "mattar-daw", "laps", "figure", column)
-            band = mean_band(columns[f"lap_{column}"], rng)
-            draw_band(grid[0, 1], laps, band, color=color, label=column)
-        hits, states = columns["visits"].sum(axis=0).T
-        grid[0, 2].plot(np.arange(len(hits)), hits / np.maximum(states, 1.0), "o-", markersize=3)
-        grid[0, 1].set_yscale("log")
-        for axes, label, title in (
-            (grid[0, 0], "lap", "events per lap"),
-            (grid[0, 1], "lap", "mean of backups"),
-            (grid[0, 2], "visits in the lap", "chance to be in an event"),
-        ):
-            axes.set_xlabel(label)
-            axes.set_title(title)
-        grid[0, 0].legend()
-        grid[0, 1].legend()
+    events, backups, chance = grid[0]
+    for axes, quantity, label, color in (
+        (events, "forward events", "forward", COLORS["forward"]),
+        (events, "reverse events", "reverse", COLORS["reverse"]),
+        (backups, "gain", "gain", PALETTE[2]),
+        (backups, "need", "need", PALETTE[3]),
+    ):
+        own = laps.where(quantity=quantity)
+        draw_band(axes, own["lap"], _band(own, "mean"), color=color, label=label)
+        axes.legend()
+    chance.plot(visits["visits"], visits["share"], "o-", markersize=3)
+    backups.set_yscale("log")
+    for axes, label, title in (
+        (events, "lap", "events per lap"),
+        (backups, "lap", "mean of backups"),
+        (chance, "visits in the lap", "chance to be in an event"),
+    ):
+        axes.set_xlabel(label)
+        axes.set_title(title)
     return figure

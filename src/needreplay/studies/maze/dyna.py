@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 
-import numpy as np
-from matplotlib.figure import Figure
-
 from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
-from needreplay.report.figures import draw_band, house_style, new_figure
+from needreplay.report.figures import new_figure
 from needreplay.report.statistics import (
-    Band,
     curve_interval,
     difference_interval,
     mean_band,
@@ -22,8 +18,8 @@ from needreplay.report.statistics import (
 )
 from needreplay.studies.maze.world import (
     EPISODES,
-    best_steps,
     converged_at,
+    draw_steps,
     episode_columns,
     later_steps,
     run_steps,
@@ -68,19 +64,22 @@ BOOK = {"q-learning": 25, "dyna-q-5": 5, "dyna-q-50": 3}
 def run(options: Options, runner: TrialRunner) -> Result:
     """Run all five agents, and check the book's numbers for three of them."""
     trials, seed = options.trials or TRIALS[options.size], options.seed
-    found = run_steps(list(AGENTS.values()), trials, options, runner, "dyna", REWARD_STD)
-    steps: dict[str, IntArray] = dict(zip(AGENTS, found, strict=True))
+    steps = run_steps(AGENTS, trials, options, runner, "dyna", REWARD_STD)
     bands = {agent: mean_band(own, stream(seed, "dyna", agent)) for agent, own in steps.items()}
     later = {
         agent: mean_interval(later_steps(own), stream(seed, "dyna", "later", agent))
         for agent, own in steps.items()
     }
+    figure, grid = new_figure(1, 2, height=3.4)
+    draw_steps(grid[0], bands, COLORS, LABELS, 400)
+    for axes in grid[0]:
+        axes.set_xlabel("episode")
     names = ("preset", "agent")
     return Result(
         tables={
             "data": long_table(
                 names,
-                {(PRESET, agent): episode_columns(own) for agent, own in steps.items()}.items(),
+                {(PRESET, agent): episode_columns(own) for agent, own in steps.items()},
             ),
             "summary": long_table(
                 names,
@@ -91,10 +90,10 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         "last_episode": bands[agent].estimate[-1],
                     }
                     for agent, interval in later.items()
-                }.items(),
+                },
             ),
         },
-        figures={"figure": _draw(bands)},
+        figures={"figure": figure},
         captions={
             "figure": f"Mean steps per episode over {trials} trials, with 95% bands; the dotted "
             "line is the best possible with a tenth of random actions."
@@ -112,22 +111,6 @@ def run(options: Options, runner: TrialRunner) -> Result:
             "updates."
         ],
     )
-
-
-def _draw(bands: dict[str, Band]) -> Figure:
-    figure, grid = new_figure(1, 2, height=3.4)
-    episodes = np.arange(1, EPISODES + 1)
-    with house_style():
-        for axes, scale in zip(grid[0], ("linear", "log"), strict=True):
-            for agent, band in bands.items():
-                draw_band(axes, episodes, band, color=COLORS[agent], label=LABELS[agent])
-            axes.axhline(best_steps(), color="#999999", linewidth=1, linestyle=":")
-            axes.set_yscale(scale)
-            axes.set_xlabel("episode")
-        grid[0, 0].set_ylim(0, 400)
-        grid[0, 0].set_ylabel("steps per episode")
-        grid[0, 1].legend()
-    return figure
 
 
 def _claims(steps: dict[str, IntArray], seed: int) -> list[Claim]:

@@ -13,7 +13,7 @@ from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
 from needreplay.core.types import FloatArray
 from needreplay.report.claims import Claim, less_claim
-from needreplay.report.figures import PALETTE, draw_band, house_style, new_figure
+from needreplay.report.figures import PALETTE, draw_band, new_figure
 from needreplay.report.statistics import difference_interval, mean_band
 from needreplay.rules.policy import epsilon_greedy_policy
 from needreplay.rules.successor import closed_form, transition_matrix
@@ -80,16 +80,13 @@ def run(options: Options, runner: TrialRunner) -> Result:
             f"--trial {options.trial} is not one of the {trials} trials, 0 to {trials - 1}; choose "
             "one of them, or more --trials."
         )
-    keys = [(name, trace_decay) for name in options.presets for trace_decay in LAMBDAS]
-    cases = [Case(*key, options.seed) for key in keys]
-    found = dict(
-        zip(keys, runner.run(snapshots, cases, trials, label="fig1", seconds=0.005), strict=True)
-    )
-    distances: dict[Key, FloatArray] = {key: columns["distance"] for key, columns in found.items()}
-    shown = {
-        key: columns["occupancy"][options.trial]
-        for key, columns in found.items()
-        if key[1] in SHOWN
+    cases = [Case(name, decay, options.seed) for name in options.presets for decay in LAMBDAS]
+    found = runner.run(snapshots, cases, trials, label="fig1", seconds=0.005)
+    distances: dict[Key, FloatArray] = {case[:2]: own["distance"] for case, own in found.items()}
+    shown: dict[Key, FloatArray] = {
+        case[:2]: own["occupancy"][options.trial]
+        for case, own in found.items()
+        if case.trace_decay in SHOWN
     }
     layout = dyna_layout()
     rows, columns = np.divmod(np.arange(layout.rows * layout.cols), layout.cols)
@@ -101,7 +98,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                     (*key, episodes): {"row": rows, "column": columns, "occupancy": values}
                     for key, occupancy in shown.items()
                     for episodes, values in zip(SNAPSHOTS, occupancy, strict=True)
-                }.items(),
+                },
             ),
             "distance": long_table(
                 ("preset", "lambda"),
@@ -112,7 +109,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         "distance": values.ravel(),
                     }
                     for key, values in distances.items()
-                }.items(),
+                },
             ),
         },
         figures={
@@ -152,45 +149,42 @@ def _draw_heatmaps(shown: dict[Key, FloatArray]) -> Figure:
     layout = dyna_layout()
     figure, grid = new_figure(len(shown), len(SNAPSHOTS), height=1.3 * len(shown) + 0.3)
     start = layout.state(layout.start)
-    with house_style():
-        for axes_row, ((name, trace_decay), occupancy) in zip(grid, shown.items(), strict=True):
-            for axes, values, episodes in zip(axes_row, occupancy, SNAPSHOTS, strict=True):
-                highest = float(np.delete(values, start).max())
-                image = draw_heat(axes, layout, values / highest, highest=1.0)
-                mark_ends(axes, layout, "white")
-                if axes_row[0] is grid[0, 0]:
-                    noun = "episode" if episodes == 1 else "episodes"
-                    axes.set_title(f"{episodes} {noun}", fontsize=10)
-            axes_row[0].set_ylabel(f"{name}\nλ = {trace_decay:g}", fontsize=10)
-        bar = figure.colorbar(image, ax=list(grid[:, -1]), shrink=0.5, extend="max")
-        bar.set_ticks([0, 1], labels=["0", "panel's\nlargest"])
-        bar.set_label("occupancy")
+    for axes_row, ((name, trace_decay), occupancy) in zip(grid, shown.items(), strict=True):
+        for axes, values, episodes in zip(axes_row, occupancy, SNAPSHOTS, strict=True):
+            highest = float(np.delete(values, start).max())
+            image = draw_heat(axes, layout, values / highest, highest=1.0)
+            mark_ends(axes, layout, "white")
+            if axes_row[0] is grid[0, 0]:
+                noun = "episode" if episodes == 1 else "episodes"
+                axes.set_title(f"{episodes} {noun}", fontsize=10)
+        axes_row[0].set_ylabel(f"{name}\nλ = {trace_decay:g}", fontsize=10)
+    bar = figure.colorbar(image, ax=list(grid[:, -1]), shrink=0.5, extend="max")
+    bar.set_ticks([0, 1], labels=["0", "panel's\nlargest"])
+    bar.set_label("occupancy")
     return figure
 
 
 def _draw_board() -> Figure:
     figure, grid = new_figure(1, 1, height=3.0, width=4.5)
-    with house_style():
-        draw_board(grid[0, 0], dyna_layout())
+    draw_board(grid[0, 0], dyna_layout())
     return figure
 
 
 def _draw_distances(options: Options, distances: dict[Key, FloatArray]) -> Figure:
     figure, grid = new_figure(1, len(options.presets), height=3.2, sharey=True)
-    with house_style():
-        for axes, name in zip(grid[0], options.presets, strict=True):
-            for color, trace_decay in zip(PALETTE, LAMBDAS, strict=False):
-                rng = stream(options.seed, "fig1", name, str(trace_decay))
-                band = mean_band(distances[name, trace_decay], rng)
-                draw_band(axes, SNAPSHOTS, band, color=color, label=f"λ = {trace_decay:g}")
-            axes.set_xscale("log")
-            axes.set_xticks(SNAPSHOTS, [str(episodes) for episodes in SNAPSHOTS])
-            axes.minorticks_off()
-            axes.set_ylim(bottom=0)
-            axes.set_title(name)
-            axes.set_xlabel("episodes")
-        grid[0, 0].set_ylabel("distance to the closed form")
-        grid[0, -1].legend()
+    for axes, name in zip(grid[0], options.presets, strict=True):
+        for color, trace_decay in zip(PALETTE, LAMBDAS, strict=False):
+            rng = stream(options.seed, "fig1", name, str(trace_decay))
+            band = mean_band(distances[name, trace_decay], rng)
+            draw_band(axes, SNAPSHOTS, band, color=color, label=f"λ = {trace_decay:g}")
+        axes.set_xscale("log")
+        axes.set_xticks(SNAPSHOTS, [str(episodes) for episodes in SNAPSHOTS])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_title(name)
+        axes.set_xlabel("episodes")
+    grid[0, 0].set_ylabel("distance to the closed form")
+    grid[0, -1].legend()
     return figure
 
 

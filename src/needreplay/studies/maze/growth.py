@@ -15,7 +15,7 @@ from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
 from needreplay.core.types import FloatArray, TransitionTable
 from needreplay.report.claims import Claim, verdict_of
-from needreplay.report.figures import colors_of, house_style, label_of, new_figure
+from needreplay.report.figures import colors_of, label_of, new_figure
 from needreplay.report.statistics import Interval, median_interval, proportion_interval
 from needreplay.studies.maze.world import dyna_layout
 from needreplay.studies.study import Options, Result, Study
@@ -85,10 +85,9 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for agent in AGENTS
     ]
     seeded = [(case, options.seed) for case in cases]
-    columns = runner.run(
-        search, seeded, trials, label="mazes", seconds=[_seconds(case) for case in cases]
-    )
-    found = dict(zip(cases, columns, strict=True))
+    seconds = [_seconds(case) for case in cases]
+    ran = runner.run(search, seeded, trials, label="mazes", seconds=seconds)
+    found = {case: columns for (case, _), columns in ran.items()}
     medians = {
         case: median_interval(ranked(own), stream(options.seed, "mazes", *map(str, case)))
         for case, own in found.items()
@@ -103,7 +102,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
                         **own,
                     }
                     for c, own in found.items()
-                }.items(),
+                },
             )
         },
         figures={"figure": _draw(resolutions, found, medians)},
@@ -177,25 +176,24 @@ def _draw(
     )
     cells = [free_cells(resolution) for resolution in resolutions]
     colors = colors_of(list(AGENTS))
-    with house_style():
-        for (upper, lower), step_size in zip(grid.T, STEP_SIZES, strict=True):
-            for place, agent in enumerate(AGENTS):
-                cases = [Case(step_size, resolution, agent) for resolution in resolutions]
-                # Side by side, so that intervals do not hide each other.
-                x = np.array(cells) * 1.05 ** (place - 1)
-                _draw_medians(upper, x, [medians[case] for case in cases], agent, colors[agent])
-                shares = [found[case]["found"].mean() for case in cases]
-                lower.plot(x, shares, color=colors[agent], marker="o", markersize=4)
-            upper.set_yscale("log")
-            upper.set_title(f"step size {step_size:g}")
-            lower.set_xscale("log")
-            lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
-            lower.minorticks_off()
-            lower.set_ylim(-0.05, 1.05)
-            lower.set_xlabel("cells that can be visited")
-        grid[0, 0].set_ylabel("updates until optimal")
-        grid[1, 0].set_ylabel("found")
-        grid[0, -1].legend()
+    for (upper, lower), step_size in zip(grid.T, STEP_SIZES, strict=True):
+        for place, agent in enumerate(AGENTS):
+            cases = [Case(step_size, resolution, agent) for resolution in resolutions]
+            # Side by side, so that intervals do not hide each other.
+            x = np.array(cells) * 1.05 ** (place - 1)
+            _draw_medians(upper, x, [medians[case] for case in cases], agent, colors[agent])
+            shares = [found[case]["found"].mean() for case in cases]
+            lower.plot(x, shares, color=colors[agent], marker="o", markersize=4)
+        upper.set_yscale("log")
+        upper.set_title(f"step size {step_size:g}")
+        lower.set_xscale("log")
+        lower.set_xticks(cells, [str(count) for count in cells], fontsize=8)
+        lower.minorticks_off()
+        lower.set_ylim(-0.05, 1.05)
+        lower.set_xlabel("cells that can be visited")
+    grid[0, 0].set_ylabel("updates until optimal")
+    grid[1, 0].set_ylabel("found")
+    grid[0, -1].legend()
     return figure
 
 
@@ -233,48 +231,40 @@ def compare(
     A trial that found no path loses to one that did; if neither did, the trial decides nothing.
     """
     sizes = list(dict.fromkeys(case.resolution for case in found))
-    won, lost, trials, details = [], [], [], []
+    counts, details = [], []
     for size in sizes:
         pair = [Case(step_size, size, agent) for agent in (less, more)]
         ours, theirs = (ranked(found[case]) for case in pair)
-        won.append(int((ours < theirs).sum()))
-        lost.append(int((ours > theirs).sum()))
-        trials.append(len(ours))
-        middle = " and ".join(_median_text(medians[case]) for case in pair)
-        details.append(
-            f"{free_cells(size)} cells: {won[-1]} of {won[-1] + lost[-1]}, medians {middle}"
+        won, lost = int((ours < theirs).sum()), int((ours > theirs).sum())
+        counts.append((won, lost, len(ours)))
+        middles = [medians[case].estimate for case in pair]
+        said = " and ".join(f"{m:,.0f}" if np.isfinite(m) else "none" for m in middles)
+        details.append(f"{free_cells(size)} cells: {won} of {won + lost}, medians {said}")
+    claims = []
+    for where, part, detail in (
+        (
+            "all sizes together",
+            counts,
+            f"{'; '.join(details)} ({label_of(less)} and {label_of(more)}).",
+        ),
+        (f"at {free_cells(sizes[-1]):,} cells", counts[-1:], ""),
+    ):
+        won, lost, trials = (sum(column) for column in zip(*part, strict=True))
+        decided = won + lost
+        share = proportion_interval(won, decided) if decided else Interval(0.5, 0.0, 1.0)
+        rest = f"; in {trials - decided} more neither" if trials > decided else ""
+        claims.append(
+            Claim(
+                statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the "
+                f"path is optimal, with a step size of {step_size:g}: {where}.",
+                source=source,
+                measured=f"fewer in {won} of {decided} trials: {share.text(2)}{rest}",
+                verdict=verdict_of(share, 0.5, "above"),
+                preset="printed",
+                detail=detail,
+            )
         )
-    detail = f"{'; '.join(details)} ({label_of(less)} and {label_of(more)})."
-    return [
-        Claim(
-            statement=f"{label_of(less)} needs fewer updates than {label_of(more)} until the path "
-            f"is optimal, with a step size of {step_size:g}: {where}.",
-            source=source,
-            measured=_share_text(sum(won[part]), sum(lost[part]), sum(trials[part])),
-            verdict=verdict_of(_share(sum(won[part]), sum(lost[part])), 0.5, "above"),
-            preset="printed",
-            detail=text,
-        )
-        for where, part, text in (
-            ("all sizes together", slice(None), detail),
-            (f"at {free_cells(sizes[-1]):,} cells", slice(-1, None), ""),
-        )
-    ]
-
-
-def _share(won: int, lost: int) -> Interval:
-    return proportion_interval(won, won + lost) if won + lost else Interval(0.5, 0.0, 1.0)
-
-
-def _share_text(won: int, lost: int, trials: int) -> str:
-    open_ended = trials - won - lost
-    return f"fewer in {won} of {won + lost} trials: {_share(won, lost).text(2)}" + (
-        f"; in {open_ended} more neither" if open_ended else ""
-    )
-
-
-def _median_text(median: Interval) -> str:
-    return f"{median.estimate:,.0f}" if np.isfinite(median.estimate) else "none"
+    return claims
 
 
 STUDY = Study(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from needreplay.core.tables import long_table
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.report.figures import house_style, label_of, new_figure
+from needreplay.report.figures import label_of, new_figure
 from needreplay.studies.maze.board import draw_board, draw_heat
 from needreplay.studies.maze.world import (
     AGENTS,
@@ -23,7 +24,7 @@ from needreplay.studies.maze.world import (
 )
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
-from needreplay.tabular.settings import PS_SR, SweepingSettings, agent_settings
+from needreplay.tabular.settings import PS_SR, agent_settings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import logged_trial
 
@@ -40,13 +41,13 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
 
     Four trials of milliseconds: they run in this process.
     """
-    keys = [(name, agent) for name in options.presets for agent in AGENTS]
-    events: dict[tuple[str, str], AnyArray] = {}
-    for key in keys:
-        settings = agent_settings(key[1], key[0])
-        assert isinstance(settings, SweepingSettings)
+    settings: dict[tuple[str, str], Any] = {
+        (name, agent): agent_settings(agent, name) for name in options.presets for agent in AGENTS
+    }
+    events = {}
+    for key, own in settings.items():
         rng = trial_stream(options.seed, options.trial)
-        _, events[key] = logged_trial(dyna_table(), settings, EPISODES, rng)
+        _, events[key] = logged_trial(dyna_table(), own, EPISODES, rng)
     first = options.presets[0]
     names = ("preset", "agent", "trial")
     return Result(
@@ -59,7 +60,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
                 {
                     (*key, options.trial): {name: own[name] for name in EVENT.names or ()}
                     for key, own in events.items()
-                }.items(),
+                },
             ),
         },
         figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},
@@ -74,7 +75,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
         config={
             "episodes": EPISODES,
             "trial": options.trial,
-            "settings": {", ".join(key): asdict(agent_settings(key[1], key[0])) for key in keys},
+            "settings": {", ".join(key): asdict(own) for key, own in settings.items()},
         },
         notes=[
             "replay_events.csv has every replay of the trial: when, where the agent stood, which "
@@ -86,7 +87,9 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
 
 def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
     """How many replays each episode had, and their mean distance from the agent."""
-    apart = _distance(events["agent_state"], events["state"], dyna_layout().cols)
+    here, there = (np.divmod(events[name], dyna_layout().cols) for name in ("agent_state", "state"))
+    # Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|.
+    apart = np.abs(here[0] - there[0]) + np.abs(here[1] - there[1])
     count = np.bincount(events["episode"], minlength=EPISODES)
     total = np.bincount(events["episode"], weights=apart, minlength=EPISODES)
     return {
@@ -96,30 +99,22 @@ def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
     }
 
 
-def _distance(one: IntArray, other: IntArray, columns: int) -> IntArray:
-    """Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|."""
-    rows, columns_between = one // columns - other // columns, one % columns - other % columns
-    apart: IntArray = np.abs(rows) + np.abs(columns_between)
-    return apart
-
-
 def _draw(events: dict[str, AnyArray]) -> Figure:
     figure, grid = new_figure(len(events), 2, height=3.0 * len(events))
-    with house_style():
-        for row, (agent, found) in zip(grid, events.items(), strict=True):
-            arrived = found[found["episode"] == found["episode"][0]]
-            after = found[
-                (found["episode"] == arrived["episode"][0] + 1) & (found["step"] < MOMENT_STEPS - 1)
-            ]
-            later = found[(found["episode"] == LATER_EPISODE) & (found["step"] < MOMENT_STEPS)]
-            moments = (np.concatenate([arrived, after]), later)
-            titles = ("goal's first visit", f"start of episode {LATER_EPISODE + 1}")
-            for axes, moment, title in zip(row, moments, titles, strict=True):
-                _draw_moment(axes, moment, agent)
-                axes.set_title(f"{label_of(agent)}: {title}", fontsize=11)
-        scale = ScalarMappable(Normalize(0, 1), "plasma")
-        bar = figure.colorbar(scale, ax=list(grid[:, 1]), shrink=0.6)
-        bar.set_ticks([0, 1], labels=["first", "last"])
+    for row, (agent, found) in zip(grid, events.items(), strict=True):
+        arrived = found[found["episode"] == found["episode"][0]]
+        after = found[
+            (found["episode"] == arrived["episode"][0] + 1) & (found["step"] < MOMENT_STEPS - 1)
+        ]
+        later = found[(found["episode"] == LATER_EPISODE) & (found["step"] < MOMENT_STEPS)]
+        moments = (np.concatenate([arrived, after]), later)
+        titles = ("goal's first visit", f"start of episode {LATER_EPISODE + 1}")
+        for axes, moment, title in zip(row, moments, titles, strict=True):
+            _draw_moment(axes, moment, agent)
+            axes.set_title(f"{label_of(agent)}: {title}", fontsize=11)
+    scale = ScalarMappable(Normalize(0, 1), "plasma")
+    bar = figure.colorbar(scale, ax=list(grid[:, 1]), shrink=0.6)
+    bar.set_ticks([0, 1], labels=["first", "last"])
     return figure
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import Table, long_table
+from needreplay.core.tables import long_table
 from needreplay.core.types import IntArray
 from needreplay.report.claims import Claim, less_claim
-from needreplay.report.figures import colors_of, house_style, label_of, new_figure
-from needreplay.report.statistics import Interval, difference_interval, mean_interval
+from needreplay.report.figures import colors_of, error_bars, label_of, new_figure
+from needreplay.report.statistics import Band, Interval, difference_interval, mean_interval
 from needreplay.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
@@ -66,8 +66,8 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for name in options.presets
         for key, changed in changes(name).items()
     }
-    found = run_steps(list(settings.values()), trials, options, runner, "maze-settings")
-    steps = {key: later_steps(own) for key, own in zip(settings, found, strict=True)}
+    found = run_steps(settings, trials, options, runner, "maze-settings")
+    steps = {key: later_steps(own) for key, own in found.items()}
     effects = {key: _effect(key, steps, options.seed) for key in steps}
     return Result(
         tables={
@@ -76,9 +76,20 @@ def run(options: Options, runner: TrialRunner) -> Result:
                 {
                     key: {"trial": np.arange(trials), "steps_2_to_50": own}
                     for key, own in steps.items()
-                }.items(),
+                },
             ),
-            "effects": _effects_table(effects),
+            "effects": long_table(
+                ("preset", "agent", "changed"),
+                {
+                    key: {
+                        **total.columns("steps_2_to_50"),
+                        "difference": difference.estimate,
+                        "difference_low": difference.low,
+                        "difference_high": difference.high,
+                    }
+                    for key, (total, difference) in effects.items()
+                },
+            ),
         },
         figures={"figure": _draw(options.presets, effects)},
         captions={
@@ -101,21 +112,6 @@ def _effect(key: Key, steps: dict[Key, IntArray], seed: int) -> tuple[Interval, 
     total = mean_interval(steps[key], rng)
     base = steps[*key[:2], AS_IT_IS]
     return total, difference_interval(steps[key], base, rng, paired=True)
-
-
-def _effects_table(effects: dict[Key, tuple[Interval, Interval]]) -> Table:
-    return long_table(
-        ("preset", "agent", "changed"),
-        {
-            key: {
-                **total.columns("steps_2_to_50"),
-                "difference": difference.estimate,
-                "difference_low": difference.low,
-                "difference_high": difference.high,
-            }
-            for key, (total, difference) in effects.items()
-        }.items(),
-    )
 
 
 def _claims(name: str, steps: dict[Key, IntArray], seed: int) -> list[Claim]:
@@ -158,28 +154,24 @@ def _draw(presets: tuple[str, ...], effects: dict[Key, tuple[Interval, Interval]
     rows = max(sum(key[0] == name for key in effects) for name in presets)
     figure, grid = new_figure(len(presets), 1, height=(0.27 * rows + 0.6) * len(presets))
     colors = colors_of(AGENTS)
-    with house_style():
-        for axes, name in zip(grid[:, 0], presets, strict=True):
-            keys = [key for key in effects if key[0] == name and key[2] != AS_IT_IS]
-            for place, key in enumerate(keys):
-                difference = effects[key][1]
-                ends = [[difference.estimate - difference.low],
-                        [difference.high - difference.estimate]]  # fmt: skip
-                known = ends if np.isfinite(ends).all() else None
-                axes.errorbar(
-                    difference.estimate, place, xerr=known, marker="o", markersize=4,
-                    color=colors[key[1]], capsize=2,
-                )  # fmt: skip
-            axes.axvline(0, color="#666666", linewidth=1)
-            labels = [f"{label_of(key[1])}: {key[2]}" for key in keys]
-            axes.set_yticks(range(len(keys)), labels)
-            axes.invert_yaxis()
-            bases = ", ".join(
-                f"{label_of(agent)} {effects[name, agent, AS_IT_IS][0].estimate:,.0f}"
-                for agent in AGENTS
-            )
-            axes.set_title(f"{name} (as it is: {bases} steps)")
-        grid[-1, 0].set_xlabel("difference in steps, episodes 2 to 50")
+    for axes, name in zip(grid[:, 0], presets, strict=True):
+        keys = [key for key in effects if key[0] == name and key[2] != AS_IT_IS]
+        for place, key in enumerate(keys):
+            found = Band.of([effects[key][1]])
+            axes.errorbar(
+                found.estimate, [place], xerr=error_bars(found), marker="o", markersize=4,
+                color=colors[key[1]], capsize=2,
+            )  # fmt: skip
+        axes.axvline(0, color="#666666", linewidth=1)
+        labels = [f"{label_of(key[1])}: {key[2]}" for key in keys]
+        axes.set_yticks(range(len(keys)), labels)
+        axes.invert_yaxis()
+        bases = ", ".join(
+            f"{label_of(agent)} {effects[name, agent, AS_IT_IS][0].estimate:,.0f}"
+            for agent in AGENTS
+        )
+        axes.set_title(f"{name} (as it is: {bases} steps)")
+    grid[-1, 0].set_xlabel("difference in steps, episodes 2 to 50")
     return figure
 
 

@@ -6,26 +6,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.sparse.csgraph import shortest_path
 
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray, IntArray
 from needreplay.report.aggregate import holm
 from needreplay.report.claims import Claim, Verdict
-from needreplay.report.figures import house_style, new_figure
+from needreplay.report.figures import new_figure
 from needreplay.report.statistics import permutation_test, ratio_interval
-from needreplay.rules.successor import closed_form
+from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.studies.study import Options, Result, Size, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.changing import ChangingWorld, run_changing
 from needreplay.tabular.settings import LearningSettings, agent_settings
-from needreplay.worlds import DYNA_MAZE, parse_layout
+from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
 
 PRESETS = {"6x9": 1, "12x18": 2}
 """the size of the maze: its resolution"""
@@ -99,37 +101,31 @@ class Board(NamedTuple):
 def board(resolution: int) -> Board:
     """The Dyna maze at a resolution; its goals are cells like others until an episode has one."""
     layout = parse_layout(DYNA_MAZE).magnified(resolution)
-    states = np.arange(layout.rows * layout.cols).reshape(layout.rows, layout.cols)
-    walls = layout.mask(layout.walls).ravel()
-    padded = np.pad(states, 1, mode="edge")
-    beside = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
-    moved = np.stack([side.ravel() for side in beside], axis=1)
-    stay = states.reshape(-1, 1)
-    next_state = np.where(walls[moved] | walls[stay], stay, moved)
-    goals = tuple(int(states[r * resolution, c * resolution]) for r, c in GOALS)
-    return Board(next_state, layout.state(layout.start), goals, np.flatnonzero(~walls))
+    goals = tuple(layout.state((r * resolution, c * resolution)) for r, c in GOALS)
+    next_state = maze_table(replace(layout, goals=())).next_state
+    free = np.flatnonzero(~layout.mask(layout.walls))
+    return Board(next_state, layout.state(layout.start), goals, free)
+
+
+def _moves(resolution: int) -> FloatArray:
+    """T of the random policy, without final states."""
+    next_state = board(resolution).next_state
+    ends = np.zeros(next_state.shape, np.bool_)
+    return transition_matrix(next_state, ends, np.full(next_state.shape, 0.25))
 
 
 @cache
-def distances(resolution: int) -> IntArray:
+def distances(resolution: int) -> FloatArray:
     """[state, state]: steps of a shortest path; as many as there are states where there is none."""
-    next_state = board(resolution).next_state
-    n_states = len(next_state)
-    found = np.where(np.eye(n_states, dtype=np.bool_), 0, n_states)
-    while True:
-        nearer = np.minimum(found, 1 + found[next_state].min(axis=1))
-        if (nearer == found).all():
-            return found
-        found = nearer
+    T = _moves(resolution)
+    found: FloatArray = shortest_path(T, unweighted=True)
+    return np.minimum(found, len(T))
 
 
 def random_walk(resolution: int, discount: float) -> FloatArray:
     """M of the random policy, where the first goal ends the walk."""
-    world = board(resolution)
-    n_states = len(world.next_state)
-    T = np.zeros((n_states, n_states))
-    np.add.at(T, (np.repeat(np.arange(n_states), 4), world.next_state.ravel()), 0.25)
-    T[world.goals[0]] = 0.0
+    T = _moves(resolution)
+    T[board(resolution).goals[0]] = 0.0
     return closed_form(T, discount)
 
 
@@ -157,7 +153,7 @@ def agent_of(case: Case, trial: int) -> tuple[LearningSettings, FloatArray | Non
         horizon = float(arm.split()[1])
         settings = agent_settings("ps-sr", **own, successor_discount=horizon)
         return settings, random_walk(world.resolution, horizon)
-    kernel: FloatArray = np.power(0.5, distances(world.resolution), dtype=np.float64)
+    kernel: FloatArray = np.power(0.5, distances(world.resolution))
     if arm == "shuffled":
         made = board(world.resolution)
         places = np.arange(len(kernel))
@@ -187,7 +183,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for case in cases
     ]
     found = runner.run(_steps, cases, trials, label="when need pays", seconds=seconds)
-    later = {(c.world, c.arm): columns["later"] for c, columns in zip(cases, found, strict=True)}
+    later = {(case.world, case.arm): columns["later"] for case, columns in found.items()}
     summary = _summary(worlds, later, seed)
     return Result(
         tables={"data": summary},
@@ -232,25 +228,21 @@ def _draw(worlds: Sequence[World], summary: Table) -> Figure:
     columns = list(dict.fromkeys(world.column() for world in worlds))
     figure, grid = new_figure(1, len(SHOWN), height=1.2 + 0.32 * len(rows))
     figure.set_figwidth(4.0 + 2.2 * len(SHOWN))
-    arms = np.asarray(summary["arm"])
-    with house_style():
-        for axes, arm in zip(grid[0], SHOWN, strict=True):
-            own = arms == arm
-            values = np.full((len(rows), len(columns)), np.nan)
-            for world, ratio, p in zip(
-                worlds, summary["ratio"][own], summary["p_holm"][own], strict=True
-            ):
-                place = rows.index(world.row()), columns.index(world.column())
-                values[place] = ratio
-                axes.text(
-                    place[1], place[0], f"{ratio:.2f}", ha="center", va="center", fontsize=7,
-                    color="black" if p < 0.05 else "#999999",
-                )  # fmt: skip
-            axes.imshow(np.log2(values), cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto", alpha=0.7)
-            axes.set_title(ARMS[arm], fontsize=9)
-            axes.set_xticks(range(len(columns)), columns, fontsize=7)
-            axes.set_yticks(range(len(rows)), rows if axes is grid[0, 0] else [], fontsize=7)
-            axes.grid(visible=False)
+    for axes, arm in zip(grid[0], SHOWN, strict=True):
+        own = summary.where(arm=arm)
+        values = np.full((len(rows), len(columns)), np.nan)
+        for world, ratio, p in zip(worlds, own["ratio"], own["p_holm"], strict=True):
+            place = rows.index(world.row()), columns.index(world.column())
+            values[place] = ratio
+            axes.text(
+                place[1], place[0], f"{ratio:.2f}", ha="center", va="center", fontsize=7,
+                color="black" if p < 0.05 else "#999999",
+            )  # fmt: skip
+        axes.imshow(np.log2(values), cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto", alpha=0.7)
+        axes.set_title(ARMS[arm], fontsize=9)
+        axes.set_xticks(range(len(columns)), columns, fontsize=7)
+        axes.set_yticks(range(len(rows)), rows if axes is grid[0, 0] else [], fontsize=7)
+        axes.grid(visible=False)
     return figure
 
 
@@ -274,11 +266,8 @@ def _claims(
     claims = []
     for arm, rival, statement in TESTS:
         pairs = [(later[world, arm], later[world, rival]) for world in worlds]
-        p = np.array(
-            holm(
-                [permutation_test([a], [b], rng, paired=True, resamples=100_000) for a, b in pairs]
-            )
-        )
+        tests = [permutation_test([a], [b], rng, paired=True, resamples=100_000) for a, b in pairs]
+        p = np.array(holm(tests))
         ratios = np.array([a.mean() / b.mean() for a, b in pairs])
         fewer = int(np.count_nonzero((p < 0.05) & (ratios < 1)))
         more = int(np.count_nonzero((p < 0.05) & (ratios > 1)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray, IntArray, TransitionTable
+from needreplay.report.figures import draw_band
+from needreplay.report.statistics import Band
 from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
 from needreplay.rules.successor import transition_matrix
 from needreplay.studies.study import Options
@@ -18,6 +21,7 @@ from needreplay.tabular.settings import PS_SR, LearningSettings
 from needreplay.tabular.trial import run_trials
 from needreplay.worlds import DYNA_MAZE, Layout, maze_table, parse_layout
 
+K = TypeVar("K")
 AGENTS = ("ps", "ps-sr")
 EPISODES = 50
 EPSILON = PS_SR["printed"].epsilon
@@ -46,30 +50,43 @@ def trial_stream(seed: int, trial: int) -> np.random.Generator:
     return stream(seed, "maze", trial)
 
 
-class _Case(NamedTuple):
-    settings: LearningSettings
-    reward_std: float
-    seed: int
-
-
-def _steps(case: _Case, trial: int) -> dict[str, IntArray]:
-    table = dyna_table(case.reward_std)
-    found = run_trials(case.settings, table, EPISODES, 1, case.seed, first_trial=trial)
+def _steps(case: tuple[LearningSettings, float, int], trial: int) -> dict[str, IntArray]:
+    settings, reward_std, seed = case
+    found = run_trials(settings, dyna_table(reward_std), EPISODES, 1, seed, first_trial=trial)
     return {"steps": found["steps"]}
 
 
 def run_steps(
-    settings: Sequence[LearningSettings],
+    settings: Mapping[K, LearningSettings],
     trials: int,
     options: Options,
     runner: TrialRunner,
     label: str,
     reward_std: float = 0.1,
-) -> list[IntArray]:
+) -> dict[K, IntArray]:
     """For each agent [trial, episode]: the steps of every episode in the Dyna maze."""
-    cases = [_Case(one, reward_std, options.seed) for one in settings]
-    found = runner.run(_steps, cases, trials, label=label, seconds=_SECONDS)
-    return [columns["steps"] for columns in found]
+    cases = {key: (own, reward_std, options.seed) for key, own in settings.items()}
+    found = runner.run(_steps, list(cases.values()), trials, label=label, seconds=_SECONDS)
+    return {key: found[case]["steps"] for key, case in cases.items()}
+
+
+def draw_steps(
+    row: Sequence[Axes],
+    bands: Mapping[str, Band],
+    colors: Mapping[str, str],
+    labels: Mapping[str, str],
+    highest: int,
+) -> None:
+    """Mean steps by episode, linear up to ``highest`` (left) and logarithmic (right)."""
+    for axes, scale in zip(row, ("linear", "log"), strict=True):
+        for agent, band in bands.items():
+            x = np.arange(1, EPISODES + 1)
+            draw_band(axes, x, band, color=colors[agent], label=labels[agent])
+        axes.axhline(best_steps(), color="#999999", linewidth=1, linestyle=":")
+        axes.set_yscale(scale)
+    row[0].set_ylim(0, highest)
+    row[0].set_ylabel("steps per episode")
+    row[1].legend()
 
 
 def later_steps(steps: IntArray) -> IntArray:
