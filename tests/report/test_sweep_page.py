@@ -180,6 +180,17 @@ def test_the_quality_of_need_is_on_the_page(sweep: Path) -> None:
     for number in ("0.91", "0.82", "3.25", "1,234", "0.25"):
         assert f">{number}<" in shown
     assert names in (sweep / "report" / "runs.csv").read_text()
+    assert "Need was not true" not in page
+
+
+def test_a_need_that_is_not_true_is_said_before_the_results(sweep: Path) -> None:
+    metrics = "steps,eval_return,need_auc\n1,2,.9\n2,3,.79\n"
+    write_run(sweep, "needed", metrics, world="minatar/asterix", agent="per-sr", seed=9)
+    page = write_sweep_page(sweep).read_text()
+    said = page.index(
+        "On minatar/asterix the need of per-sr was not true (AUC 0.79, mean of 1 run)"
+    )
+    assert said < page.index("Learning curves")
 
 
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import ReplayBuffer
+from needreplay.rules.need import TRUE_NEED
 
 HORIZON = 10
 """Next steps that need should rank first."""
@@ -19,8 +20,6 @@ POOL = 512
 """Transitions of the whole buffer that they are compared with."""
 NEWEST, RECENT = 2_000, 20_000
 """Trajectories start among the newest; other episodes are looked for among the recent."""
-TRUE_NEED = 0.8
-"""Below this AUC need says too little for anything to be concluded about it."""
 _NEAREST, _COORDINATES = 32, 1_024
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -18,6 +19,7 @@ from needreplay.report.page import Picture, inlined, write_page
 from needreplay.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
 from needreplay.report.sweep_folder import NEED, ReadRun, read_sweep
 from needreplay.report.sweep_numbers import Numbers, numbers_of, tables_of
+from needreplay.rules.need import TRUE_NEED
 
 MOST_ROWS = 60
 """Rows of a table on the page; the CSV file has them all."""
@@ -34,6 +36,7 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
+    untrue = _untrue_need(complete, labels)
     place = folder / "report"
     if place.is_symlink():
         raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
@@ -45,6 +48,7 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
         "sweep.html",
         results=results,
         labels=labels,
+        untrue=untrue,
         counts=Counter(run.state for run in results.runs),
         pictures=[] if numbers is None else _pictures(cells, numbers),
         numbers=numbers,
@@ -53,6 +57,21 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
         most_rows=MOST_ROWS,
         tables=sorted(tables),
     )
+
+
+def _untrue_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:
+    """What no comparison of this sweep can tell anything about."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if "need_auc" in run.need:
+            key = str(run.config.get("world", "")), labels[run.name]
+            found.setdefault(key, []).append(run.need["need_auc"])
+    return [
+        f"On {world} the need of {agent} was not true (AUC {np.mean(auc):.2f}, mean of "
+        f"{counted(len(auc), 'run')}); nothing can be concluded about it."
+        for (world, agent), auc in found.items()
+        if not np.mean(auc) >= TRUE_NEED
+    ]
 
 
 @house_style()

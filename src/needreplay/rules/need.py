@@ -11,6 +11,8 @@ from needreplay.core.types import FloatArray
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest normal number: 1 over a smaller one can overflow."""
+TRUE_NEED = 0.8
+"""Of a learned need: below this AUC nothing can be concluded about need."""
 
 
 def forward_need(M: FloatArray, current: int, other: int) -> float:

@@ -8,9 +8,9 @@ import numpy as np
 
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.deep.quality import TRUE_NEED
 from needreplay.report.claims import Claim, Verdict, verdict_of
 from needreplay.report.statistics import proportion_interval, student_interval
+from needreplay.rules.need import TRUE_NEED
 from needreplay.studies.deep.ours import PRESET, Plan, curves
 from needreplay.studies.deep.published import Game, changes, collapsed, slower_early
 
