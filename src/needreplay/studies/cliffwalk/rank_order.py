@@ -46,8 +46,8 @@ def rank_order(slots: npt.NDArray[np.integer], gain: float, exponent: float | No
 @compiled_in_place
 def place_at(cumulative: FloatArray, uniform: float) -> int:
     """The first place whose cumulative probability is above ``uniform``."""
-    place: int = np.searchsorted(cumulative, uniform, side="right")
-    return min(place, cumulative.shape[0] - 1)
+    place = int(np.searchsorted(cumulative, uniform, side="right"))
+    return min(place, len(cumulative) - 1)
 
 
 @compiled_in_place
