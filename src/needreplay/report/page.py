@@ -57,13 +57,18 @@ def cell(value: object) -> object:
     <span class="num">0.123</span> <span class="num">12,346</span> text
     """
     if isinstance(value, Interval):
-        ends = Markup(' <span class="quiet">{} to {}</span>')
-        known = ends.format(_digits(value.low), _digits(value.high))
-        return Markup("").join([cell(value.estimate), known if math.isfinite(value.low) else ""])
-    if isinstance(value, float):
-        digits = _digits(value) if math.isfinite(value) else ""
-        return Markup('<span class="num">{}</span>').format(digits)
-    return value
+        known = math.isfinite(value.low)
+        ends = f"{_digits(value.low)} to {_digits(value.high)}"
+        return _number(value.estimate) + (_QUIET.format(ends) if known else "")
+    return _number(value) if isinstance(value, float) else value
+
+
+_QUIET = Markup(' <span class="quiet">{}</span>')
+
+
+def _number(value: float) -> Markup:
+    digits = _digits(value) if math.isfinite(value) else ""
+    return Markup('<span class="num">{}</span>').format(digits)
 
 
 def _digits(value: float) -> str:

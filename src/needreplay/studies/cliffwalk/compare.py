@@ -83,10 +83,13 @@ class Comparison:
     def _weighed(self, weights: FloatArray | BoolArray) -> Measured:
         """exp(Σ weight · log ratio): a bound of ``one`` can only rise, of ``other`` only fall."""
         found = percentile_interval(float(self.logs @ weights), self.resampled @ weights)
+        estimate, low, high = np.exp([found.estimate, found.low, found.high]).tolist()
         one, other = self.bounded
         up, down = weights > 0, weights < 0
         return Measured(
-            *np.exp([found.estimate, found.low, found.high]).tolist(),
+            estimate,
+            low,
+            high,
             may_rise=bool((one & up | other & down).any()),
             may_fall=bool((one & down | other & up).any()),
         )

@@ -46,8 +46,8 @@ def rank_order(slots: npt.NDArray[np.integer], gain: float, exponent: float | No
 @compiled_in_place
 def place_at(cumulative: FloatArray, uniform: float) -> int:
     """The first place whose cumulative probability is above ``uniform``."""
-    place: int = np.searchsorted(cumulative, uniform, side="right")
-    return min(place, cumulative.shape[0] - 1)
+    place = int(np.searchsorted(cumulative, uniform, side="right"))
+    return min(place, len(cumulative) - 1)
 
 
 @compiled_in_place
@@ -69,6 +69,8 @@ def move(order: RankOrder, place: int, gain: float) -> None:
             slots[other] = slots[other - 1]
     else:
         low -= 1
-        for other in range(place, low):
-            slots[other] = slots[other + 1]
+        # Views from 0 on: so the compiler moves several slots at once.
+        earlier, later = slots[place:low], slots[place + 1 : low + 1]
+        for other in range(earlier.shape[0]):
+            earlier[other] = later[other]
     slots[low] = slot

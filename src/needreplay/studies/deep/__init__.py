@@ -90,10 +90,11 @@ def _need_table(data: Table) -> Table:
     """Need and the likeness of features over the last half of each agent's runs, by game."""
     names = ("need_mean", "need_variation", "need_negative", "feature_similarity")
     rows = {}
-    for key in product(*(dict.fromkeys(data[name].tolist()) for name in ("world", "agent"))):
-        if key[1].startswith("per-sr"):
-            found = {name: curves(data, *key, name) for name in names}
-            rows[key] = {name: v[:, v.shape[1] // 2 :].mean() for name, v in found.items()}
+    worlds, agents = (dict.fromkeys(data[name].tolist()) for name in ("world", "agent"))
+    for world, agent in product(worlds, agents):
+        if agent.startswith("per-sr"):
+            found = {name: curves(data, world, agent, name) for name in names}
+            rows[world, agent] = {name: v[:, v.shape[1] // 2 :].mean() for name, v in found.items()}
     return long_table(("world", "agent"), rows)
 
 
