@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.validation import check_beta, whole
+from needreplay.replay.validation import check_beta
 from needreplay.rules.priority import annealed
 
 
@@ -94,7 +94,7 @@ class LinearBeta:
         object.__setattr__(self, "end", check_beta(self.end, "end"))
         is_number = isinstance(self.batches, float | np.floating)
         count = int(self.batches) if is_number and self.batches % 1 == 0 else self.batches  # 1e6
-        object.__setattr__(self, "batches", whole("batches", count, AT_LEAST_ONE))
+        object.__setattr__(self, "batches", check_number("batches", count, int, AT_LEAST_ONE))
 
     def __call__(self, sampled: int) -> float:
         """β for the next batch after ``sampled`` batches."""

@@ -58,6 +58,12 @@ def node_minimum(tree: FloatArray, first: int) -> float:
 
 
 @jit
+def _above(tree: FloatArray, first: int, minima: bool) -> float:
+    """What the eight numbers from ``first`` make: their sum, or the smallest."""
+    return node_minimum(tree, first) if minima else node_sum(tree, first)
+
+
+@jit
 def _one_level_up(nodes: IntArray, left: int) -> int:
     """Replace each node by its parent, neighbors with the same one by one; how many are left."""
     kept = 0
@@ -70,16 +76,18 @@ def _one_level_up(nodes: IntArray, left: int) -> int:
 
 
 @jit
-def set_leaves(tree: FloatArray, capacity: int, slots: IntArray, masses: FloatArray) -> None:
-    """Leaf ``slots[i]`` is ``masses[i]`` from now on; of equal slots the last wins.
+def set_leaves(
+    tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray, minima: bool = False
+) -> None:
+    """Leaf ``slots[i]`` is ``values[i]`` from now on; of equal slots the last wins.
 
     Neighboring slots that share a node go up as one. On a level with no more nodes than are left,
-    every node is summed once.
+    every node is computed once.
     """
     left = len(slots)
     nodes = np.empty(left, dtype=np.int64)
     for i in range(left):
-        tree[slots[i]] = masses[i]
+        tree[slots[i]] = values[i]
         nodes[i] = slots[i]
     start, below = 0, capacity
     while True:
@@ -87,11 +95,11 @@ def set_leaves(tree: FloatArray, capacity: int, slots: IntArray, masses: FloatAr
         above = start + groups * FANOUT
         if groups <= left:
             for node in range(groups):
-                tree[above + node] = node_sum(tree, start + node * FANOUT)
+                tree[above + node] = _above(tree, start + node * FANOUT, minima)
         else:
             left = _one_level_up(nodes, left)
             for i in range(left):
-                tree[above + nodes[i]] = node_sum(tree, start + nodes[i] * FANOUT)
+                tree[above + nodes[i]] = _above(tree, start + nodes[i] * FANOUT, minima)
         if groups == 1:
             tree[-1] = tree[above]
             return
@@ -160,9 +168,7 @@ def sound(tree: FloatArray, capacity: int, minima: bool) -> bool:
             if tree[unused] != (np.inf if minima else 0.0):
                 return False
         for node in range(groups):
-            first = start + node * FANOUT
-            expected = node_minimum(tree, first) if minima else node_sum(tree, first)
-            if tree[above + node] != expected:
+            if tree[above + node] != _above(tree, start + node * FANOUT, minima):
                 return False
         if groups == 1:
             return bool(tree[-1] == tree[above])
@@ -195,43 +201,12 @@ class SumTree:
         """Give ``slots`` their ``masses``; of equal slots the last wins."""
         set_leaves(self.array, self.capacity, slots, masses)
 
-    def find(self, targets: FloatArray) -> IntArray:
-        """The leaf in which each target in [0, total) falls."""
-        slots = np.empty(len(targets), dtype=np.int64)
-        find_leaves(self.array, self.capacity, targets.copy(), slots)
-        return slots
-
-    def sample(self, size: int, rng: np.random.Generator, *, stratified: bool = True) -> IntArray:
-        """Sample ``size`` leaves with replacement, each with probability mass / total."""
-        return self.find(spread(rng.random(size), self.total, stratified))
-
     def check_valid(self) -> None:
         """Raise unless every parent is the sum of its children and no mass is negative."""
         if not sound(self.array, self.capacity, False):
             raise NeedReplayError("The sum tree holds a sum that is not that of its children.")
         if not np.all(self.masses >= 0.0) or not np.isfinite(self.total):
             raise NeedReplayError("The sum tree holds a mass that is negative or not finite.")
-
-
-@jit
-def set_minima(tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray) -> None:
-    """Leaf ``slots[i]`` is ``values[i]`` from now on; every minimum above it is computed again."""
-    size = len(slots)
-    nodes = np.empty(size, dtype=np.int64)
-    for i in range(size):
-        tree[slots[i]] = values[i]
-        nodes[i] = slots[i]
-    start, below = 0, capacity
-    while True:
-        groups = (below + FANOUT - 1) // FANOUT
-        above = start + groups * FANOUT
-        for i in range(size):
-            nodes[i] //= FANOUT
-            tree[above + nodes[i]] = node_minimum(tree, start + nodes[i] * FANOUT)
-        if groups == 1:
-            tree[-1] = tree[above]
-            return
-        start, below = above, groups
 
 
 class MinTree:
@@ -248,7 +223,7 @@ class MinTree:
 
     def set(self, slots: IntArray, values: FloatArray) -> None:
         """Give ``slots`` (distinct) their ``values``; infinity unsets one."""
-        set_minima(self.array, self.capacity, slots, values)
+        set_leaves(self.array, self.capacity, slots, values, True)
 
     def check_valid(self) -> None:
         """Raise unless every parent is the smallest of its children."""

@@ -13,16 +13,17 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from needreplay.core.checks import SHARE
+from needreplay.core.checks import SHARE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within, real
+from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
 from needreplay.rules import priority as rules
 
 power = jit(rules.power)
 
 P = TypeVar("P", float, FloatArray)
+A = TypeVar("A", bound=AnyArray)
 
 EMPTY = -1.0
 """The priority of an empty slot."""
@@ -155,14 +156,22 @@ class BaseSampler(Remade, ABC):
     name: str
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
-        self.uniform_mix = real("uniform_mix", uniform_mix, SHARE)
+        self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
         self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         self._capacity = capacity
+        self._stored: dict[str, AnyArray] = {}
         self._window: IntArray = np.zeros(2, dtype=np.int64)
+        if self._follows_window:
+            self._keep("window", self._window)
+
+    def _keep(self, name: str, array: A) -> A:
+        """``array``, which is one of ``arrays`` from now on."""
+        self._stored[name] = array
+        return array
 
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:  # noqa: ARG002
         """Set raw priorities; empty slots become occupied."""
@@ -230,7 +239,7 @@ class BaseSampler(Remade, ABC):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
-        return {"window": self._window} if self._follows_window else {}
+        return dict(self._stored)
 
 
 class PrioritySampler(BaseSampler):
@@ -242,13 +251,13 @@ class PrioritySampler(BaseSampler):
     """
 
     def __init__(self, alpha: float, uniform_mix: float = 0.0) -> None:
-        self.alpha = real("alpha", alpha, SHARE)
+        self.alpha = check_number("alpha", alpha, float, SHARE)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._priorities = np.full(capacity, EMPTY)
+        self._priorities = self._keep("priorities", np.full(capacity, EMPTY))
         self._warned = False
 
     @property
@@ -283,10 +292,6 @@ class PrioritySampler(BaseSampler):
         # A tolerance, because the C fast path takes powers as well.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
             raise NeedReplayError("A slot's power is not its priority to the power of alpha.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), "priorities": self._priorities}
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""

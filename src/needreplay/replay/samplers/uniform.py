@@ -17,6 +17,7 @@ class UniformSampler(BaseSampler):
     def __init__(self) -> None:
         super().__init__()
         self._follows_window = True
+        self.allocate(1)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         if need is not None:
