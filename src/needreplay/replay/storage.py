@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.jit import jit
 from needreplay.core.prefetch import LINE
 from needreplay.core.types import AnyArray, IntArray
 from needreplay.replay.validation import fill_columns, shape_of
@@ -26,6 +27,7 @@ Bytes = npt.NDArray[np.uint8]
 SEPARATOR = "/"
 WORD = 8
 NO_ID = -1
+_MAX_PLANS = 64
 
 
 # Columns -----------------------------------------------------------------------------------------
@@ -164,6 +166,43 @@ def lay_out(*groups: list[Column]) -> RowLayout:
 # Rows --------------------------------------------------------------------------------------------
 
 
+@jit
+def gather_rows(
+    rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, out: Bytes
+) -> None:
+    """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
+
+    Unsigned indices: numba does not have to test whether they count from the end.
+    """
+    stride, flat = rows.shape[1], rows.reshape(-1)
+    for c in range(len(starts)):
+        at, count = spans[c, 0], spans[c, 1]
+        for i in range(len(slots)):
+            source, place = np.uint64(slots[i] * stride + at), np.uint64(starts[c] + i * count)
+            for k in range(np.uint64(count)):
+                out[place + k] = flat[source + k]
+
+
+class Plan(NamedTuple):
+    """Where the columns of a batch lie in one block of memory, each contiguous, on a cache line."""
+
+    length: int
+    starts: IntArray
+    cuts: list[tuple[str, tuple[int, ...], np.dtype[Any], int]]
+    """Name, shape, dtype and start of each column."""
+
+
+def _plan(layout: RowLayout, size: int) -> Plan:
+    starts, at = [], 0
+    for column in layout.columns:
+        at += -at % LINE
+        starts.append(at)
+        at += size * column.nbytes
+    each = zip(layout.columns, starts, strict=True)
+    cuts = [(column.name, (size, *column.shape), column.dtype, at) for column, at in each]
+    return Plan(at, np.array(starts, dtype=np.int64), cuts)
+
+
 class Ring:
     """``capacity`` rows: those of ids ``oldest_id`` up to, but not including, ``next_id``."""
 
@@ -177,6 +216,9 @@ class Ring:
         """The oldest and the next id, in an array that C code shares."""
         self.columns = column_views(self.rows, layout)
         """Every column by slot: views of the rows."""
+        spans = [(at, c.nbytes) for at, c in zip(layout.offsets, layout.columns, strict=True)]
+        self._spans: IntArray = np.array(spans, dtype=np.int64)
+        self._plans: dict[int, Plan] = {}
 
     def __len__(self) -> int:
         oldest_id, next_id = self.ids.tolist()  # both at once: another thread may be adding
@@ -208,9 +250,14 @@ class Ring:
 
     def gather(self, slots: IntArray) -> dict[str, AnyArray]:
         """The columns of the rows in ``slots``, copied."""
-        rows = self.rows.take(slots, axis=0)
-        columns = column_views(rows, self.layout)
-        return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+        plan = self._plans.get(len(slots))
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[len(slots)] = _plan(self.layout, len(slots))
+        out = np.empty(plan.length, dtype=np.uint8)
+        gather_rows(self.rows, slots, self._spans, plan.starts, out)
+        return {name: np.ndarray(shape, dtype, out, at) for name, shape, dtype, at in plan.cuts}
 
     def ids_of(self, slots: IntArray) -> IntArray:
         """The ids of the transitions in ``slots``."""
