@@ -45,7 +45,7 @@ def test_a_recorded_trial_is_the_trial_that_runs_without_a_log(agent: str) -> No
     log = record_trial(agent, MAZE_BOARD, MAZE, settings, 8, stream(0, "maze", 3))
     plain = run_trial(MAZE, settings, 8, stream(0, "maze", 3))
     assert np.bincount(log.steps["episode"]).tolist() == plain.lengths.tolist()
-    np.testing.assert_array_equal(values_at_the_end(log), plain.Q.astype(np.float32))
+    np.testing.assert_array_equal(values_at_the_end(log), plain.agent.Q.astype(np.float32))
     assert np.all(np.diff(log.writes["frame"]) >= 0)
     assert log.need.shape == ((len(log.pauses), 54) if agent == "ps-sr" else (0,))
 

@@ -20,7 +20,7 @@ from needreplay.tabular.agents import DynaQ, Environment, PrioritizedSweeping, p
 from needreplay.tabular.arrays import EVENTS, SEEN
 from needreplay.tabular.dyna import td_error_of, uniform_index, update_model, update_q
 from needreplay.tabular.evb import episodes as evb_episodes
-from needreplay.tabular.evb.backups import rule_of, run_backup
+from needreplay.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
 from needreplay.tabular.evb.need import need_of
 from needreplay.tabular.evb.settings import EVBSettings
 from needreplay.tabular.evb.simulation import Simulation, new_agent
@@ -273,7 +273,7 @@ def evb_log(
     for field in ("episode", "state", "kind", "first", "count"):
         pauses[field] = found.pauses[field]
     _refuse_empty(name, len(found.backups))
-    before = (found.pauses["kind"] == evb_episodes.START) & rule.start_before
+    before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
     pauses["steps"] = found.pauses["step"] + ~before
     writes: list[tuple[int, int, float]] = []
     need = np.zeros((len(pauses), task.n_states), np.float32)
