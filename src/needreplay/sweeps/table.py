@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from needreplay.core.clock import Speed, duration
 from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.kinds import kind_named
-from needreplay.sweeps.loop import State
+from needreplay.sweeps.loop import SweepResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,7 +47,7 @@ class LiveTable:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: SweepResult) -> None:
         """Show the state."""
         if self._live is None:
             return
@@ -57,7 +57,7 @@ class LiveTable:
         self._live.update(table(state, progress, speed))
 
 
-def table(state: State, progress: dict[str, int], speed: float) -> RenderableType:
+def table(state: SweepResult, progress: dict[str, int], speed: float) -> RenderableType:
     """The counts, the runs under way, and the failures so far."""
     from rich.console import Group
     from rich.table import Table
@@ -74,8 +74,8 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
         f"{len(state.kept) + len(state.done)} of {state.total} done, {running}, "
         f"{len(state.waiting)} waiting, {len(state.failures)} failed"
     )
-    if state.lost:
-        counts += f", {len(state.lost)} lost and started again"
+    if state.retried:
+        counts += f", {len(state.retried)} lost and started again"
     if speed > 0:
         units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
         unit = units.pop() if len(units) == 1 else "steps"
