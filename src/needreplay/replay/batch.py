@@ -10,7 +10,8 @@ import numpy as np
 
 from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import FloatArray, IntArray
+from needreplay.replay.storage import flatten
 from needreplay.replay.validation import check_beta
 from needreplay.rules.priority import annealed
 
@@ -48,8 +49,7 @@ class Batch:
             import torch
         except ImportError as error:
             raise NeedReplayError("batch.torch needs torch: pip install torch") from error
-        flat = list(_leaves(self.columns))
-        wide = any(column.dtype == np.float64 for column in flat)
+        wide = any(column.dtype == np.float64 for column in flatten(self.columns).values())
 
         def tensor(array: Any) -> Any:
             if isinstance(array, dict):
@@ -70,15 +70,6 @@ class Batch:
     def keys(self) -> Iterator[str]:
         """The names of the columns."""
         return iter(self.columns)
-
-
-def _leaves(columns: dict[str, Any]) -> Iterator[AnyArray]:
-    """Every column, also those of Dict spaces."""
-    for column in columns.values():
-        if isinstance(column, dict):
-            yield from _leaves(column)
-        else:
-            yield column
 
 
 @dataclass(frozen=True)

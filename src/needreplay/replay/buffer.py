@@ -504,7 +504,9 @@ class ReplayBuffer:
 
     def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """Set the states (integers) in which transitions ``ids`` start, for a sampler by state."""
-        self._set_info("set_state", ids, "states", validation.as_states(states))
+        advice = "pass a vector of integers, one per id. Nothing was changed."
+        rows = validation.as_integers("states", states, advice)
+        self._set_info("set_state", ids, "states", rows)
 
     def _set_info(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:

@@ -266,6 +266,8 @@ class EpisodeWriter(Writer):
         self._slots: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._previous: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
+        arrays = self._step, self._pending, self._rewards, self._flags, self._state
+        self._windows = *arrays, self._slots, self._previous, self._sources, self._following
         self.pending_info = {
             name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
         }
@@ -283,11 +285,9 @@ class EpisodeWriter(Writer):
         """What the C extension needs to know about episodes; it does not store frames."""
         if not self.native_adds:
             return None
-        arrays = self._step, self._pending, self._rewards, self._flags, self._state
-        outputs = self._slots, self._previous, self._sources, self._following
         skips_resets = self.episodes.autoreset == "next_step"
-        discount = float(self.episodes.discount)
-        return self._targets, *arrays, *outputs, *self._places, discount, skips_resets
+        rest = *self._places, float(self.episodes.discount), skips_resets
+        return self._targets, *self._windows, *rest
 
     def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
         """One step of each environment."""
@@ -315,20 +315,7 @@ class EpisodeWriter(Writer):
 
     def _close_windows(self, ring: Ring, *, cuts: bool) -> int:
         return _accumulate(
-            ring.rows,
-            ring.next_id,
-            self._step,
-            self._pending,
-            self._rewards,
-            self._flags,
-            self._state,
-            self._slots,
-            self._previous,
-            self._sources,
-            self._following,
-            self._places,
-            self.episodes.discount,
-            cuts,
+            ring.rows, ring.next_id, *self._windows, self._places, self.episodes.discount, cuts
         )
 
     def _skip_reset_steps(self) -> None:

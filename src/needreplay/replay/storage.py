@@ -28,6 +28,7 @@ SEPARATOR = "/"
 WORD = 8
 NO_ID = -1
 _MAX_PLANS = 64
+_FEW_BYTES = 64
 
 
 # Columns -----------------------------------------------------------------------------------------
@@ -159,11 +160,25 @@ def lay_out(*groups: list[Column]) -> RowLayout:
             at += column.nbytes
     in_order, stride = tuple(offsets[name] for name in names), at + -at % WORD
     formats = [(column.dtype, column.shape) for column in columns]
-    fields = {"names": names, "formats": formats, "offsets": in_order, "itemsize": stride}
+    fields: Any = {"names": names, "formats": formats, "offsets": in_order, "itemsize": stride}
     return RowLayout(columns, in_order, tuple(starts), stride, np.dtype(fields))
 
 
 # Rows --------------------------------------------------------------------------------------------
+
+
+@jit
+def _gather_words(
+    source: AnyArray, slots: IntArray, stride: int, at: int, out: AnyArray, to: int, step: int
+) -> None:
+    """out[to + i step] = source[slots[i] stride + at], in words.
+
+    Unsigned indices: numba does not have to test whether they count from the end.
+    """
+    place, by = np.uint64(to), np.uint64(step)
+    for i in range(len(slots)):
+        out[place] = source[np.uint64(slots[i] * stride + at)]
+        place += by
 
 
 @jit
@@ -172,15 +187,26 @@ def gather_rows(
 ) -> None:
     """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
 
-    Unsigned indices: numba does not have to test whether they count from the end.
+    A column of a few words of eight or four bytes, which most are, is copied word by word.
     """
     stride, flat = rows.shape[1], rows.reshape(-1)
+    rows8, out8 = flat.view(np.uint64), out.view(np.uint64)
+    rows4, out4 = flat.view(np.uint32), out.view(np.uint32)
     for c in range(len(starts)):
-        at, count = spans[c, 0], spans[c, 1]
-        for i in range(len(slots)):
-            source, place = np.uint64(slots[i] * stride + at), np.uint64(starts[c] + i * count)
-            for k in range(np.uint64(count)):
-                out[place + k] = flat[source + k]
+        at, count, to = spans[c, 0], spans[c, 1], starts[c]
+        if count <= _FEW_BYTES and count % 8 == 0 and at % 8 == 0:
+            step = count // 8
+            for k in range(step):
+                _gather_words(rows8, slots, stride // 8, at // 8 + k, out8, to // 8 + k, step)
+        elif count <= _FEW_BYTES and count % 4 == 0 and at % 4 == 0:
+            step = count // 4
+            for k in range(step):
+                _gather_words(rows4, slots, stride // 4, at // 4 + k, out4, to // 4 + k, step)
+        else:
+            for i in range(len(slots)):
+                source, place = np.uint64(slots[i] * stride + at), np.uint64(to + i * count)
+                for k in range(np.uint64(count)):
+                    out[place + k] = flat[source + k]
 
 
 class Plan(NamedTuple):
@@ -199,8 +225,8 @@ def _plan(layout: RowLayout, size: int) -> Plan:
         starts.append(at)
         at += size * column.nbytes
     each = zip(layout.columns, starts, strict=True)
-    cuts = [(column.name, (size, *column.shape), column.dtype, at) for column, at in each]
-    return Plan(at, np.array(starts, dtype=np.int64), cuts)
+    cuts = [(column.name, (size, *column.shape), column.dtype, start) for column, start in each]
+    return Plan(at + -at % WORD, np.array(starts, dtype=np.int64), cuts)
 
 
 class Ring:

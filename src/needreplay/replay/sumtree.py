@@ -58,12 +58,6 @@ def node_minimum(tree: FloatArray, first: int) -> float:
 
 
 @jit
-def _above(tree: FloatArray, first: int, minima: bool) -> float:
-    """What the eight numbers from ``first`` make: their sum, or the smallest."""
-    return node_minimum(tree, first) if minima else node_sum(tree, first)
-
-
-@jit
 def _one_level_up(nodes: IntArray, left: int) -> int:
     """Replace each node by its parent, neighbors with the same one by one; how many are left."""
     kept = 0
@@ -76,18 +70,16 @@ def _one_level_up(nodes: IntArray, left: int) -> int:
 
 
 @jit
-def set_leaves(
-    tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray, minima: bool = False
-) -> None:
-    """Leaf ``slots[i]`` is ``values[i]`` from now on; of equal slots the last wins.
+def set_leaves(tree: FloatArray, capacity: int, slots: IntArray, masses: FloatArray) -> None:
+    """Leaf ``slots[i]`` is ``masses[i]`` from now on; of equal slots the last wins.
 
     Neighboring slots that share a node go up as one. On a level with no more nodes than are left,
-    every node is computed once.
+    every node is summed once.
     """
     left = len(slots)
     nodes = np.empty(left, dtype=np.int64)
     for i in range(left):
-        tree[slots[i]] = values[i]
+        tree[slots[i]] = masses[i]
         nodes[i] = slots[i]
     start, below = 0, capacity
     while True:
@@ -95,11 +87,11 @@ def set_leaves(
         above = start + groups * FANOUT
         if groups <= left:
             for node in range(groups):
-                tree[above + node] = _above(tree, start + node * FANOUT, minima)
+                tree[above + node] = node_sum(tree, start + node * FANOUT)
         else:
             left = _one_level_up(nodes, left)
             for i in range(left):
-                tree[above + nodes[i]] = _above(tree, start + nodes[i] * FANOUT, minima)
+                tree[above + nodes[i]] = node_sum(tree, start + nodes[i] * FANOUT)
         if groups == 1:
             tree[-1] = tree[above]
             return
@@ -168,7 +160,9 @@ def sound(tree: FloatArray, capacity: int, minima: bool) -> bool:
             if tree[unused] != (np.inf if minima else 0.0):
                 return False
         for node in range(groups):
-            if tree[above + node] != _above(tree, start + node * FANOUT, minima):
+            first = start + node * FANOUT
+            expected = node_minimum(tree, first) if minima else node_sum(tree, first)
+            if tree[above + node] != expected:
                 return False
         if groups == 1:
             return bool(tree[-1] == tree[above])
@@ -209,6 +203,27 @@ class SumTree:
             raise NeedReplayError("The sum tree holds a mass that is negative or not finite.")
 
 
+@jit
+def set_minima(tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray) -> None:
+    """Leaf ``slots[i]`` is ``values[i]`` from now on; every minimum above it is computed again."""
+    size = len(slots)
+    nodes = np.empty(size, dtype=np.int64)
+    for i in range(size):
+        tree[slots[i]] = values[i]
+        nodes[i] = slots[i]
+    start, below = 0, capacity
+    while True:
+        groups = (below + FANOUT - 1) // FANOUT
+        above = start + groups * FANOUT
+        for i in range(size):
+            nodes[i] //= FANOUT
+            tree[above + nodes[i]] = node_minimum(tree, start + nodes[i] * FANOUT)
+        if groups == 1:
+            tree[-1] = tree[above]
+            return
+        start, below = above, groups
+
+
 class MinTree:
     """One number for each of ``capacity`` leaves, infinity where none is set, and the smallest."""
 
@@ -223,7 +238,7 @@ class MinTree:
 
     def set(self, slots: IntArray, values: FloatArray) -> None:
         """Give ``slots`` (distinct) their ``values``; infinity unsets one."""
-        set_leaves(self.array, self.capacity, slots, values, True)
+        set_minima(self.array, self.capacity, slots, values)
 
     def check_valid(self) -> None:
         """Raise unless every parent is the smallest of its children."""

@@ -89,11 +89,6 @@ def as_features(features: ArrayLike) -> AnyArray:
     return as_floats("features", features, f"pass real numbers, one row per id. {_UNCHANGED}")
 
 
-def as_states(states: ArrayLike) -> IntArray:
-    """``states`` as a vector of int64."""
-    return as_integers("states", states, f"pass a vector of integers, one per id. {_UNCHANGED}")
-
-
 def check_states(states: IntArray, n_states: int) -> None:
     """Refuse states outside 0 to ``n_states`` - 1."""
     if len(states) and not (states.min() >= 0 and states.max() < n_states):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -60,7 +60,9 @@ class Sampler(Protocol):
     - ``clear(slots)``: the oldest slots are empty from now on. Frame stacks require it.
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
-    - ``follow_smallest()`` and ``smallest_probability(size)``: see ``KnowsSmallest``.
+    - for ``weight_norm="buffer"``: ``smallest_probability(size)``, the smallest positive one of any
+      slot in a batch of ``size``, and ``follow_smallest()``, which announces before ``allocate``
+      that it will be called.
     - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
       that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
@@ -96,19 +98,7 @@ class Sampler(Protocol):
         ...
 
 
-class KnowsSmallest(Protocol):
-    """A sampler that knows its smallest probability, for ``weight_norm="buffer"``."""
-
-    def follow_smallest(self) -> None:
-        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
-        ...
-
-    def smallest_probability(self, size: int) -> float:
-        """The smallest positive probability of any slot in a batch of ``size``."""
-        ...
-
-
-def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
+def knowing_smallest(sampler: Sampler) -> Any:
     """``sampler``, if it knows its smallest probability; otherwise raise."""
     wanted = "follow_smallest", "smallest_probability"
     if any(getattr(sampler, name, None) is None for name in wanted):
@@ -116,7 +106,7 @@ def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
             f"The {sampler.name} sampler does not know the smallest probability in the buffer, "
             'which changes with every need. Use weight_norm="batch".'
         )
-    return cast("KnowsSmallest", sampler)
+    return sampler
 
 
 class Remade:
@@ -189,6 +179,14 @@ class BaseSampler(Remade, ABC):
         """Sample ``size`` slots with replacement."""
         sampled = self._sample(size, rng, need)
         return sampled if self.uniform_mix == 0.0 else self._mixed(sampled, rng)
+
+    def _refuse_need(self, need: AnyArray | None) -> None:
+        """For a sampler that takes none."""
+        if need is not None:
+            raise NeedReplayError(
+                f"The {self.name} sampler takes no need; call sample without it, or choose a "
+                "sampler by need."
+            )
 
     @abstractmethod
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:

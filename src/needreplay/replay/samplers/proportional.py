@@ -93,11 +93,7 @@ class ProportionalSampler(PrioritySampler):
         return np.where(reachable, powers, np.inf)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if need is not None:
-            raise NeedReplayError(
-                f"The {self.name} sampler takes no need; call sample without it, or choose a "
-                "sampler by need."
-            )
+        self._refuse_need(need)
         uniforms = rng.random(size)
         if self._tree.total == 0.0:
             self._fallbacks += size

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay.core.checks import SHARE, check_number
-from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ordered
@@ -77,8 +76,7 @@ class RankSampler(BaseSampler):
         return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if need is not None:
-            raise NeedReplayError("The rank sampler takes no need; call sample without it.")
+        self._refuse_need(need)
         cumulative = self._cumulative[: ordered.count(self._order)]
         uniforms = rng.random(size)
         if self.exact:

@@ -85,7 +85,7 @@ class NeedScalingSampler(HasSlotNeed):
 
     def smallest_probability(self, size: int) -> float:
         """That of ``by_priority``: need does not change what is sampled."""
-        return knowing_smallest(self.by_priority).smallest_probability(size)
+        return float(knowing_smallest(self.by_priority).smallest_probability(size))
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
