@@ -109,7 +109,7 @@ def test_a_table_of_events_is_a_log_without_values(tmp_path: Path) -> None:
     assert (len(log.writes), len(log.steps), log.need.size) == (0, 0, 0)
     columns = {name: table[name] for name in table.names}
     columns["state"] = columns["state"] + 25
-    with pytest.raises(NeedReplayError, match="'state' of mine must hold integers from 0 to 29"):
+    with pytest.raises(NeedReplayError, match="'state' of mine must be integers from 0 to 29"):
         table_log("mine", board, Table(columns))
 
 

@@ -24,7 +24,7 @@ from needreplay.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backu
 from needreplay.tabular.evb.need import need_of
 from needreplay.tabular.evb.settings import EVBSettings
 from needreplay.tabular.evb.simulation import Simulation, new_agent
-from needreplay.tabular.replay_events import DIRECTIONS, replay_table
+from needreplay.tabular.replay_events import DIRECTIONS, check_indices, replay_table
 from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import random_policy_successor
@@ -320,16 +320,10 @@ def _learn(agent: Any, rule: Any, task: Task, step: Any, steps: AnyArray, number
 
 def table_log(name: str, board: Board, table: Table) -> ReplayLog:
     """The log of a table of replay events (``replay_events.read_replay``); Q is not known."""
-    states, actions = table["state"], table["action"]
-    for column, values, count in (
-        ("state", states, len(board.next_state)),
-        ("action", actions, board.next_state.shape[1]),
-    ):
-        if len(values) and (values.dtype.kind != "i" or values.min() < 0 or values.max() >= count):
-            raise NeedReplayError(
-                f"The column {column!r} of {name} must hold integers from 0 to {count - 1}, as the "
-                f"world {board.name} has them."
-            )
+    states = table["state"]
+    for column, count in zip(("state", "action"), board.next_state.shape, strict=True):
+        where = f"The cells of column {column!r} of {name}"
+        check_indices(where, table[column], count, f"as the world {board.name} has them")
     _refuse_empty(name, len(states))
     starts = np.flatnonzero(np.r_[True, np.diff(table["pause"]) != 0])
     pauses = np.zeros(len(starts), PAUSE)
