@@ -110,7 +110,7 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     from needreplay.core.tables import read_json, write_json
 
     sums = Sums(1, 2.5, 3, {"sampling_entropy": float("nan"), "loss": 0.1})
-    write_json(tmp_path / "run.json", sums.to_json())
+    write_json(tmp_path / "run.json", sums)
     back = Sums.from_json(read_json(tmp_path / "run.json"))
     back._add(sampling_entropy=1.0, loss=0.2)
     assert back.sums["loss"] == 0.1 + 0.2

@@ -193,11 +193,10 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needreplay.sweeps.folder import SweepFolder
     from needreplay.sweeps.kinds import kind_named
     from needreplay.sweeps.speed import estimate
-    from needreplay.sweeps.table import units_of
 
     folder = SweepFolder(out)
     for spec in sweep.runs:
-        size = f"{units_of(spec):,} {kind_named(spec.kind).unit}"
+        size = f"{spec.units:,} {kind_named(spec.kind).unit}"
         done = " (done)" if folder.is_done(spec.name) else ""
         print(f"{spec.name}  {spec.label}  {size}{done}", flush=True)
 

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from needreplay.core.clock import Speed, duration
-from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.kinds import kind_named
 from needreplay.sweeps.loop import SweepResult
 
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 12
-
-
-def units_of(spec: RunSpec) -> int:
-    """The amount of work of a run."""
-    return kind_named(spec.kind).units(dict(spec.config))
 
 
 class LiveTable:
@@ -52,7 +46,7 @@ class LiveTable:
         if self._live is None:
             return
         progress = {name: state.folder.progress(name)[0] for name in state.running}
-        finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
+        finished = sum(spec.units for spec in [*state.kept, *state.done])
         speed = self._speed.update(time.monotonic(), finished + sum(progress.values()))
         self._live.update(table(state, progress, speed))
 
@@ -63,8 +57,8 @@ def table(state: SweepResult, progress: dict[str, int], speed: float) -> Rendera
     from rich.table import Table
     from rich.text import Text
 
-    left = sum(units_of(spec) for spec in state.waiting)
-    left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
+    left = sum(spec.units for spec in state.waiting)
+    left += sum(spec.units - progress[name] for name, spec in state.running.items())
     # A submitted run may wait on the cluster; only progress shows that it runs.
     moved = sum(units > 0 for units in progress.values())
     running = f"{moved} running"
@@ -83,7 +77,7 @@ def table(state: SweepResult, progress: dict[str, int], speed: float) -> Rendera
     rows = Table("run", "what", "done", box=None, pad_edge=False)
     moved_first = sorted(state.running.items(), key=lambda item: progress[item[0]] == 0)
     for name, spec in moved_first[:SHOWN]:
-        share = progress[name] / max(1, units_of(spec))
+        share = progress[name] / max(1, spec.units)
         rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
     parts: list[RenderableType] = [Text(counts), rows]
     if len(state.running) > SHOWN:
