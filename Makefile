@@ -15,8 +15,8 @@ ifneq ($(shell mkdir -p "$$HOME/.cache" 2> /dev/null && test -w "$$HOME/.cache" 
 export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
-# loadgroup: tests that compile the same kernels, or share a fixture, run in one process (tests/conftest.py).
-PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup
+# worksteal: neighboring tests, which share kernels and fixtures, run in one process until another is idle.
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean
@@ -76,7 +76,7 @@ unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started 
 	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
 uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of rules/ and tabular/ is covered.
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) --dist load tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
 		--cov=needreplay.rules --cov=needreplay.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
 
 # On the path before the locked version; the rest is that of the environment.

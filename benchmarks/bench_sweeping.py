@@ -73,7 +73,7 @@ def main() -> None:
 
     def kernel_trial(seed: int) -> tuple[int, int]:
         trial = run_trial(table, settings, EPISODES, stream(0, "bench", seed))
-        return int(trial.lengths.sum()), trial.updates
+        return int(trial.lengths.sum()), trial.agent.updates
 
     trial_of: dict[str, Callable[[int], tuple[int, int]]] = {
         KERNEL: kernel_trial,

@@ -31,33 +31,6 @@ settings.load_profile("fixed")
 
 FAKES = Path(__file__).parent / "fakes"
 
-TOGETHER = {
-    "cliffwalk": ["studies/cliffwalk"],
-    "evb": ["tabular/evb", "studies/test_mattar_daw.py", "report/test_viewer.py"],
-    "sweeping": [
-        *["tabular", "studies/test_maze_studies.py", "studies/test_when_need_pays.py"],
-        "sweeps/test_kinds.py",
-    ],
-    "resume": ["training/test_resume.py"],
-    "stopping": ["training/test_stopping.py"],
-    "train": ["cli/test_train.py"],
-    "deep page": ["report/test_deep_page.py"],
-    "site": ["test_site.py"],
-    "dist": ["test_dist.py"],
-}
-"""What runs in one process: it compiles the same kernels, or shares a fixture or a folder."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell xdist what runs together; it spreads the rest."""
-    tests = Path(__file__).parent
-    groups = {tests / path: name for name, paths in TOGETHER.items() for path in paths}
-    for item in items:
-        found = next((groups[p] for p in (item.path, *item.path.parents) if p in groups), None)
-        if found is not None:
-            item.add_marker(pytest.mark.xdist_group(found))
-
 
 @pytest.fixture
 def fakes_folder() -> Path:

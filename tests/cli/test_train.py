@@ -104,7 +104,7 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("train --out x --world CartPole-v1 --set capacity=1e30", "An agent with capacity 1,000,"),
         ("train --out x --world CartPole-v1 --set capacity=1e13", "An agent with capacity 10,000"),
         ("train --out x --world CartPole-v1 --steps nan", "steps is nan; it must be a whole numb"),
-        ("report x --seed -1", "--seed must be 0 or more, not -1."),
+        ("report x --seed -1", "--seed must be at least 0, not -1."),
         ("train --out x --world Pendulum-v1", "The world 'Pendulum-v1' has the action space Box"),
         ("train --out x --world minatar/pong", "There is no MinAtar game 'pong'; choose from"),
         ("train --out x --steps 0", "steps is 0; it must be a whole number, 1 or more."),

@@ -102,7 +102,7 @@ def learn(replay: ReplayBuffer, record: list[Any]) -> None:
 def counts_of(replay: ReplayBuffer) -> list[Any]:
     """What the draw, and the draw it is made of, say of themselves."""
     sampler: Any = replay.sampler
-    parts = [sampler, getattr(sampler, "by_priority", None), getattr(sampler, "slot_need", None)]
+    parts = [sampler, getattr(sampler, "by_priority", None)]
     said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
     stores = [part.features for part in parts if getattr(part, "n_features", None)]
     turns = [replay.next_to_refresh(3)] if getattr(sampler, "n_features", None) else []

@@ -204,10 +204,10 @@ def test_replay_events_are_the_updates_of_the_trial(results: dict[str, Result]) 
     events = results["maze-replay"].tables["replay_events"]
     rows = (events["preset"] == "printed") & (events["agent"] == "ps-sr")
     lived = run_trial(dyna_table(), PS_SR["printed"], 50, trial_stream(5, 0))
-    assert rows.sum() == lived.updates
+    assert rows.sum() == lived.agent.updates
     counts = results["maze-replay"].tables["data"]
     of_agent = (counts["preset"] == "printed") & (counts["agent"] == "ps-sr")
-    assert counts["replays"][of_agent].sum() == lived.updates
+    assert counts["replays"][of_agent].sum() == lived.agent.updates
     # Nothing is replayed before the goal has been found, and then its own pair comes first.
     assert events["episode"][rows][0] == 0
     assert events["agent_state"][rows][0] == 8

@@ -19,7 +19,6 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.sweeps import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
 from needreplay.sweeps.folder import SweepFolder
 from needreplay.sweeps.local import LocalEngine
-from needreplay.sweeps.loop import State
 from needreplay.sweeps.table import LiveTable, table
 
 
@@ -32,7 +31,7 @@ def run(
     out: Path,
     specs: list[RunSpec],
     workers: int = 2,
-    watch: Callable[[State], None] = lambda _state: None,
+    watch: Callable[[SweepResult], None] = lambda _state: None,
 ) -> SweepResult:
     sweep = Sweep("counting", "", tuple(specs))
     return run_sweep(sweep, out, lambda _: LocalEngine(workers), watch=watch)
@@ -67,7 +66,7 @@ def test_bad_days(tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = run(out, specs, watch=lambda s: states.append((len(s.done), len(s.running))))
     names = [spec.name for spec in specs]
-    assert set(found.done) == {names[0], names[3], names[6]}
+    assert {spec.name for spec in found.done} == {names[0], names[3], names[6]}
     failed = {failure.spec.name: failure for failure in found.failures}
     assert set(failed) == {names[1], names[2], names[4], names[5]}
     assert failed[names[1]].lines[-1] == "RuntimeError: seed 1 has <no> luck"
@@ -86,8 +85,8 @@ def test_bad_days(tmp_path: Path) -> None:
     # The disk has space again, and the same sweep goes on: what is complete is not run again.
     space.touch()
     again = run(out, [specs[0], specs[3], specs[4], specs[6]])
-    assert set(again.kept) == {names[0], names[3], names[6]}
-    assert again.done == (names[4],)
+    assert {spec.name for spec in again.kept} == {names[0], names[3], names[6]}
+    assert [spec.name for spec in again.done] == [names[4]]
     assert starts(log)["0"] == 1
     assert starts(log)["4"] == 2
     assert not (out / "runs" / names[4] / "failed.json").exists()
@@ -112,7 +111,7 @@ def test_a_second_sweep_in_one_folder_is_refused(tmp_path: Path) -> None:
 
     refused: list[str] = []
 
-    def second(state: State) -> None:
+    def second(state: SweepResult) -> None:
         if not refused:
             with pytest.raises(NeedReplayError, match=f"process {os.getpid()} on") as error:
                 run(tmp_path, [counting(0)])
@@ -121,7 +120,7 @@ def test_a_second_sweep_in_one_folder_is_refused(tmp_path: Path) -> None:
     found = run(tmp_path, [counting(0, seconds=0.5)], watch=second)
     assert len(found.done) == 1
     assert "Another sweep works in" in refused[0]
-    assert run(tmp_path, [counting(0, seconds=0.5)]).done == ()
+    assert run(tmp_path, [counting(0, seconds=0.5)]).done == []
 
 
 def test_a_folder_that_somebody_changed_is_refused(tmp_path: Path) -> None:
@@ -302,7 +301,7 @@ def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
     totals: list[int] = []
     specs = [counting(0, log=str(log)), counting(1, log=str(log)), counting(0, log=str(log))]
     found = run(tmp_path / "out", specs, watch=lambda state: totals.append(state.total))
-    assert sorted(found.done) == sorted({spec.name for spec in specs})
+    assert sorted(spec.name for spec in found.done) == sorted({spec.name for spec in specs})
     assert starts(log) == {"0": 1, "1": 1}
     assert set(totals) == {2}
     assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 2
@@ -314,7 +313,7 @@ def test_the_table_tells_submitted_from_running(tmp_path: Path) -> None:
     from rich.console import Console
 
     specs = [counting(seed) for seed in range(20)]
-    state = State(SweepFolder(tmp_path), 20, running={spec.name: spec for spec in specs})
+    state = SweepResult(SweepFolder(tmp_path), 20, running={spec.name: spec for spec in specs})
     progress = dict.fromkeys(state.running, 0) | {specs[18].name: 2}
     shown = io.StringIO()
     Console(width=200, file=shown).print(table(state, progress, 0.0))

@@ -159,13 +159,14 @@ def test_without_a_shared_folder_results_are_brought_back(
         return RayEngine(folder, workers=2, bring_back=True)
 
     found = run_sweep(sweep, tmp_path, engine)
-    assert sorted(found.done) == names
+    assert sorted(spec.name for spec in found.done) == names
     assert {name: results(tmp_path)[name] for name in names} == {n: expected[n] for n in names}
     failed = {failure.spec.name: failure for failure in found.failures}
     assert failed[bad[0].name].lines[-1] == "RuntimeError: seed 0 has <no> luck"
     assert failed[bad[0].name].attempts == 1
     assert failed[bad[1].name].attempts == 3
-    assert sorted(run_sweep(Sweep("counting", "", tuple(chosen)), tmp_path, engine).kept) == names
+    again = run_sweep(Sweep("counting", "", tuple(chosen)), tmp_path, engine)
+    assert sorted(spec.name for spec in again.kept) == names
 
 
 def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:

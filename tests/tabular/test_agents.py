@@ -56,9 +56,9 @@ def test_sweeping_step_by_step_is_the_compiled_trial(
     episodes = 2 if uncompiled else 8
     trial = run_trial(quiet_maze, settings, episodes, stream(7, "agent"))
     assert lived(agent, quiet_maze, episodes) == trial.lengths.tolist()
-    np.testing.assert_array_equal(agent.Q, trial.Q)
-    np.testing.assert_array_equal(agent.M, trial.M)
-    assert agent.updates == trial.updates > 0
+    np.testing.assert_array_equal(agent.Q, trial.agent.Q)
+    np.testing.assert_array_equal(agent.M, trial.agent.M)
+    assert agent.updates == trial.agent.updates > 0
     assert (agent.M.size == 0) == without
 
 
@@ -71,8 +71,8 @@ def test_dyna_step_by_step_is_the_compiled_trial(
     agent = DynaQ(54, 4, settings, seed=7)
     trial = run_trial(quiet_maze, settings, episodes, stream(7, "agent"))
     assert lived(agent, quiet_maze, episodes) == trial.lengths.tolist()
-    np.testing.assert_array_equal(agent.Q, trial.Q)
-    assert agent.updates == trial.updates
+    np.testing.assert_array_equal(agent.Q, trial.agent.Q)
+    assert agent.updates == trial.agent.updates
 
 
 def test_q_learning_is_dyna_without_planning(small_maze: TransitionTable) -> None:

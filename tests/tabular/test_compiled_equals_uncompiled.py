@@ -26,7 +26,7 @@ trials = [bool(numba.config.DISABLE_JIT)]
 for name in ("printed", "released"):
     for settings in (PS_SR[name], without_need(PS_SR[name]), DynaSettings()):
         trial = run_trial(table, settings, 3, stream(0, name))
-        trials.append([trial.lengths.tolist(), trial.Q.tolist(), trial.M.tolist()])
+        trials.append([trial.lengths.tolist(), trial.agent.Q.tolist(), trial.agent.M.tolist()])
 for name in ("published", "text"):
     life = simulate(linear_track(), EVB[name], episodes=3)
     pairs = life.backups[["state", "action", "length"]].tolist()

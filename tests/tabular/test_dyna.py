@@ -77,8 +77,8 @@ def test_agrees_with_the_plain_algorithm(
     lengths, Q, updates = plain_dyna(maze, settings, episodes, stream(0, "dyna"))
     trial = run_trial(maze, settings, episodes, stream(0, "dyna"))
     assert trial.lengths.tolist() == lengths
-    np.testing.assert_allclose(trial.Q.ravel(), list(Q.values()), rtol=1e-12)
-    assert trial.updates == updates
+    np.testing.assert_allclose(trial.agent.Q.ravel(), list(Q.values()), rtol=1e-12)
+    assert trial.agent.updates == updates
 
 
 def test_agrees_with_the_plain_algorithm_on_random_tables(
@@ -90,7 +90,7 @@ def test_agrees_with_the_plain_algorithm_on_random_tables(
         lengths, Q, _ = plain_dyna(table, settings, 10, stream(seed))
         trial = run_trial(table, settings, 10, stream(seed))
         assert trial.lengths.tolist() == lengths
-        np.testing.assert_allclose(trial.Q.ravel(), list(Q.values()), rtol=1e-12)
+        np.testing.assert_allclose(trial.agent.Q.ravel(), list(Q.values()), rtol=1e-12)
 
 
 def test_without_planning_it_is_q_learning(maze: TransitionTable, uncompiled: bool) -> None:
@@ -98,13 +98,13 @@ def test_without_planning_it_is_q_learning(maze: TransitionTable, uncompiled: bo
     learning = run_trial(maze, LearningSettings(), episodes, stream(4))
     dyna = run_trial(maze, DynaSettings(planning_updates=0), episodes, stream(4))
     assert learning.lengths.tolist() == dyna.lengths.tolist()
-    np.testing.assert_array_equal(learning.Q, dyna.Q)
-    assert learning.updates == dyna.updates == dyna.lengths.sum()
+    np.testing.assert_array_equal(learning.agent.Q, dyna.agent.Q)
+    assert learning.agent.updates == dyna.agent.updates == dyna.lengths.sum()
 
 
 def test_an_agent_without_need_has_no_successor_matrix(small_maze: TransitionTable) -> None:
     trial = run_trial(small_maze, DynaSettings(), 1, stream(0))
-    assert trial.M.shape == (0, 0)
+    assert trial.agent.M.shape == (0, 0)
 
 
 # epsilon 1: every pair is tried for ever, so every Q that can be reached is learned.
@@ -129,7 +129,7 @@ def test_q_converges_to_the_optimal_values(
     expected = optimal_values(small_maze, 0.9)
     walls_and_goal = [2, 3, 8]
     expected[walls_and_goal] = 0.0
-    np.testing.assert_allclose(trial.Q, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trial.agent.Q, expected, rtol=0, atol=1e-6)
     assert expected[0].max() == pytest.approx(0.9**3)
 
 
@@ -142,5 +142,5 @@ def test_sweeping_converges_on_the_whole_dyna_maze(
     trial = run_trial(quiet_maze, settings, 150, stream(6))
     expected = optimal_values(quiet_maze, 0.95)
     free = ~(quiet_maze.next_state == np.arange(54)[:, np.newaxis]).all(axis=1)
-    np.testing.assert_allclose(trial.Q[free], expected[free], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trial.agent.Q[free], expected[free], rtol=0, atol=1e-6)
     assert expected[18].max() == pytest.approx(0.95**13)

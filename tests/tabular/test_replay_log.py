@@ -45,7 +45,7 @@ def test_a_recorded_trial_is_the_trial_that_runs_without_a_log(agent: str) -> No
     log = record_trial(agent, MAZE_BOARD, MAZE, settings, 8, stream(0, "maze", 3))
     plain = run_trial(MAZE, settings, 8, stream(0, "maze", 3))
     assert np.bincount(log.steps["episode"]).tolist() == plain.lengths.tolist()
-    np.testing.assert_array_equal(values_at_the_end(log), plain.Q.astype(np.float32))
+    np.testing.assert_array_equal(values_at_the_end(log), plain.agent.Q.astype(np.float32))
     assert np.all(np.diff(log.writes["frame"]) >= 0)
     assert log.need.shape == ((len(log.pauses), 54) if agent == "ps-sr" else (0,))
 
@@ -109,7 +109,7 @@ def test_a_table_of_events_is_a_log_without_values(tmp_path: Path) -> None:
     assert (len(log.writes), len(log.steps), log.need.size) == (0, 0, 0)
     columns = {name: table[name] for name in table.names}
     columns["state"] = columns["state"] + 25
-    with pytest.raises(NeedReplayError, match="'state' of mine must hold integers from 0 to 29"):
+    with pytest.raises(NeedReplayError, match="'state' of mine must be integers from 0 to 29"):
         table_log("mine", board, Table(columns))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from needreplay.core.checks import preset
 from needreplay.core.errors import NeedReplayError
 from needreplay.tabular.settings import (
     OCCUPANCY,
@@ -16,7 +17,6 @@ from needreplay.tabular.settings import (
     DynaSettings,
     LearningSettings,
     SweepingSettings,
-    preset,
     without_need,
 )
 

@@ -284,7 +284,7 @@ def test_whose_row_need_is_read_from_on_reaching_the_goal(
 @pytest.mark.parametrize(("threshold", "updates"), [(1.0, 0), (np.nextafter(1.0, 0.0), 1)])
 def test_a_gain_must_be_larger_than_the_threshold(threshold: float, updates: int) -> None:
     settings = without_need(SweepingSettings(threshold=threshold))
-    assert run_trial(one_way(), settings, 1, stream(0)).updates == updates
+    assert run_trial(one_way(), settings, 1, stream(0)).agent.updates == updates
 
 
 def test_popped_need_moves_with_the_sweep() -> None:
@@ -334,11 +334,11 @@ def test_the_log_is_every_update_and_changes_nothing(
     silent = run_trial(maze, settings, episodes, stream(3, "log"))
     trial, log = logged_trial(maze, settings, episodes, stream(3, "log"))
     assert silent.lengths.tolist() == trial.lengths.tolist()
-    np.testing.assert_array_equal(silent.Q, trial.Q)
-    np.testing.assert_array_equal(silent.M, trial.M)
-    assert silent.updates == trial.updates == len(log)
+    np.testing.assert_array_equal(silent.agent.Q, trial.agent.Q)
+    np.testing.assert_array_equal(silent.agent.M, trial.agent.M)
+    assert silent.agent.updates == trial.agent.updates == len(log)
     assert silent.agent.counts[EVENTS] == 0
-    np.testing.assert_array_equal(consistent(log, maze, settings), trial.Q)
+    np.testing.assert_array_equal(consistent(log, maze, settings), trial.agent.Q)
     last = log["episode"] == episodes - 1
     assert set(log["episode"]) <= set(range(episodes))
     assert log["step"][last].max() == trial.lengths[-1] - 1
@@ -353,6 +353,6 @@ def test_m_learns_its_closed_form_where_a_fall_ends_the_episode(uncompiled: bool
     episodes = 300 if uncompiled else 3000
     trial = run_trial(table, settings, episodes, stream(8, "fall"))
     truth = random_policy_successor(table, settings.discount)
-    assert np.abs(trial.M - truth).max() < (0.2 if uncompiled else 0.12)
+    assert np.abs(trial.agent.M - truth).max() < (0.2 if uncompiled else 0.12)
     assert truth[1, 0] == 0.0
-    assert abs(trial.M[1, 0]) < 1e-12
+    assert abs(trial.agent.M[1, 0]) < 1e-12

@@ -63,7 +63,7 @@ def test_the_same_stream_gives_the_same_trial(
     again = run_trial(small_maze, settings, 5, stream(1, "a"))
     other = run_trial(small_maze, settings, 5, stream(1, "b"))
     assert first.lengths.tolist() == again.lengths.tolist()
-    np.testing.assert_array_equal(first.Q, again.Q)
+    np.testing.assert_array_equal(first.agent.Q, again.agent.Q)
     assert first.lengths.tolist() != other.lengths.tolist()
 
 
@@ -75,8 +75,8 @@ def test_episodes_can_be_run_in_parts(
     agent, rng = new_agent(small_maze, settings), stream(2)
     parts = [run_episodes(agent, small_maze, settings, episodes, rng) for episodes in (1, 2, 3)]
     assert np.concatenate(parts).tolist() == whole.lengths.tolist()
-    np.testing.assert_array_equal(agent.Q, whole.Q)
-    np.testing.assert_array_equal(agent.M, whole.M)
+    np.testing.assert_array_equal(agent.Q, whole.agent.Q)
+    np.testing.assert_array_equal(agent.M, whole.agent.M)
 
 
 def test_the_log_continues_where_it_stopped(small_maze: TransitionTable) -> None:
@@ -94,7 +94,7 @@ def test_a_log_that_overflows_is_made_again(
 ) -> None:
     settings = PS_SR["printed"]
     expected, events = logged_trial(small_maze, settings, 10, stream(4))
-    assert len(events) == expected.updates > 50
+    assert len(events) == expected.agent.updates > 50
     sizes: list[int] = []
 
     class Tight:
@@ -115,7 +115,7 @@ def test_a_log_that_overflows_is_made_again(
     assert sizes[1:] == [len(events)]
     np.testing.assert_array_equal(log, events)
     assert trial.lengths.tolist() == expected.lengths.tolist()
-    np.testing.assert_array_equal(trial.M, expected.M)
+    np.testing.assert_array_equal(trial.agent.M, expected.agent.M)
     # The generator was put back, then used once: it continues as if there had been one trial.
     once = stream(4)
     run_trial(small_maze, settings, 10, once)
@@ -130,7 +130,7 @@ def test_a_full_log_keeps_its_first_events_and_counts_the_rest(
     agent, log = new_agent(small_maze, settings), np.zeros(7, EVENT)
     run_episodes(agent, small_maze, settings, 10, stream(4), log=log)
     np.testing.assert_array_equal(log, events[:7])
-    assert agent.counts[EVENTS] == trial.updates
+    assert agent.counts[EVENTS] == trial.agent.updates
 
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)

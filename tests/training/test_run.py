@@ -113,7 +113,7 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
 
     values = {"sampling_entropy": float("nan"), "loss": 0.1}
     sums = Sums(1, 2.5, 3, values, dict.fromkeys(values, 3))
-    write_json(tmp_path / "run.json", sums.to_json())
+    write_json(tmp_path / "run.json", sums)
     back = Sums.from_json(read_json(tmp_path / "run.json"))
     back._add(sampling_entropy=1.0, loss=0.2)
     assert back.means()["loss"] == (0.1 + 0.2) / 4

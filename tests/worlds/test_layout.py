@@ -95,13 +95,13 @@ def test_indentation_without_a_closing_line_is_refused_not_guessed() -> None:
         "     1 |   S.\n"
         "         ^"
     )
-    assert "begins with a space," in refusal(" SG")
+    assert "begins with 1 space," in refusal(" SG")
 
 
 def test_rows_that_are_indented_less_than_the_closing_line_are_refused() -> None:
     message = refusal("\n    S..\n  .#.G\n    ")
     assert "line 3 is not indented so far" in message
-    assert message.endswith("     3 |   .#.G")
+    assert message.endswith("     3 |   .#.G\n         ^")
 
 
 def test_an_unknown_character_is_shown_with_a_caret() -> None:
@@ -148,16 +148,9 @@ def test_two_starts() -> None:
     )
 
 
-def test_no_start_and_no_goal_show_the_maze() -> None:
-    assert refusal("..G\n#..") == (
-        "layout has no start: mark one cell with 'S'. It reads:\n     1 | ..G\n     2 | #.."
-    )
-    assert refusal("\nS..") == (
-        "layout has no goal: mark at least one cell with 'G'. It reads:\n     2 | S.."
-    )
-    many = refusal("\n".join(["S"] + ["."] * 19))
-    assert many.count(" | ") == 12
-    assert many.endswith("… and 8 more lines")
+def test_no_start_and_no_goal() -> None:
+    assert refusal("..G\n#..") == "layout has no start: mark one cell with 'S'."
+    assert refusal("\nS..") == "layout has no goal: mark at least one cell with 'G'."
 
 
 def test_an_unreachable_goal() -> None:
@@ -220,13 +213,13 @@ def test_magnified_paths_grow_with_the_resolution(layout: Layout, k: int) -> Non
 
 @pytest.mark.parametrize("resolution", [0, -2])
 def test_a_resolution_below_one_is_refused(resolution: int) -> None:
-    with pytest.raises(NeedReplayError, match=rf"1 or more .* it was {resolution}\."):
+    with pytest.raises(NeedReplayError, match=f"resolution is {resolution}; .* 1 or more"):
         parse_layout("SG").magnified(resolution)
 
 
 @pytest.mark.parametrize("resolution", [1.5, 2.0, "2", None, True])
 def test_a_resolution_that_is_no_integer_is_refused(resolution: object) -> None:
-    with pytest.raises(NeedReplayError, match="resolution must be an integer"):
+    with pytest.raises(NeedReplayError, match=r"resolution is .* whole number"):
         parse_layout("SG").magnified(resolution)  # type: ignore[arg-type]
 
 

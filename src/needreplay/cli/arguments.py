@@ -19,7 +19,8 @@ def folder_named(argument: str, text: str) -> Path:
     return Path(text)
 
 
-def check_seed(seed: int) -> None:
-    """Refuse a seed that is no seed."""
-    if seed < 0:
-        raise NeedReplayError(f"--seed must be 0 or more, not {seed}.")
+def check_least(least: int, **values: int) -> None:
+    """Refuse the value of an option that is below ``least``."""
+    for name, value in values.items():
+        if value < least:
+            raise NeedReplayError(f"--{name} must be at least {least}, not {value}.")

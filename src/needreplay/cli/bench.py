@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from needreplay.core.errors import NeedReplayError
+from needreplay.cli.arguments import check_least
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Bench:
 
     def run(self, argv: Sequence[str]) -> None:  # noqa: ARG002
         """Run the command."""
-        for name, value in (("rounds", self.rounds), ("capacity", self.capacity)):
-            if value < 1:
-                raise NeedReplayError(f"--{name} must be at least 1, not {value}.")
+        check_least(1, rounds=self.rounds, capacity=self.capacity)
         # Libraries read these when they are first imported.
         for library in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
             os.environ[f"{library}_NUM_THREADS"] = "1"

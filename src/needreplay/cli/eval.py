@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.cli.arguments import AllowCode, check_seed, folder_named
+from needreplay.cli.arguments import AllowCode, check_least, folder_named
 from needreplay.core.errors import NeedReplayError, counted
 
 FILM_STEPS = 1_000
@@ -47,9 +47,8 @@ class Eval:
         """Run the command."""
         from needreplay.training.evaluation import load_player
 
-        if self.episodes < 1:
-            raise NeedReplayError(f"--episodes must be at least 1, not {self.episodes}.")
-        check_seed(self.seed)
+        check_least(1, episodes=self.episodes)
+        check_least(0, seed=self.seed)
         if self.video is not None and self.video.suffix.lower() != ".gif":
             raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
         player = load_player(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.cli.arguments import AllowCode, check_seed, folder_named
+from needreplay.cli.arguments import AllowCode, check_least, folder_named
 from needreplay.core.errors import NeedReplayError
 
 
@@ -39,9 +39,8 @@ class Need:
         from needreplay.report.deep_page import write_deep_page
         from needreplay.training.evaluation import load_player
 
-        check_seed(self.seed)
-        if self.steps < 1:
-            raise NeedReplayError(f"--steps must be at least 1, not {self.steps}.")
+        check_least(0, seed=self.seed)
+        check_least(1, steps=self.steps)
         folder = folder_named("DIR", self.run_folder)
         player = load_player(folder, with_buffer=True, allow_code=self.allow_code)
         if not player.agent.settings.uses_need:

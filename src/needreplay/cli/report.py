@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.cli.arguments import check_seed, folder_named
+from needreplay.cli.arguments import check_least, folder_named
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Report:
         """Run the command."""
         from needreplay.report.sweep_page import write_sweep_page
 
-        check_seed(self.seed)
+        check_least(0, seed=self.seed)
         page = write_sweep_page(folder_named("DIR", self.folder), seed=self.seed)
         print(f"The page: {page}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from needreplay.cli.arguments import AllowCode, folder_named
+from needreplay.cli.arguments import AllowCode, check_least, folder_named
 from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.processes import usable_cores
 
@@ -94,8 +94,8 @@ class Sweep:
         return self._run(sweep, chosen, out, argv)
 
     def _refuse(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise NeedReplayError(f"--workers must be at least 1, not {self.workers}.")
+        if self.workers is not None:
+            check_least(1, workers=self.workers)
         for name in ("cpus_per_run", "gpus_per_run"):
             if getattr(self, name) < 0:
                 raise NeedReplayError(f"--{name.replace('_', '-')} must not be negative.")
@@ -193,11 +193,10 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needreplay.sweeps.folder import SweepFolder
     from needreplay.sweeps.kinds import kind_named
     from needreplay.sweeps.speed import estimate
-    from needreplay.sweeps.table import units_of
 
     folder = SweepFolder(out)
     for spec in sweep.runs:
-        size = f"{units_of(spec):,} {kind_named(spec.kind).unit}"
+        size = f"{spec.units:,} {kind_named(spec.kind).unit}"
         done = " (done)" if folder.is_done(spec.name) else ""
         print(f"{spec.name}  {spec.label}  {size}{done}", flush=True)
 

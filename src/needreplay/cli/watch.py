@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from needreplay.core.errors import NeedReplayError
+from needreplay.cli.arguments import check_least
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,8 @@ class Watch:
         from needreplay.report.viewer import write_viewer
         from needreplay.report.watched import watched_run, world_named
 
-        for name, value, least in (
-            ("episodes", self.episodes, 1),
-            ("seed", self.seed, 0),
-            ("trial", self.trial, 0),
-        ):
-            if value < least:
-                raise NeedReplayError(f"--{name} must be at least {least}, not {value}.")
+        check_least(1, episodes=self.episodes)
+        check_least(0, seed=self.seed, trial=self.trial)
         world = world_named(self.world)
         logs = [
             watched_run(name, world, episodes=self.episodes, seed=self.seed, trial=self.trial)

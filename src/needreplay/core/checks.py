@@ -13,6 +13,7 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError, unknown
 
 S = TypeVar("S")
+N = TypeVar("N", int, float)
 Bounds = Mapping[str, tuple[float, float]]
 
 SHARE = (0.0, 1.0)
@@ -65,17 +66,13 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_number(name: str, value: Any, kind: type, bounds: tuple[float, float] | None) -> None:
-    """Refuse what is not a number (an integer where ``kind`` is int) or outside its bounds."""
+def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, float] | None) -> N:
+    """``value`` as a plain int or float; refuse what is neither, or outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
-    right = (
-        is_whole(value)
-        if kind is int
-        else is_whole(value) or isinstance(value, float | np.floating)
-    )
+    right = is_whole(value) or (kind is float and isinstance(value, float | np.floating))
     # NaN passes only where there are no bounds.
     if right and (bounds is None or low <= value <= high):
-        return
+        return kind(value)
     number = "a whole number" if kind is int else "a number"
     allowed = number
     if bounds is not None:

@@ -7,6 +7,7 @@ takes observations drawn uniformly from the buffer and, for those with a known f
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from needreplay.deep.networks import Branches, Shape, decoder
 from needreplay.deep.successor import decoder_loss, successor_loss
 
 
-class Learner(nn.Module):
+class Learner(nn.Module, ABC):
     """Two vectors for each observation, over the layers of ``body`` or features that are given."""
 
     n_vector: int
@@ -39,17 +40,17 @@ class Learner(nn.Module):
         with torch.no_grad():
             return self.body(obs)  # type: ignore[no-any-return]
 
+    @abstractmethod
     def query(self, obs: Tensor) -> Tensor:
         """q(s), one row for each observation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stored(self, obs: Tensor) -> Tensor:
         """v(s), one row for each observation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``."""
-        raise NotImplementedError
 
 
 class Mixtures(Learner):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.validation import check_beta, whole
+from needreplay.core.types import FloatArray, IntArray
+from needreplay.replay.storage import flatten
+from needreplay.replay.validation import check_beta
 from needreplay.rules.priority import annealed
 
 
@@ -48,8 +49,7 @@ class Batch:
             import torch
         except ImportError as error:
             raise NeedReplayError("batch.torch needs torch: pip install torch") from error
-        flat = list(_leaves(self.columns))
-        wide = any(column.dtype == np.float64 for column in flat)
+        wide = any(column.dtype == np.float64 for column in flatten(self.columns).values())
 
         def tensor(array: Any) -> Any:
             if isinstance(array, dict):
@@ -72,15 +72,6 @@ class Batch:
         return iter(self.columns)
 
 
-def _leaves(columns: dict[str, Any]) -> Iterator[AnyArray]:
-    """Every column, also those of Dict spaces."""
-    for column in columns.values():
-        if isinstance(column, dict):
-            yield from _leaves(column)
-        else:
-            yield column
-
-
 @dataclass(frozen=True)
 class LinearBeta:
     """β from ``start`` to ``end`` over the first ``batches`` batches, and ``end`` from then on."""
@@ -94,7 +85,7 @@ class LinearBeta:
         object.__setattr__(self, "end", check_beta(self.end, "end"))
         is_number = isinstance(self.batches, float | np.floating)
         count = int(self.batches) if is_number and self.batches % 1 == 0 else self.batches  # 1e6
-        object.__setattr__(self, "batches", whole("batches", count, AT_LEAST_ONE))
+        object.__setattr__(self, "batches", check_number("batches", count, int, AT_LEAST_ONE))
 
     def __call__(self, sampled: int) -> float:
         """β for the next batch after ``sampled`` batches."""

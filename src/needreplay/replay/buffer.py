@@ -33,9 +33,9 @@ from needreplay.replay.storage import (
     NO_ID,
     Column,
     ColumnSpec,
-    PlainWriter,
     Ring,
     Writer,
+    columns_of,
     flatten,
     plain_columns,
 )
@@ -113,7 +113,7 @@ class ReplayBuffer:
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
         self._info = _info_columns(self._sampler, columns)
         self._writer: Writer = (
-            PlainWriter(columns)
+            Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
             if episodes is None
             else EpisodeWriter(columns, episodes, capacity, self._info)
         )
@@ -337,12 +337,16 @@ class ReplayBuffer:
         for name, value in given.items():
             column = self._info[name]
             rows = validation.as_step_rows(name, value, size, column.shape, column.dtype)
-            if name == "state":
-                validation.check_states(rows, self._sampler.n_states)  # type: ignore[attr-defined]
-            else:
-                self._sampler_method("features").check(rows)
+            self._check_info(name, rows)
             info[name] = rows
         self._writer.hold(info)
+
+    def _check_info(self, name: str, rows: AnyArray) -> None:
+        """Raise unless the sampler will take these states or features."""
+        if name == "state":
+            validation.check_states(rows, self._sampler.n_states)  # type: ignore[attr-defined]
+        else:
+            self._sampler_method("features").check(rows)
 
     def _place(self, count: int) -> None:
         """Tell the sampler about the ``count`` newest transitions, as far as they are stored."""
@@ -352,16 +356,18 @@ class ReplayBuffer:
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             info = {name: rows[-ring.capacity :] for name, rows in info.items()}
-        priority = self._max_seen.item() if self._present is None else self._max_present()
+        priority = self._max_seen.item()
+        if self._present is not None:
+            smallest = self._present.smallest  # of the negative priorities
+            priority = FIRST_PRIORITY if smallest == np.inf else -smallest
         place = getattr(self._sampler, "place", None)
         if place is not None:
             place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
         self._set_priorities(slots, np.full(len(slots), priority))
         for name, rows in info.items():
-            has_info = rows >= 0 if name == "state" else ~np.isnan(rows[:, 0])
-            if has_info.any():
+            if (known := _is_known(rows)).any():
                 method = self._sampler_method("set_state" if name == "state" else "set_features")
-                method(slots[has_info], rows[has_info])
+                method(slots[known], rows[known])
 
     def _set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         changed = self._sampler.set_priorities(slots, priorities)
@@ -369,11 +375,6 @@ class ReplayBuffer:
             if changed is not None:
                 slots, priorities = changed, self._sampler.priorities[changed]  # type: ignore[attr-defined]
             self._present.set(slots, -priorities)
-
-    def _max_present(self) -> float:
-        assert self._present is not None
-        smallest = self._present.smallest
-        return FIRST_PRIORITY if smallest == np.inf else -smallest
 
     def _remove_oldest(self, count: int) -> None:
         """The ``count`` oldest transitions can no longer be sampled."""
@@ -503,7 +504,9 @@ class ReplayBuffer:
 
     def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """Set the states (integers) in which transitions ``ids`` start, for a sampler by state."""
-        self._set_info("set_state", ids, "states", validation.as_states(states))
+        advice = "pass a vector of integers, one per id. Nothing was changed."
+        rows = validation.as_integers("states", states, advice)
+        self._set_info("set_state", ids, "states", rows)
 
     def _set_info(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:
@@ -551,8 +554,8 @@ class ReplayBuffer:
             if not fewest <= oldest_id <= next_id or (oldest_id > fewest and not self._has_frames):
                 raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
             self._writer.check_valid(ring)
-            for name, rows in self._writer.pending_info().items():
-                self._check_info(name, rows)
+            for name, rows in self._writer.pending_info.items():
+                self._check_info(name, rows[_is_known(rows)])
             self._sampler.check_valid()
             stored = np.zeros(capacity, dtype=np.bool_)
             stored[np.arange(oldest_id, next_id) % capacity] = True
@@ -564,13 +567,6 @@ class ReplayBuffer:
                 raise NeedReplayError("A priority is above the largest that was seen.")
             if self._present is not None:
                 self._check_present(stored, priorities)
-
-    def _check_info(self, name: str, rows: AnyArray) -> None:
-        """Raise unless the sampler will take what is held for it."""
-        if name == "state":
-            validation.check_states(rows[rows != NO_ID], self._sampler.n_states)  # type: ignore[attr-defined]
-        else:
-            self._sampler_method("features").check(rows[~np.isnan(rows[:, 0])])
 
     def _check_present(self, stored: BoolArray, priorities: FloatArray | None) -> None:
         """Raise unless the tree of priorities in the buffer has those of the sampler."""
@@ -659,6 +655,12 @@ def _unknown_option(name: str) -> NeedReplayError:
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)}"
     return NeedReplayError(f"ReplayBuffer has no option {name!r}: {hint}.".replace("?.", "?"))
+
+
+def _is_known(rows: AnyArray) -> BoolArray:
+    """Which of the states or features that were held were passed to ``add``."""
+    known: BoolArray = rows != NO_ID if rows.ndim == 1 else ~np.isnan(rows[:, 0])
+    return known
 
 
 def _info_columns(sampler: Sampler, columns: Mapping[str, ColumnSpec]) -> dict[str, Column]:

@@ -27,9 +27,8 @@ from needreplay.replay.storage import (
     Writer,
     column_views,
     columns_of,
-    lay_out,
 )
-from needreplay.replay.validation import fill_columns, is_within, real, whole
+from needreplay.replay.validation import fill_columns, is_within
 from needreplay.rules import returns as rules
 
 discounted = jit(rules.discounted)
@@ -60,10 +59,10 @@ class Episodes:
 
     def __post_init__(self) -> None:
         plain: dict[str, Any] = {
-            "n_envs": whole("n_envs", self.n_envs, AT_LEAST_ONE),
-            "n_step": whole("n_step", self.n_step, AT_LEAST_ONE),
-            "discount": real("discount", self.discount, SHARE),
-            "frame_stack": whole("frame_stack", self.frame_stack, COUNT),
+            "n_envs": check_number("n_envs", self.n_envs, int, AT_LEAST_ONE),
+            "n_step": check_number("n_step", self.n_step, int, AT_LEAST_ONE),
+            "discount": check_number("discount", self.discount, float, SHARE),
+            "frame_stack": check_number("frame_stack", self.frame_stack, int, COUNT),
         }
         if self.autoreset is None:
             if self.n_envs > 1:
@@ -240,7 +239,7 @@ class EpisodeWriter(Writer):
         rest = [c for n, spec in columns.items() if n != "obs" for c in columns_of(n, spec)]
         self._frames: FrameStore | None = None
         if episodes.frame_stack:
-            self._frames = FrameStore.for_column(obs, episodes, capacity)
+            self._frames = FrameStore(obs, episodes, capacity)
             self.native_adds = False
             self.bulk = "writer/frames"
             number = np.dtype(np.int64)
@@ -250,8 +249,7 @@ class EpisodeWriter(Writer):
             first_step = [*obs, *rest]
             last_step = [column._replace(name=f"next_{column.name}") for column in obs]
         returns = [Column(name, np.dtype(np.float32), ()) for name in ("reward", "discount")]
-        self.layout = lay_out(first_step, last_step, returns)
-        self.is_nested = self.layout.is_nested
+        super().__init__(first_step, last_step, returns)
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
         self._places = next_from, next_to, reward_at, discount_at
@@ -268,7 +266,9 @@ class EpisodeWriter(Writer):
         self._slots: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._previous: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
-        self._pending_info = {
+        arrays = self._step, self._pending, self._rewards, self._flags, self._state
+        self._windows = *arrays, self._slots, self._previous, self._sources, self._following
+        self.pending_info = {
             name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
         }
         self._targets = column_views(self._step, self.layout)
@@ -285,11 +285,9 @@ class EpisodeWriter(Writer):
         """What the C extension needs to know about episodes; it does not store frames."""
         if not self.native_adds:
             return None
-        arrays = self._step, self._pending, self._rewards, self._flags, self._state
-        outputs = self._slots, self._previous, self._sources, self._following
         skips_resets = self.episodes.autoreset == "next_step"
-        discount = float(self.episodes.discount)
-        return self._targets, *arrays, *outputs, *self._places, discount, skips_resets
+        rest = *self._places, float(self.episodes.discount), skips_resets
+        return self._targets, *self._windows, *rest
 
     def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
         """One step of each environment."""
@@ -317,20 +315,7 @@ class EpisodeWriter(Writer):
 
     def _close_windows(self, ring: Ring, *, cuts: bool) -> int:
         return _accumulate(
-            ring.rows,
-            ring.next_id,
-            self._step,
-            self._pending,
-            self._rewards,
-            self._flags,
-            self._state,
-            self._slots,
-            self._previous,
-            self._sources,
-            self._following,
-            self._places,
-            self.episodes.discount,
-            cuts,
+            ring.rows, ring.next_id, *self._windows, self._places, self.episodes.discount, cuts
         )
 
     def _skip_reset_steps(self) -> None:
@@ -361,14 +346,14 @@ class EpisodeWriter(Writer):
         """Keep what belongs to the current step of each environment until its window closes."""
         n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
         place = (self._state[:, _HEAD] + self._state[:, _HELD]) % n_step
-        for name, pending in self._pending_info.items():
+        for name, pending in self.pending_info.items():
             missing = np.nan if pending.dtype.kind == "f" else NO_ID
             pending[np.arange(n_envs) * n_step + place] = info.get(name, missing)
 
     def info_of(self, count: int) -> dict[str, AnyArray]:
         """What was held for the ``count`` transitions just written, one row each."""
         sources = self._sources[:count]
-        return {name: pending[sources] for name, pending in self._pending_info.items()}
+        return {name: pending[sources] for name, pending in self.pending_info.items()}
 
     def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
         """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
@@ -383,10 +368,6 @@ class EpisodeWriter(Writer):
             return 0
         next_frames = ring.columns[_NEXT_FRAME]
         return self._frames.count_incomplete(next_frames, ring.oldest_id, ring.next_id)
-
-    def pending_info(self) -> dict[str, AnyArray]:
-        """Features or states of open windows."""
-        return self._pending_info
 
     def check_valid(self, ring: Ring) -> None:
         """Raise unless windows, links and frames are within their bounds."""
@@ -431,7 +412,7 @@ class EpisodeWriter(Writer):
             "episodes": self._state,
             "following": self._following,
         }
-        info = {f"pending {name}": pending for name, pending in self._pending_info.items()}
+        info = {f"pending {name}": pending for name, pending in self.pending_info.items()}
         return {**windows, **info, **(self._frames.arrays() if self._frames is not None else {})}
 
     def filled(self) -> dict[str, int]:

@@ -140,45 +140,30 @@ def _count_below(next_frames: IntArray, first_id: int, end_id: int, limit: int) 
 
 
 class FrameStore:
-    """A ring of the frames of stacks of shape ``stack_shape`` (first axis: oldest to newest).
+    """A ring of the frames of the stacks in column ``obs`` (first axis: oldest to newest).
 
     It has space for ``capacity`` transitions if episodes have 200 steps or more on average. With
     shorter episodes fewer fit: a transition whose next frame is numbered below ``limit`` may have
     lost frames.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        stack_shape: tuple[int, ...],
-        dtype: np.dtype[np.generic],
-        *,
-        n_envs: int,
-        n_step: int,
-    ) -> None:
-        stack = stack_shape[0]
-        self.stack_shape = stack_shape
-        self.dtype = dtype
-        most_per_step = n_envs * (stack + 1)
-        self._reach = most_per_step * (n_step + stack + 2)
-        self._frame_bytes = dtype.itemsize * int(np.prod(stack_shape[1:], dtype=np.int64))
-        spare = capacity // _EPISODE_LENGTH + self._reach + most_per_step
-        self.frames = aligned_rows(capacity + spare, self._frame_bytes)
-        self.back = np.zeros(len(self.frames), dtype=np.int32)
-        self.numbers = np.empty(1 + n_envs, dtype=np.int64)
-        self.clear()
-
-    @classmethod
-    def for_column(cls, obs: list[Column], episodes: Episodes, capacity: int) -> FrameStore:
-        """A store for the column ``obs``, whose first axis is the stack."""
+    def __init__(self, obs: list[Column], episodes: Episodes, capacity: int) -> None:
         if len(obs) != 1 or len(obs[0].shape) < 1 or obs[0].shape[0] != episodes.frame_stack:
             raise NeedReplayError(
                 f"frame_stack is {episodes.frame_stack}, so obs must be one array whose first axis "
                 f"has that length, as Gymnasium's FrameStackObservation makes it; it is "
                 f"{', '.join(f'{c.name} {c.shape}' for c in obs)}."
             )
-        shape, dtype = obs[0].shape, obs[0].dtype
-        return cls(capacity, shape, dtype, n_envs=episodes.n_envs, n_step=episodes.n_step)
+        _, self.dtype, self.stack_shape = obs[0]
+        stack, n_envs = self.stack_shape[0], episodes.n_envs
+        most_per_step = n_envs * (stack + 1)
+        self._reach = most_per_step * (episodes.n_step + stack + 2)
+        self._frame_bytes = obs[0].nbytes // stack
+        spare = capacity // _EPISODE_LENGTH + self._reach + most_per_step
+        self.frames = aligned_rows(capacity + spare, self._frame_bytes)
+        self.back = np.zeros(len(self.frames), dtype=np.int32)
+        self.numbers = np.empty(1 + n_envs, dtype=np.int64)
+        self.clear()
 
     def clear(self) -> None:
         """Forget all frames."""

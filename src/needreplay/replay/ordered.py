@@ -186,15 +186,20 @@ def remove_all(order: Ordered, slots: IntArray) -> None:
 
 
 @jit
-def slots_at(order: Ordered, places: IntArray) -> IntArray:
-    """The slots at ``places`` (from 0) of the order."""
-    n_blocks = order.sizes[_BLOCKS]
-    ends = np.empty(n_blocks, dtype=np.int64)
+def _ends(order: Ordered) -> IntArray:
+    """The place in the order after the last slot of each block, in order."""
+    ends = np.empty(order.sizes[_BLOCKS], dtype=np.int64)
     end = 0
-    for k in range(n_blocks):
+    for k in range(len(ends)):
         end += order.length[order.order[k]]
         ends[k] = end
-    slots = np.empty(len(places), dtype=np.int64)
+    return ends
+
+
+@jit
+def slots_at(order: Ordered, places: IntArray) -> IntArray:
+    """The slots at ``places`` (from 0) of the order."""
+    ends, slots = _ends(order), np.empty(len(places), dtype=np.int64)
     for i in range(len(places)):
         k = np.searchsorted(ends, places[i], side="right")
         block = order.order[k]
@@ -205,17 +210,12 @@ def slots_at(order: Ordered, places: IntArray) -> IntArray:
 @jit
 def places_of(order: Ordered, slots: IntArray) -> IntArray:
     """The places (from 0) of ``slots``, all present, in the order."""
-    n_blocks = order.sizes[_BLOCKS]
-    starts = np.empty(n_blocks, dtype=np.int64)
-    start = 0
-    for k in range(n_blocks):
-        starts[k] = start
-        start += order.length[order.order[k]]
-    places = np.empty(len(slots), dtype=np.int64)
+    ends, places = _ends(order), np.empty(len(slots), dtype=np.int64)
     for i in range(len(slots)):
         priority = order.priorities[slots[i]]
         k = _block_of(order, priority, slots[i])
-        places[i] = starts[k] + _place_in(order, order.order[k], priority, slots[i])
+        block = order.order[k]
+        places[i] = ends[k] - order.length[block] + _place_in(order, block, priority, slots[i])
     return places
 
 

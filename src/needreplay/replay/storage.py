@@ -7,7 +7,6 @@ until id i + capacity overwrites it. Gymnasium spaces are recognized by their at
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -130,12 +129,8 @@ class RowLayout(NamedTuple):
     groups: tuple[int, ...]
     """Where each group of columns starts."""
     stride: int
-
-    @property
-    def spans(self) -> IntArray:
-        """Offset and number of bytes of each column, for kernels."""
-        spans = [(at, column.nbytes) for at, column in zip(self.offsets, self.columns, strict=True)]
-        return np.array(spans, dtype=np.int64).reshape(-1, 2)
+    record: np.dtype[Any]
+    """Of a row."""
 
     @property
     def is_nested(self) -> bool:
@@ -163,8 +158,10 @@ def lay_out(*groups: list[Column]) -> RowLayout:
             at += -at % column.dtype.alignment
             offsets[column.name] = at
             at += column.nbytes
-    in_order = tuple(offsets[name] for name in names)
-    return RowLayout(columns, in_order, tuple(starts), at + -at % WORD)
+    in_order, stride = tuple(offsets[name] for name in names), at + -at % WORD
+    formats = [(column.dtype, column.shape) for column in columns]
+    fields: Any = {"names": names, "formats": formats, "offsets": in_order, "itemsize": stride}
+    return RowLayout(columns, in_order, tuple(starts), stride, np.dtype(fields))
 
 
 # Rows --------------------------------------------------------------------------------------------
@@ -213,28 +210,23 @@ def gather_rows(
 
 
 class Plan(NamedTuple):
-    """Where the columns of a batch lie in one block of memory, each contiguous."""
+    """Where the columns of a batch lie in one block of memory, each contiguous, on a cache line."""
 
     length: int
     starts: IntArray
     cuts: list[tuple[str, tuple[int, ...], np.dtype[Any], int]]
     """Name, shape, dtype and start of each column."""
 
-    def columns(self, memory: Bytes) -> dict[str, AnyArray]:
-        """The columns in ``memory``, by name."""
-        return {name: np.ndarray(shape, dtype, memory, at) for name, shape, dtype, at in self.cuts}
-
 
 def _plan(layout: RowLayout, size: int) -> Plan:
-    """Columns of ``size`` rows, one after the other, each on a cache line."""
-    starts, cuts, at = [], [], 0
+    starts, at = [], 0
     for column in layout.columns:
         at += -at % LINE
         starts.append(at)
-        cuts.append((column.name, (size, *column.shape), column.dtype, at))
         at += size * column.nbytes
-    at += -at % WORD
-    return Plan(at, np.array(starts, dtype=np.int64), cuts)
+    each = zip(layout.columns, starts, strict=True)
+    cuts = [(column.name, (size, *column.shape), column.dtype, start) for column, start in each]
+    return Plan(at + -at % WORD, np.array(starts, dtype=np.int64), cuts)
 
 
 class Ring:
@@ -250,7 +242,8 @@ class Ring:
         """The oldest and the next id, in an array that C code shares."""
         self.columns = column_views(self.rows, layout)
         """Every column by slot: views of the rows."""
-        self.spans = layout.spans
+        spans = [(at, c.nbytes) for at, c in zip(layout.offsets, layout.columns, strict=True)]
+        self._spans: IntArray = np.array(spans, dtype=np.int64)
         self._plans: dict[int, Plan] = {}
 
     def __len__(self) -> int:
@@ -289,8 +282,8 @@ class Ring:
                 self._plans.clear()
             plan = self._plans[len(slots)] = _plan(self.layout, len(slots))
         out = np.empty(plan.length, dtype=np.uint8)
-        gather_rows(self.rows, slots, self.spans, plan.starts, out)
-        return plan.columns(out)
+        gather_rows(self.rows, slots, self._spans, plan.starts, out)
+        return {name: np.ndarray(shape, dtype, out, at) for name, shape, dtype, at in plan.cuts}
 
     def ids_of(self, slots: IntArray) -> IntArray:
         """The ids of the transitions in ``slots``."""
@@ -308,32 +301,40 @@ def aligned_rows(count: int, stride: int) -> Bytes:
 
 def column_views(rows: Bytes, layout: RowLayout) -> dict[str, AnyArray]:
     """Each column of ``rows`` as an array of its own dtype and shape, sharing the memory."""
-    data, views = rows.reshape(-1).data, {}
-    for column, offset in zip(layout.columns, layout.offsets, strict=True):
-        strides = rows.shape[1], *np.empty(column.shape, dtype=column.dtype).strides
-        shape = len(rows), *column.shape
-        views[column.name] = np.ndarray(shape, column.dtype, data, offset, strides)
-    return views
+    records = rows.view(layout.record)[:, 0]
+    return {column.name: records[column.name] for column in layout.columns}
 
 
-class Writer(ABC):
-    """Turns what ``add`` gets into rows, and rows into the columns of a batch."""
+class Writer:
+    """Turns what ``add`` gets into rows, and rows into the columns of a batch.
 
-    layout: RowLayout
-    is_nested: bool
-    """Whether a column is part of a Dict space."""
+    This one stores columns as they are passed, one transition or many at a time.
+    """
+
     bulk = "ring/rows"
     """The array that may be too large to be held twice; whatever bytes it has are valid."""
     native_adds = True
     """Whether the C extension can write what this writer writes."""
 
-    @abstractmethod
-    def size_of(self, values: Mapping[str, Any]) -> int:
-        """How many steps ``values`` are."""
+    def __init__(self, *groups: list[Column]) -> None:
+        self.layout = lay_out(*groups)
+        self.is_nested = self.layout.is_nested
+        self.pending_info: dict[str, AnyArray] = {}
+        """What is held for the sampler until a window closes, by name."""
 
-    @abstractmethod
+    def size_of(self, values: Mapping[str, Any]) -> int:
+        """How many steps ``values`` are: as many as the first column has."""
+        first = self.layout.columns[0]
+        shape = shape_of(values.get(first.name))
+        return shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
+
     def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
         """Check ``values`` and write transitions to the next slots; returns how many."""
+        size = self.size_of(values)
+        rows: Bytes = np.zeros((size, self.layout.stride), dtype=np.uint8)
+        fill_columns(column_views(rows, self.layout), size, values)
+        ring.write(rows)
+        return size
 
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:
         """Slots of the ``count`` newest transitions, and the id before each in its episode or -1.
@@ -377,14 +378,10 @@ class Writer(ABC):
         """How many of the oldest transitions lost a part that is not in their row."""
         return 0
 
-    def pending_info(self) -> dict[str, AnyArray]:
-        """What is held for the sampler until a window closes, by name."""
-        return {}
-
-    def check_valid(self, ring: Ring) -> None:  # noqa: B027 - nothing beside the rows
+    def check_valid(self, ring: Ring) -> None:
         """Raise if what is stored beside the rows contradicts itself."""
 
-    def clear(self) -> None:  # noqa: B027 - nothing beside the rows
+    def clear(self) -> None:
         """Forget everything beside the rows."""
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -398,25 +395,3 @@ class Writer(ABC):
     def settings(self) -> dict[str, Any]:
         """What a file must agree on."""
         return {"columns": [column.description for column in self.layout.columns]}
-
-
-class PlainWriter(Writer):
-    """Stores columns as they are passed, one transition or many at a time."""
-
-    def __init__(self, columns: Mapping[str, ColumnSpec]) -> None:
-        self.layout = lay_out([c for name, spec in columns.items() for c in columns_of(name, spec)])
-        self.is_nested = self.layout.is_nested
-        self._first = self.layout.columns[0]
-
-    def size_of(self, values: Mapping[str, Any]) -> int:
-        """As many as the first column has."""
-        shape = shape_of(values.get(self._first.name))
-        return shape[0] if len(shape) > len(self._first.shape) and shape[0] > 0 else 1
-
-    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
-        """Check and write one row, or as many as the columns have; returns how many."""
-        size = self.size_of(values)
-        rows: Bytes = np.zeros((size, self.layout.stride), dtype=np.uint8)
-        fill_columns(column_views(rows, self.layout), size, values)
-        ring.write(rows)
-        return size

@@ -195,16 +195,6 @@ class SumTree:
         """Give ``slots`` their ``masses``; of equal slots the last wins."""
         set_leaves(self.array, self.capacity, slots, masses)
 
-    def find(self, targets: FloatArray) -> IntArray:
-        """The leaf in which each target in [0, total) falls."""
-        slots = np.empty(len(targets), dtype=np.int64)
-        find_leaves(self.array, self.capacity, targets.copy(), slots)
-        return slots
-
-    def sample(self, size: int, rng: np.random.Generator, *, stratified: bool = True) -> IntArray:
-        """Sample ``size`` leaves with replacement, each with probability mass / total."""
-        return self.find(spread(rng.random(size), self.total, stratified))
-
     def check_valid(self) -> None:
         """Raise unless every parent is the sum of its children and no mass is negative."""
         if not sound(self.array, self.capacity, False):

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
@@ -36,18 +35,6 @@ _UNCHANGED = "Nothing was changed."
 
 
 # Settings ----------------------------------------------------------------------------------------
-
-
-def whole(name: str, value: Any, bounds: tuple[float, float]) -> int:
-    """``value`` as a plain int within ``bounds``."""
-    check_number(name, value, int, bounds)
-    return int(value)
-
-
-def real(name: str, value: Any, bounds: tuple[float, float]) -> float:
-    """``value`` as a plain float within ``bounds``."""
-    check_number(name, value, float, bounds)
-    return float(value)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -100,11 +87,6 @@ def as_features(features: ArrayLike) -> AnyArray:
     if type(features) is np.ndarray and features.dtype in KERNEL_FLOATS:
         return features
     return as_floats("features", features, f"pass real numbers, one row per id. {_UNCHANGED}")
-
-
-def as_states(states: ArrayLike) -> IntArray:
-    """``states`` as a vector of int64."""
-    return as_integers("states", states, f"pass a vector of integers, one per id. {_UNCHANGED}")
 
 
 def check_states(states: IntArray, n_states: int) -> None:
@@ -348,17 +330,10 @@ def as_step_rows(
     name: str, value: Any, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> AnyArray:
     """Features or states of ``size`` steps, as rows of ``shape``, finite and of ``dtype``."""
-    advice = "nothing was stored."
-    array = _as_array(name, value, advice)
-    if size == 1 and array.shape == shape:
-        array = array[None]
-    if array.shape != (size, *shape):
-        raise NeedReplayError(
-            f"{name} has shape {array.shape}, but {(size, *shape)} was expected; {advice}"
-        )
-    if dtype.kind == "i":
-        return as_integers(name, array, f"pass integers; {advice}")
-    rows = as_floats(name, array, f"pass real numbers; {advice}")
+    rows = np.empty((size, *shape), dtype=dtype)
+    fill_columns({name: rows}, size, {name: value})
     if not np.isfinite(rows).all():
-        raise NeedReplayError(f"{name} has NaN or infinity; pass finite numbers; {advice}")
+        raise NeedReplayError(
+            f"{name} has NaN or infinity; pass finite numbers; nothing was stored."
+        )
     return rows

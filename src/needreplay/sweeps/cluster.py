@@ -60,7 +60,8 @@ class RayEngine:
         if workers is not None and workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
         self._ray = ray = _imported()
-        self._slots = workers or 10_000
+        # All of them: the cluster starts those that fit.
+        self.slots = workers or 10_000
         self._tasks: dict[Any, tuple[str, Path]] = {}
         self._token = secrets.token_hex(16)
         self._folder = folder.resolve()
@@ -90,11 +91,6 @@ class RayEngine:
                 f"No node of the cluster has {cpus:g} CPUs and {gpus:g} GPUs, which one run needs; "
                 "change --cpus-per-run or --gpus-per-run."
             )
-
-    @property
-    def slots(self) -> int:
-        """How many runs are submitted at once; the cluster starts those that fit."""
-        return self._slots
 
     def start(self, spec: RunSpec, folder: Path) -> None:
         """Submit a run."""

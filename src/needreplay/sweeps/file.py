@@ -59,6 +59,11 @@ class RunSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def units(self) -> int:
+        """The amount of work: steps, or trials."""
+        return kind_named(self.kind).units(dict(self.config))
+
+    @property
     def label(self) -> str:
         """A few words for people."""
         config = self.config

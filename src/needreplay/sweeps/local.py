@@ -53,13 +53,8 @@ class LocalEngine:
     def __init__(self, workers: int) -> None:
         if workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
-        self._slots = workers
+        self.slots = workers
         self._workers: list[_Worker] = []
-
-    @property
-    def slots(self) -> int:
-        """How many runs work at once."""
-        return self._slots
 
     def start(self, spec: RunSpec, folder: Path) -> None:
         """Start a run in a new process."""

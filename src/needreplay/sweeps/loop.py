@@ -32,10 +32,8 @@ class Ended:
 class Engine(Protocol):
     """Where runs are executed. Whether a run is complete, its folder decides, not the engine."""
 
-    @property
-    def slots(self) -> int:
-        """How many runs it takes at once."""
-        ...
+    slots: int
+    """How many runs it takes at once."""
 
     def start(self, spec: RunSpec, folder: Path) -> None:
         """Start a run."""
@@ -62,8 +60,8 @@ class Failure:
 
 
 @dataclass
-class State:
-    """The state of a sweep under way."""
+class SweepResult:
+    """How far a sweep is, and in the end how it ended."""
 
     folder: SweepFolder
     total: int
@@ -73,18 +71,8 @@ class State:
     running: dict[str, RunSpec] = field(default_factory=dict)
     waiting: deque[RunSpec] = field(default_factory=deque)
     failures: list[Failure] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    retried: list[str] = field(default_factory=list)
     """names of runs that started again, once for each time"""
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """How a sweep ended: names of runs, and failures."""
-
-    kept: tuple[str, ...]
-    done: tuple[str, ...]
-    failures: tuple[Failure, ...]
-    retried: tuple[str, ...]
 
 
 def run_sweep(
@@ -94,7 +82,7 @@ def run_sweep(
     *,
     argv: Sequence[str] = ("needreplay", "sweep"),
     only: Collection[str] = (),
-    watch: Callable[[State], None] = lambda _state: None,
+    watch: Callable[[SweepResult], None] = lambda _state: None,
 ) -> SweepResult:
     """Run what is not complete in ``out``; refuse a second sweep there at the same time.
 
@@ -116,21 +104,16 @@ def run_sweep(
     with locked(folder.lock, busy):
         chosen = [spec for spec in sweep.runs if not only or spec.name in only]
         folder.prepare(sweep, argv, chosen)
-        state = State(folder, len(chosen))
+        state = SweepResult(folder, len(chosen))
         for spec in chosen:
             (state.kept if folder.is_done(spec.name) else state.waiting).append(spec)
         if state.waiting:
             with sigterm_stops():
                 _run_all(state, engine(folder.path), watch)
-    return SweepResult(
-        kept=tuple(spec.name for spec in state.kept),
-        done=tuple(spec.name for spec in state.done),
-        failures=tuple(state.failures),
-        retried=tuple(state.lost),
-    )
+    return state
 
 
-def _run_all(state: State, engine: Engine, watch: Callable[[State], None]) -> None:
+def _run_all(state: SweepResult, engine: Engine, watch: Callable[[SweepResult], None]) -> None:
     attempts: dict[str, int] = {}
     try:
         while state.waiting or state.running:
@@ -154,13 +137,13 @@ def _run_all(state: State, engine: Engine, watch: Callable[[State], None]) -> No
         engine.close()
 
 
-def _settle(state: State, ended: Ended, attempts: int) -> None:
+def _settle(state: SweepResult, ended: Ended, attempts: int) -> None:
     """Record how a run ended; it is complete if its folder is."""
     spec = state.running.pop(ended.name)
     if state.folder.is_done(spec.name):
         state.done.append(spec)
     elif ended.how == "lost" and attempts < ATTEMPTS:
-        state.lost.append(spec.name)
+        state.retried.append(spec.name)
         state.waiting.appendleft(spec)
     else:
         lines = ended.lines or ("It ended without done.json.",)

@@ -78,8 +78,8 @@ def estimate(
         if speed is None:
             unknown.append(spec.name)
             continue
-        units = kind_named(spec.kind).units(dict(spec.config))
-        seconds[spec.name] = STARTING + max(0, units - folder.progress(spec.name)[0]) / speed
+        left = max(0, spec.units - folder.progress(spec.name)[0])
+        seconds[spec.name] = STARTING + left / speed
     return Estimate(seconds, tuple(unknown), probed)
 
 

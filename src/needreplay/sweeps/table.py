@@ -7,19 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from needreplay.core.clock import Speed, duration
-from needreplay.sweeps.file import RunSpec
 from needreplay.sweeps.kinds import kind_named
-from needreplay.sweeps.loop import State
+from needreplay.sweeps.loop import SweepResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 12
-
-
-def units_of(spec: RunSpec) -> int:
-    """The amount of work of a run."""
-    return kind_named(spec.kind).units(dict(spec.config))
 
 
 class LiveTable:
@@ -47,24 +41,24 @@ class LiveTable:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: SweepResult) -> None:
         """Show the state."""
         if self._live is None:
             return
         progress = {name: state.folder.progress(name)[0] for name in state.running}
-        finished = sum(units_of(spec) for spec in [*state.kept, *state.done])
+        finished = sum(spec.units for spec in [*state.kept, *state.done])
         speed = self._speed.update(time.monotonic(), finished + sum(progress.values()))
         self._live.update(table(state, progress, speed))
 
 
-def table(state: State, progress: dict[str, int], speed: float) -> RenderableType:
+def table(state: SweepResult, progress: dict[str, int], speed: float) -> RenderableType:
     """The counts, the runs under way, and the failures so far."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    left = sum(units_of(spec) for spec in state.waiting)
-    left += sum(units_of(spec) - progress[name] for name, spec in state.running.items())
+    left = sum(spec.units for spec in state.waiting)
+    left += sum(spec.units - progress[name] for name, spec in state.running.items())
     # A submitted run may wait on the cluster; only progress shows that it runs.
     moved = sum(units > 0 for units in progress.values())
     running = f"{moved} running"
@@ -74,8 +68,8 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
         f"{len(state.kept) + len(state.done)} of {state.total} done, {running}, "
         f"{len(state.waiting)} waiting, {len(state.failures)} failed"
     )
-    if state.lost:
-        counts += f", {len(state.lost)} lost and started again"
+    if state.retried:
+        counts += f", {len(state.retried)} lost and started again"
     if speed > 0:
         units = {kind_named(spec.kind).unit for spec in [*state.running.values(), *state.waiting]}
         unit = units.pop() if len(units) == 1 else "steps"
@@ -83,7 +77,7 @@ def table(state: State, progress: dict[str, int], speed: float) -> RenderableTyp
     rows = Table("run", "what", "done", box=None, pad_edge=False)
     moved_first = sorted(state.running.items(), key=lambda item: progress[item[0]] == 0)
     for name, spec in moved_first[:SHOWN]:
-        share = progress[name] / max(1, units_of(spec))
+        share = progress[name] / max(1, spec.units)
         rows.add_row(Text(name), Text(spec.label), Text(f"{min(share, 1):.0%}"))
     parts: list[RenderableType] = [Text(counts), rows]
     if len(state.running) > SHOWN:

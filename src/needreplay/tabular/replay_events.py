@@ -92,13 +92,8 @@ def replay_events(
             f"states and actions must be two lists of one length; their shapes are {listed.shape} "
             f"and {taken.shape}."
         )
-    for name, values, count in (("states", listed, len(table)), ("actions", taken, table.shape[1])):
-        if values.size and (
-            values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= count
-        ):
-            raise NeedReplayError(
-                f"{name} must be integers from 0 to {count - 1}, the size of next_state."
-            )
+    check_indices("states", listed, len(table), "the size of next_state")
+    check_indices("actions", taken, table.shape[1], "the size of next_state")
     lower = int(permutations * level)
     if permutations and lower < 1:
         raise NeedReplayError(
@@ -115,6 +110,12 @@ def replay_events(
         np.random.default_rng(0) if rng is None else rng,
     )
     return found
+
+
+def check_indices(name: str, values: IntArray, count: int, why: str) -> None:
+    """Refuse ``values`` that are not integers below ``count``."""
+    if values.size and (values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= count):
+        raise NeedReplayError(f"{name} must be integers from 0 to {count - 1}, {why}.")
 
 
 @jit

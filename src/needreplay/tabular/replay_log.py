@@ -20,11 +20,11 @@ from needreplay.tabular.agents import DynaQ, Environment, PrioritizedSweeping, p
 from needreplay.tabular.arrays import EVENTS, SEEN
 from needreplay.tabular.dyna import td_error_of, uniform_index, update_model, update_q
 from needreplay.tabular.evb import episodes as evb_episodes
-from needreplay.tabular.evb.backups import rule_of, run_backup
+from needreplay.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
 from needreplay.tabular.evb.need import need_of
 from needreplay.tabular.evb.settings import EVBSettings
 from needreplay.tabular.evb.simulation import Simulation, new_agent
-from needreplay.tabular.replay_events import DIRECTIONS, replay_table
+from needreplay.tabular.replay_events import DIRECTIONS, check_indices, replay_table
 from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import random_policy_successor
@@ -273,7 +273,7 @@ def evb_log(
     for field in ("episode", "state", "kind", "first", "count"):
         pauses[field] = found.pauses[field]
     _refuse_empty(name, len(found.backups))
-    before = (found.pauses["kind"] == evb_episodes.START) & rule.start_before
+    before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
     pauses["steps"] = found.pauses["step"] + ~before
     writes: list[tuple[int, int, float]] = []
     need = np.zeros((len(pauses), task.n_states), np.float32)
@@ -320,16 +320,10 @@ def _learn(agent: Any, rule: Any, task: Task, step: Any, steps: AnyArray, number
 
 def table_log(name: str, board: Board, table: Table) -> ReplayLog:
     """The log of a table of replay events (``replay_events.read_replay``); Q is not known."""
-    states, actions = table["state"], table["action"]
-    for column, values, count in (
-        ("state", states, len(board.next_state)),
-        ("action", actions, board.next_state.shape[1]),
-    ):
-        if len(values) and (values.dtype.kind != "i" or values.min() < 0 or values.max() >= count):
-            raise NeedReplayError(
-                f"The column {column!r} of {name} must hold integers from 0 to {count - 1}, as the "
-                f"world {board.name} has them."
-            )
+    states = table["state"]
+    for column, count in zip(("state", "action"), board.next_state.shape, strict=True):
+        where = f"The cells of column {column!r} of {name}"
+        check_indices(where, table[column], count, f"as the world {board.name} has them")
     _refuse_empty(name, len(states))
     starts = np.flatnonzero(np.r_[True, np.diff(table["pause"]) != 0])
     pauses = np.zeros(len(starts), PAUSE)

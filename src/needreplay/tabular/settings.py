@@ -13,23 +13,6 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from needreplay.core.checks import ANY, COUNT, SHARE, Bounds, changed, check_fields, preset
 from needreplay.core.errors import unknown
 
-__all__ = [
-    "AGENTS",
-    "OCCUPANCY",
-    "PS_SR",
-    "DynaSettings",
-    "LearningSettings",
-    "NeedFrom",
-    "NeedKind",
-    "Parameters",
-    "SweepingSettings",
-    "agent_settings",
-    "numbers_of",
-    "parameters_of",
-    "preset",
-    "without_need",
-]
-
 NeedKind = Literal["none", "forward", "backward"]
 """No need, a row of M (what comes after a state), or a column (what comes before it)."""
 NO_NEED, FORWARD, BACKWARD = range(3)

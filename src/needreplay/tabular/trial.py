@@ -124,27 +124,11 @@ def run_episodes(
     return steps
 
 
-@dataclass(frozen=True)
-class TrialResult:
+class TrialResult(NamedTuple):
     """The steps of each episode, and the agent at the end."""
 
     lengths: IntArray
     agent: AgentArrays
-
-    @property
-    def Q(self) -> FloatArray:
-        """[state, action]."""
-        return self.agent.Q
-
-    @property
-    def M(self) -> FloatArray:
-        """[state, state]; empty for an agent without need."""
-        return self.agent.M
-
-    @property
-    def updates(self) -> int:
-        """How many Q-updates were made."""
-        return self.agent.updates
 
 
 def run_trial(

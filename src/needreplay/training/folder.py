@@ -64,7 +64,7 @@ def _claim(folder: Path, config: RunConfig) -> None:
     if other == ["steps"] and _can_extend(folder, found, config.steps):
         # In this order: whatever stops it, the same command extends the run.
         before = {found["steps"], *_extended_from(folder)}
-        history = _record(folder / HISTORY) if (folder / HISTORY).exists() else {}
+        history = _history(folder)
         write_json(folder / HISTORY, {**history, "extended_from": sorted(before)})
         write_json(folder / CONFIG, mine)
     elif other:
@@ -90,9 +90,12 @@ def _can_extend(folder: Path, found: dict[str, Any], steps: int) -> bool:
 
 def _extended_from(folder: Path) -> list[int]:
     """The earlier lengths of a run that was extended."""
-    history = _record(folder / HISTORY) if (folder / HISTORY).exists() else {}
-    listed = history.get("extended_from", [])
+    listed = _history(folder).get("extended_from", [])
     return [each for each in listed if is_whole(each)] if isinstance(listed, list) else []
+
+
+def _history(folder: Path) -> dict[str, Any]:
+    return _record(folder / HISTORY) if (folder / HISTORY).exists() else {}
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import math
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,9 @@ class Sums:
             means["train_return"] = self.returns / self.episodes
         return means
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a checkpoint."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Sums:
-        """What ``to_json`` gave, after JSON, where NaN is the text "nan"."""
+        """What ``write_json`` wrote, where NaN is the text "nan"."""
         for name in ("episodes", "updates"):
             check_number(name, plain[name], int, COUNT)
         sums = {str(name): float(value) for name, value in plain["sums"].items()}

@@ -209,7 +209,8 @@ class _Run:
                 if agent.settings.samples_by_need:
                     # Part of the run: features are computed in other batches from here on.
                     agent.set_new_features()
-                self.next_checkpoint = _next(agent.steps, self.protocol.checkpoint_steps)
+                period = self.protocol.checkpoint_steps
+                self.next_checkpoint = (agent.steps // period + 1) * period
                 self._checkpoint()
             elif unsaved and (self.stop.asked or self._is_time_to_save()):
                 self._checkpoint()
@@ -288,7 +289,7 @@ class _Run:
         save_agent(self.agent, folder)
         names = ("episodes", "iteration", "rows", "next_checkpoint")
         state = {name: getattr(self, name) for name in names}
-        write_json(folder / RUN, {**state, "sums": self.sums.to_json()})
+        write_json(folder / RUN, {**state, "sums": self.sums})
 
 
 def _outcome(steps: int, metrics: MetricsFile) -> dict[str, Any]:
@@ -296,7 +297,3 @@ def _outcome(steps: int, metrics: MetricsFile) -> dict[str, Any]:
     summary = metrics.summary()
     digest = hashlib.sha256(metrics.path.read_bytes()).hexdigest()
     return {"steps": steps, **summary, "metrics_sha256": digest}
-
-
-def _next(steps: int, period: int) -> int:
-    return (steps // period + 1) * period

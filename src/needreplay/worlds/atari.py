@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.worlds.settings import WorldSettings
+from needreplay.worlds.named import WorldSettings
 
 SKIP = 4
 """Frames of the game in a step, the last two of them pooled."""

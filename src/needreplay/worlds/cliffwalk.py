@@ -5,11 +5,13 @@ Schaul et al. 2016, section 3.1; Yuan & Mattar, section 4.2 and appendix B.2.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.checks import check_number
+from needreplay.core.errors import unknown
 from needreplay.core.types import IntArray, TransitionTable
 from needreplay.worlds.layout import FREE, GOAL, START
 from needreplay.worlds.picture import (
@@ -57,11 +59,7 @@ def cliffwalk_table(
         right_actions: ``"alternate"``, action ``state % 2`` (Schaul et al.), or ``"first"``,
             action 0 everywhere (the authors' code).
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-        raise NeedReplayError(
-            "n, the number of states that are not the goal, must be an integer, 2 or more; "
-            f"it was {n!r}."
-        )
+    check_number("n", n, int, (2, math.inf))
     if fall not in get_args(Fall):
         raise unknown("kind of fall", fall, get_args(Fall))
     states = np.arange(int(n))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
+from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.types import BoolArray
 
 Cell: TypeAlias = tuple[int, int]
@@ -23,7 +24,6 @@ WALL, START, GOAL, FREE = "#", "S", "G", "."
 _CHARACTERS = frozenset(WALL + START + GOAL + FREE + " ")
 _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 _SHOWN_WIDTH = 72
-_SHOWN_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,7 @@ class Layout:
         Walls and goals fill their block. There can be only one start, so it is the center of its
         block: row ``resolution // 2``, column ``resolution // 2`` of the block.
         """
-        if isinstance(resolution, bool) or not isinstance(resolution, (int, np.integer)):
-            raise NeedReplayError(
-                f"resolution must be an integer, 1 or more: each cell of the maze becomes "
-                f"resolution x resolution cells. It was {resolution!r}."
-            )
-        k = int(resolution)
-        if k < 1:
-            raise NeedReplayError(
-                f"resolution must be 1 or more (1 leaves the maze as it is); it was {k}."
-            )
+        k = check_number("resolution", resolution, int, AT_LEAST_ONE)
         block = [(i, j) for i in range(k) for j in range(k)]
         return Layout(
             rows=self.rows * k,
@@ -118,25 +109,35 @@ def parse_layout(text: str, source: str = "layout") -> Layout:
         text: the maze, one line per row.
         source: what to call it in messages.
     """
-    lines = _numbered_rows(text, source)
-    _refuse_unknown_characters(lines, source)
-    _refuse_ragged_rows(lines, source)
-    start = _only_start(lines, source)
-    goals = tuple(_cells_of(GOAL, lines))
-    if not goals:
-        raise NeedReplayError(
-            f"{source} has no goal: mark at least one cell with '{GOAL}'. It reads:\n"
-            f"{_shown_all(lines)}"
+    board = _board_of(text, source)
+    _refuse_unknown_characters(board)
+    _refuse_ragged_rows(board)
+    starts, goals = board.cells(START), board.cells(GOAL)
+    if not starts:
+        raise NeedReplayError(f"{source} has no start: mark one cell with '{START}'.")
+    if len(starts) > 1:
+        raise board.refusal(
+            f"{source} has {len(starts)} starts, and a maze has one. The first is at "
+            f"{board.place(starts[0])}, the second at {board.place(starts[1])}",
+            starts[1],
         )
+    if not goals:
+        raise NeedReplayError(f"{source} has no goal: mark at least one cell with '{GOAL}'.")
     layout = Layout(
-        rows=len(lines),
-        cols=len(lines[0].text),
-        walls=frozenset(_cells_of(WALL, lines)),
-        start=start,
-        goals=goals,
+        rows=len(board.rows),
+        cols=len(board.rows[0]),
+        walls=frozenset(board.cells(WALL)),
+        start=starts[0],
+        goals=tuple(goals),
         source=source,
     )
-    _refuse_unreachable(layout, lines)
+    if _reachable(layout).isdisjoint(goals):
+        found = "the goal cannot" if len(goals) == 1 else "no goal can"
+        raise board.refusal(
+            f"In {source}, {found} be reached from the start at {board.place(starts[0])}: walls "
+            f"are in the way. A goal is at {board.place(goals[0])}",
+            goals[0],
+        )
     return layout
 
 
@@ -174,122 +175,92 @@ def to_layout(layout: str | Path | Layout) -> Layout:
     return parse_layout(layout) if is_text else read_layout(layout)
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One row of the maze, and its place in the text as the author sees it."""
+class _Board(NamedTuple):
+    """The rows of a maze, and where they stand in the text as its author sees it."""
 
-    number: int
-    text: str
+    source: str
+    rows: list[str]
+    line: int
+    """of the first row"""
     indent: int = 0
 
-    def place(self, col: int) -> str:
-        return f"line {self.number}, column {self.indent + col + 1}"
+    def cells(self, character: str) -> list[Cell]:
+        """Where ``character`` is."""
+        return [
+            (i, k) for i, row in enumerate(self.rows) for k, c in enumerate(row) if c == character
+        ]
 
-    def shown(self, col: int | None = None) -> str:
-        """The line with its number, and a caret below ``col``; long lines are cut around it."""
-        first = 0 if col is None else max(0, col - _SHOWN_WIDTH // 2)
-        piece = self.text[first : first + _SHOWN_WIDTH].replace("\t", "→")
-        before = "…" if first else ""
-        after = "…" if first + _SHOWN_WIDTH < len(self.text) else ""
-        label = f"{self.number:>6} | "
-        shown = f"{label}{before}{piece}{after}"
-        if col is None:
-            return shown
-        return f"{shown}\n{' ' * (len(label) + len(before) + col - first)}^"
+    def place(self, cell: Cell) -> str:
+        return f"line {self.line + cell[0]}, column {self.indent + cell[1] + 1}"
+
+    def refusal(self, message: str, cell: Cell) -> NeedReplayError:
+        """The error that shows the row of ``cell`` with a caret below it; long rows are cut."""
+        row, col = cell
+        first = max(0, col - _SHOWN_WIDTH // 2)
+        end, text = first + _SHOWN_WIDTH, self.rows[row].replace("\t", "→")
+        before, after = "…" if first else "", "…" if end < len(text) else ""
+        label = f"{self.line + row:>6} | {before}"
+        caret = " " * (len(label) + col - first) + "^"
+        return NeedReplayError(f"{message}:\n{label}{text[first:end]}{after}\n{caret}")
 
 
-def _numbered_rows(text: str, source: str) -> list[_Line]:
-    raw = [line.removesuffix("\r") for line in text.split("\n")]
-    lines = [_Line(number, line) for number, line in enumerate(raw, start=1)]
+def _board_of(text: str, source: str) -> _Board:
+    """The rows of ``text`` without empty lines around them and without their indentation."""
     if not text.strip():
         raise NeedReplayError(
             f"{source} is empty: a maze needs at least a start '{START}' and a goal '{GOAL}'."
         )
-    while not lines[0].text:
-        lines.pop(0)
-    while not lines[-1].text:
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    first = next(i for i, line in enumerate(lines) if line)
+    while not lines[-1]:
         lines.pop()
-    return _without_indentation(lines, source)
-
-
-def _without_indentation(lines: list[_Line], source: str) -> list[_Line]:
-    *rows, last = lines
-    closing = last.text
-    if rows and not closing.strip(" ") and all(len(row.text) > len(closing) for row in rows):
-        unindented = next((row for row in rows if not row.text.startswith(closing)), None)
-        if unindented is not None:
-            raise NeedReplayError(
-                f"{source} ends in a line of {len(closing)} spaces, which is read as the "
-                f"indentation of the block, but line {unindented.number} is not indented so far. "
-                f"Indent all rows alike, or write free cells as '{FREE}':\n{unindented.shown()}"
-            )
-        return [_Line(row.number, row.text[len(closing) :], len(closing)) for row in rows]
-    margin = min(len(line.text) - len(line.text.lstrip(" ")) for line in lines)
-    if margin:
-        raise NeedReplayError(
-            f"Every row of {source} begins with {_spaces(margin)}, which could be free cells or an "
-            f"indentation. Write free cells as '{FREE}', or remove the indentation "
-            f"(textwrap.dedent does):\n{lines[0].shown(0)}"
+    *rows, closing = lines[first:]
+    indent = len(closing)
+    if rows and not closing.strip(" ") and all(len(row) > indent for row in rows):
+        board = _Board(source, rows, first + 1)
+        for i, row in enumerate(rows):
+            if not row.startswith(closing):
+                raise board.refusal(
+                    f"{source} ends in a line of {indent} spaces, which is read as the indentation "
+                    f"of the block, but line {first + 1 + i} is not indented so far. Indent all "
+                    f"rows alike, or write free cells as '{FREE}'",
+                    (i, 0),
+                )
+        return _Board(source, [row[indent:] for row in rows], first + 1, indent)
+    board = _Board(source, lines[first:], first + 1)
+    if margin := min(len(row) - len(row.lstrip(" ")) for row in board.rows):
+        raise board.refusal(
+            f"Every row of {source} begins with {counted(margin, 'space')}, which could be free "
+            f"cells or an indentation. Write free cells as '{FREE}', or remove the indentation "
+            "(textwrap.dedent does)",
+            (0, 0),
         )
-    return lines
+    return board
 
 
-def _spaces(count: int) -> str:
-    return "a space" if count == 1 else f"{count} spaces"
-
-
-def _refuse_unknown_characters(lines: list[_Line], source: str) -> None:
-    for line in lines:
-        for col, character in enumerate(line.text):
+def _refuse_unknown_characters(board: _Board) -> None:
+    for i, row in enumerate(board.rows):
+        for k, character in enumerate(row):
             if character not in _CHARACTERS:
                 name = "a tab" if character == "\t" else repr(character)
-                raise NeedReplayError(
-                    f"{source} has an unknown character, {name}, at {line.place(col)}. A maze is "
-                    f"made of '{WALL}' wall, '{START}' start, '{GOAL}' goal, and '{FREE}' or a "
-                    f"space for a free cell:\n{line.shown(col)}"
+                raise board.refusal(
+                    f"{board.source} has an unknown character, {name}, at {board.place((i, k))}. A "
+                    f"maze is made of '{WALL}' wall, '{START}' start, '{GOAL}' goal, and '{FREE}' "
+                    "or a space for a free cell",
+                    (i, k),
                 )
 
 
-def _refuse_ragged_rows(lines: list[_Line], source: str) -> None:
-    usual = Counter(len(line.text) for line in lines).most_common(1)[0][0]
-    for line in lines:
-        width = len(line.text)
-        if width != usual:
-            raise NeedReplayError(
-                f"{source} is ragged: line {line.number} has {width} cells where the maze is "
-                f"{usual} wide. Rows must be equally long, trailing spaces included (an editor may "
-                f"remove them: '{FREE}' is safer):\n{line.shown(min(width, usual))}"
+def _refuse_ragged_rows(board: _Board) -> None:
+    usual = Counter(map(len, board.rows)).most_common(1)[0][0]
+    for i, row in enumerate(board.rows):
+        if len(row) != usual:
+            raise board.refusal(
+                f"{board.source} is ragged: line {board.line + i} has {len(row)} cells where the "
+                f"maze is {usual} wide. Rows must be equally long, trailing spaces included (an "
+                f"editor may remove them: '{FREE}' is safer)",
+                (i, min(len(row), usual)),
             )
-
-
-def _only_start(lines: list[_Line], source: str) -> Cell:
-    starts = list(_cells_of(START, lines))
-    if not starts:
-        raise NeedReplayError(
-            f"{source} has no start: mark one cell with '{START}'. It reads:\n{_shown_all(lines)}"
-        )
-    if len(starts) > 1:
-        (row, col), (other_row, other_col) = starts[:2]
-        raise NeedReplayError(
-            f"{source} has {len(starts)} starts, and a maze has one. The first is at "
-            f"{lines[row].place(col)}, the second at {lines[other_row].place(other_col)}:\n"
-            f"{lines[other_row].shown(other_col)}"
-        )
-    return starts[0]
-
-
-def _refuse_unreachable(layout: Layout, lines: list[_Line]) -> None:
-    reached = _reachable(layout)
-    if reached.isdisjoint(layout.goals):
-        row, col = layout.goals[0]
-        start_row, start_col = layout.start
-        subject = "the goal" if len(layout.goals) == 1 else "no goal"
-        verb = "cannot" if len(layout.goals) == 1 else "can"
-        raise NeedReplayError(
-            f"In {layout.source}, {subject} {verb} be reached from the start at "
-            f"{lines[start_row].place(start_col)}: walls are in the way. A goal is at "
-            f"{lines[row].place(col)}:\n{lines[row].shown(col)}"
-        )
 
 
 def _reachable(layout: Layout) -> set[Cell]:
@@ -304,19 +275,3 @@ def _reachable(layout: Layout) -> set[Cell]:
                 reached.add(cell)
                 waiting.append(cell)
     return reached
-
-
-def _cells_of(character: str, lines: list[_Line]) -> list[Cell]:
-    return [
-        (row, col)
-        for row, line in enumerate(lines)
-        for col, found in enumerate(line.text)
-        if found == character
-    ]
-
-
-def _shown_all(lines: list[_Line]) -> str:
-    shown = [line.shown() for line in lines[:_SHOWN_LINES]]
-    if len(lines) > _SHOWN_LINES:
-        shown.append(f"       … and {len(lines) - _SHOWN_LINES} more lines")
-    return "\n".join(shown)

@@ -7,21 +7,23 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.replay.samplers.need import SlotNeed
+from needreplay.replay.samplers import NeedScalingSampler, UniformSampler
 
 SLOTS = np.arange(3)
 
 
 def made(
     n_states: int | None = None, n_features: int | None = None, *, backward: bool = False
-) -> SlotNeed:
-    need = SlotNeed(n_states, n_features, backward=backward)
-    need.allocate(3)
-    return need
+) -> NeedScalingSampler:
+    sampler = NeedScalingSampler(
+        UniformSampler(), n_states=n_states, n_features=n_features, backward=backward
+    )
+    sampler.allocate(3)
+    return sampler
 
 
-def of(need: SlotNeed, given: AnyArray) -> FloatArray:
-    return need.of(SLOTS, need.query(given))
+def of(need: NeedScalingSampler, given: AnyArray) -> FloatArray:
+    return need.need_of(SLOTS, need.query(given))
 
 
 def test_per_slot() -> None:
@@ -32,7 +34,7 @@ def test_per_state() -> None:
     need = made(n_states=2)
     need.set_state(np.array([0, 2]), np.array([1, 0]))
     np.testing.assert_array_equal(of(need, np.array([5.0, 6.0])), [6, 0, 5])
-    need.clear(np.array([0]))
+    need.place(np.array([0]), np.array([-1]))
     np.testing.assert_array_equal(of(need, np.array([5.0, 6.0])), [0, 0, 5])
 
 
@@ -41,7 +43,7 @@ def test_forward_need_is_projected_on_the_features_of_a_slot() -> None:
     need.features.set(SLOTS, np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 0.0]]))
     # m . phi / |phi|^2 = 3 * 2 / 4, (3 + 1) / 2, and 0 for phi = 0
     np.testing.assert_allclose(of(need, np.array([3.0, 1.0])), [1.5, 2.0, 0.0])
-    need.clear(np.array([1]))
+    need.place(np.array([1]), np.array([-1]))
     np.testing.assert_allclose(of(need, np.array([3.0, 1.0])), [1.5, 0.0, 0.0])
 
 
@@ -60,7 +62,7 @@ def test_extreme_features_are_projected_without_overflow() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match="not both"):
-        SlotNeed(2, 2, backward=False)
+        made(2, 2)
     for wrong in (0, -1, 1.5, True, "x"):
         for name in ("n_states", "n_features"):
             with pytest.raises(NeedReplayError, match=f"{name} is"):

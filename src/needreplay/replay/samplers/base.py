@@ -9,20 +9,21 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from needreplay.core.checks import SHARE
+from needreplay.core.checks import SHARE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within, real
+from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
 from needreplay.rules import priority as rules
 
 power = jit(rules.power)
 
 P = TypeVar("P", float, FloatArray)
+A = TypeVar("A", bound=AnyArray)
 
 EMPTY = -1.0
 """The priority of an empty slot."""
@@ -59,7 +60,9 @@ class Sampler(Protocol):
     - ``clear(slots)``: the oldest slots are empty from now on. Frame stacks require it.
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
-    - ``follow_smallest()`` and ``smallest_probability(size)``: see ``KnowsSmallest``.
+    - for ``weight_norm="buffer"``: ``smallest_probability(size)``, the smallest positive one of any
+      slot in a batch of ``size``, and ``follow_smallest()``, which announces before ``allocate``
+      that it will be called.
     - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
       that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
@@ -95,19 +98,7 @@ class Sampler(Protocol):
         ...
 
 
-class KnowsSmallest(Protocol):
-    """A sampler that knows its smallest probability, for ``weight_norm="buffer"``."""
-
-    def follow_smallest(self) -> None:
-        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
-        ...
-
-    def smallest_probability(self, size: int) -> float:
-        """The smallest positive probability of any slot in a batch of ``size``."""
-        ...
-
-
-def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
+def knowing_smallest(sampler: Sampler) -> Any:
     """``sampler``, if it knows its smallest probability; otherwise raise."""
     wanted = "follow_smallest", "smallest_probability"
     if any(getattr(sampler, name, None) is None for name in wanted):
@@ -115,7 +106,7 @@ def knowing_smallest(sampler: Sampler) -> KnowsSmallest:
             f"The {sampler.name} sampler does not know the smallest probability in the buffer, "
             'which changes with every need. Use weight_norm="batch".'
         )
-    return cast("KnowsSmallest", sampler)
+    return sampler
 
 
 class Remade:
@@ -155,14 +146,22 @@ class BaseSampler(Remade, ABC):
     name: str
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
-        self.uniform_mix = real("uniform_mix", uniform_mix, SHARE)
+        self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
         self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         self._capacity = capacity
+        self._stored: dict[str, AnyArray] = {}
         self._window: IntArray = np.zeros(2, dtype=np.int64)
+        if self._follows_window:
+            self._keep("window", self._window)
+
+    def _keep(self, name: str, array: A) -> A:
+        """``array``, which is one of ``arrays`` from now on."""
+        self._stored[name] = array
+        return array
 
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:  # noqa: ARG002
         """Set raw priorities; empty slots become occupied."""
@@ -180,6 +179,14 @@ class BaseSampler(Remade, ABC):
         """Sample ``size`` slots with replacement."""
         sampled = self._sample(size, rng, need)
         return sampled if self.uniform_mix == 0.0 else self._mixed(sampled, rng)
+
+    def _refuse_need(self, need: AnyArray | None) -> None:
+        """For a sampler that takes none."""
+        if need is not None:
+            raise NeedReplayError(
+                f"The {self.name} sampler takes no need; call sample without it, or choose a "
+                "sampler by need."
+            )
 
     @abstractmethod
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
@@ -230,7 +237,7 @@ class BaseSampler(Remade, ABC):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
-        return {"window": self._window} if self._follows_window else {}
+        return dict(self._stored)
 
 
 class PrioritySampler(BaseSampler):
@@ -242,13 +249,13 @@ class PrioritySampler(BaseSampler):
     """
 
     def __init__(self, alpha: float, uniform_mix: float = 0.0) -> None:
-        self.alpha = real("alpha", alpha, SHARE)
+        self.alpha = check_number("alpha", alpha, float, SHARE)
         super().__init__(uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._priorities = np.full(capacity, EMPTY)
+        self._priorities = self._keep("priorities", np.full(capacity, EMPTY))
         self._warned = False
 
     @property
@@ -283,10 +290,6 @@ class PrioritySampler(BaseSampler):
         # A tolerance, because the C fast path takes powers as well.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
             raise NeedReplayError("A slot's power is not its priority to the power of alpha.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), "priorities": self._priorities}
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""

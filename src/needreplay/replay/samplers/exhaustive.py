@@ -16,7 +16,6 @@ from needreplay.replay.samplers.need import (
     CorrectFor,
     HasSlotNeed,
     NeedSampler,
-    warn_unset,
 )
 from needreplay.rules.priority import combine
 
@@ -53,19 +52,20 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._powers = np.zeros(capacity)
-        self.slot_need.allocate(capacity)
+        self._powers = self._keep("powers", np.zeros(capacity))
+        self._allocate_need(capacity)
+        self._stored |= self._need_arrays()
 
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
         self._powers[slots] = powers
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
         """New transitions are in ``slots``: their need is 0 until it is set again."""
-        self.slot_need.clear(slots)
+        self._clear_need(slots)
 
     def _set_empty(self, slots: IntArray) -> None:
         self._powers[slots] = 0.0
-        self.slot_need.clear(slots)
+        self._clear_need(slots)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._check_size(size)
@@ -89,23 +89,19 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
     def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
         need_of_slots = np.ones(self._capacity)
         if need is not None or self.need_alpha > 0.0:
-            query = self.slot_need.query(need)
-            need_of_slots = np.maximum(0.0, self.slot_need.of(np.arange(self._capacity), query))
+            query = self.query(need)
+            need_of_slots = np.maximum(0.0, self.need_of(np.arange(self._capacity), query))
             largest = largest_need(self._powers, need_of_slots)
             need_of_slots = np.minimum(need_of_slots / largest, 1.0)
-            if self.need_alpha > 0.0 and self.slot_need.is_unset:
-                warn_unset(self, "samples by priority alone")
+            if self.need_alpha > 0.0:
+                self._warn_if_unset("samples by priority alone")
         return score_slots(self._powers, need_of_slots, self.need_alpha, self.occupied)
 
     def check_valid(self) -> None:
         """Raise unless the powers are those of the priorities."""
         super().check_valid()
         self._check_powers(self._powers)
-        self.slot_need.check_valid()
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), "powers": self._powers, **self.slot_need.arrays()}
+        self._check_need()
 
 
 def largest_need(powers: FloatArray, need: FloatArray) -> float:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers import norm_tree, vector_tree
@@ -29,7 +29,7 @@ from needreplay.replay.samplers.need import (
 )
 from needreplay.replay.samplers.proportional import sample_leaves
 from needreplay.replay.sumtree import SumTree
-from needreplay.replay.validation import flag, whole
+from needreplay.replay.validation import flag
 from needreplay.rules.priority import combine, power
 
 TINY = 1e-200
@@ -81,7 +81,7 @@ class FeatureNeedSampler(NeedSampler):
         correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        self.n_features = check_number("n_features", n_features, int, AT_LEAST_ONE)
         self.nonnegative = flag("nonnegative", nonnegative)
         self.backward = flag("backward", backward)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
@@ -97,16 +97,21 @@ class FeatureNeedSampler(NeedSampler):
             nonnegative=self.nonnegative,
             need_alpha=b,
         )
+        self._stored |= self.features.arrays()
         self._tree = SumTree(capacity)
+        self._keep("tree", self._tree.array)
         self._powers = self._tree.masses
         self._vector_tree: vector_tree.VectorTree | None = None
         if self.nonnegative and b == 1.0:
             self._vector_tree = vector_tree.empty_tree(capacity, self.n_features)
+            self._stored |= self._vector_tree._asdict()
+            del self._stored["first"]
         else:
             self._bounds = SumTree(capacity)
-            self._norms = np.full(capacity, power(0.0, b))
-        self._candidates: IntArray = np.zeros(2, dtype=np.int64)
-        self._recent_rate: FloatArray = np.ones(2)
+            self._keep("bounds", self._bounds.array)
+            self._norms = self._keep("norms", np.full(capacity, power(0.0, b)))
+        self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
+        self._recent_rate = self._keep("recent_rate", np.ones(2))
         self._query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
         self._by_need = self._rejects = False
@@ -349,19 +354,3 @@ class FeatureNeedSampler(NeedSampler):
             raise NeedReplayError("A slot's norm is not that of its vector.")
         if not np.array_equal(self._bounds.masses, self._powers * norms):
             raise NeedReplayError("A leaf of the bounds is not its slot's power times its norm.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        if self._vector_tree is not None:
-            trees = self._vector_tree._asdict()
-            del trees["first"]
-        else:
-            trees = {"bounds": self._bounds.array, "norms": self._norms}
-        return {
-            **super().arrays(),
-            **self.features.arrays(),
-            **trees,
-            "tree": self._tree.array,
-            "candidates": self._candidates,
-            "recent_rate": self._recent_rate,
-        }

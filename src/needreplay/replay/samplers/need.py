@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
@@ -30,8 +30,6 @@ from needreplay.replay.validation import (
     check_states,
     flag,
     is_within,
-    real,
-    whole,
 )
 from needreplay.rules import need as rules
 
@@ -95,7 +93,7 @@ class NeedSampler(PrioritySampler):
     def __init__(
         self, alpha: float, need_alpha: float, correct_for: CorrectFor, uniform_mix: float
     ) -> None:
-        self.need_alpha = real("need_alpha", need_alpha, (0.0, sys.float_info.max))
+        self.need_alpha = check_number("need_alpha", need_alpha, float, (0.0, sys.float_info.max))
         if correct_for not in ("both", "gain"):
             raise unknown("correct_for", correct_for, ("both", "gain"))
         self.correct_for = correct_for
@@ -104,7 +102,7 @@ class NeedSampler(PrioritySampler):
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._counts: IntArray = np.zeros(len(Fallbacks._fields), dtype=np.int64)
+        self._counts = self._keep("counts", np.zeros(len(Fallbacks._fields), dtype=np.int64))
 
     @property
     def fallbacks(self) -> Fallbacks:
@@ -143,10 +141,6 @@ class NeedSampler(PrioritySampler):
         """Raise if what is stored contradicts itself."""
         super().check_valid()
         check_counts(self._counts)
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), "counts": self._counts}
 
 
 class FeatureStore:
@@ -246,11 +240,6 @@ class FeatureStore:
         known = self._set_at[self._set_at != UNKNOWN]
         return int(self._clock_and_cursor[0] - known.min()) if len(known) else 0
 
-    @property
-    def n_missing(self) -> int:
-        """How many slots, empty ones included, have no features. O(N)."""
-        return int((self._set_at == UNKNOWN).sum())
-
     def next_to_refresh(self, count: int) -> IntArray:
         """The next ``count`` slots that have features, in turn, for the caller to refresh.
 
@@ -281,12 +270,16 @@ class FeatureStore:
         }
 
 
-class SlotNeed:
-    """The need of slots, in any of the three ways.
+class HasSlotNeed(Remade):
+    """A sampler that takes need in any of three ways: per slot, per state, or as a vector.
 
-    With neither ``n_states`` nor ``n_features``, need is passed per slot. With ``n_states``, it is
-    passed per state, and slots have states. With ``n_features``, it is a vector, and slots have
-    features (see ``FeatureStore`` for ``backward``). A slot without either has need 0.
+    A slot without the state or features that need is read from has need 0.
+
+    Args:
+        n_states: how many states there are, if need is passed per state.
+        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
+            neither, need is passed per slot.
+        backward: see ``FeatureStore``.
     """
 
     def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
@@ -294,16 +287,17 @@ class SlotNeed:
             raise NeedReplayError(
                 "Need is passed per state or by features, not both; give n_states or n_features."
             )
-        self.n_states = None if n_states is None else whole("n_states", n_states, AT_LEAST_ONE)
-        self.n_features = None
-        if n_features is not None:
-            self.n_features = whole("n_features", n_features, AT_LEAST_ONE)
+        for name, number in (("n_states", n_states), ("n_features", n_features)):
+            if number is not None:
+                check_number(name, number, int, AT_LEAST_ONE)
+        self.n_states = None if n_states is None else int(n_states)
+        self.n_features = None if n_features is None else int(n_features)
         self.backward = flag("backward", backward)
-        self.allocate(0)
+        self._allocate_need(0)
 
-    def allocate(self, capacity: int) -> None:
+    def _allocate_need(self, capacity: int) -> None:
         """Prepare ``capacity`` slots without states or features."""
-        self._capacity = capacity
+        self._slots = capacity
         self._states = np.full(capacity, UNKNOWN, dtype=np.int64) if self.n_states else None
         self._features: FeatureStore | None = None
         if self.n_features is not None:
@@ -316,6 +310,10 @@ class SlotNeed:
         check_states(states, self.n_states)
         self._states[slots] = states
 
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """Set the features of ``slots``, one row each."""
+        self.features.set(slots, features)
+
     @property
     def features(self) -> FeatureStore:
         """The features of slots, of a sampler made with ``n_features``."""
@@ -323,7 +321,7 @@ class SlotNeed:
             raise NeedReplayError("This sampler does not use features; make it with n_features.")
         return self._features
 
-    def clear(self, slots: IntArray) -> None:
+    def _clear_need(self, slots: IntArray) -> None:
         """Remove the states or features of ``slots``."""
         if self._states is not None:
             self._states[slots] = UNKNOWN
@@ -331,23 +329,25 @@ class SlotNeed:
             self._features.clear(slots)
 
     def query(self, need: AnyArray | None) -> FloatArray:
-        """What was passed to ``sample``, checked, as ``of`` takes it; counts one more batch."""
+        """What was passed to ``sample``, checked, for ``need_of``; counts one more batch."""
         if self._features is not None:
             query = self._features.query(need)
             self._features.tick()
             return query
         if self.n_states:
             return check_need(need, self.n_states, "one for each state")
-        return check_need(need, self._capacity, "one for each slot")
+        return check_need(need, self._slots, "one for each slot")
 
-    @property
-    def is_unset(self) -> bool:
-        """Whether no slot has the state or features that need is read from."""
+    def _warn_if_unset(self, what: str) -> None:
+        """Warn if no slot has the state or features that need is read from."""
         if self._features is not None:
-            return self._features.is_unset
-        return self._states is not None and not (self._states != UNKNOWN).any()
+            unset = self._features.is_unset
+        else:
+            unset = self._states is not None and not (self._states != UNKNOWN).any()
+        if unset:
+            warn_unset(self, what)
 
-    def of(self, slots: IntArray, query: FloatArray) -> FloatArray:
+    def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """The need of ``slots``, also where it is negative."""
         if self._features is not None:
             return self._features.need_of(slots, query)
@@ -356,50 +356,17 @@ class SlotNeed:
             return np.where(states == UNKNOWN, 0.0, query[states])
         return query[slots]
 
-    def check_valid(self) -> None:
+    def _check_need(self) -> None:
         """Raise if a state or a vector is out of range."""
         if self._features is not None:
             self._features.check_valid()
         if self._states is not None and not is_within(self._states, UNKNOWN, self.n_states or 0):
             raise NeedReplayError("A slot has a state that does not exist.")
 
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
+    def _need_arrays(self) -> dict[str, AnyArray]:
         if self._features is not None:
             return self._features.arrays()
         return {} if self._states is None else {"states": self._states}
-
-
-class HasSlotNeed(Remade):
-    """A sampler that takes need in any of the three ways.
-
-    Args:
-        n_states: how many states there are, if need is passed per state.
-        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
-            neither, need is passed per slot.
-        backward: see ``FeatureStore``.
-    """
-
-    def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
-        self.slot_need = need = SlotNeed(n_states, n_features, backward=backward)
-        self.n_states, self.n_features, self.backward = (
-            need.n_states,
-            need.n_features,
-            need.backward,
-        )
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """Set the states of ``slots``."""
-        self.slot_need.set_state(slots, states)
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """Set the features of ``slots``, one row each."""
-        self.features.set(slots, features)
-
-    @property
-    def features(self) -> FeatureStore:
-        """The features of slots, of a sampler made with ``n_features``."""
-        return self.slot_need.features
 
 
 @partial(jit, reassociate=True)

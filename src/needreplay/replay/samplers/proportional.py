@@ -64,8 +64,11 @@ class ProportionalSampler(PrioritySampler):
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._tree = SumTree(capacity)
+        self._keep("tree", self._tree.array)
+        self._fallbacks = self._keep("fallbacks", np.zeros(1, dtype=np.int64))
         self._smallest = MinTree(capacity) if self._follows_smallest else None
-        self._fallbacks: IntArray = np.zeros(1, dtype=np.int64)
+        if self._smallest is not None:
+            self._keep("smallest", self._smallest.array)
 
     @property
     def fallbacks(self) -> int:
@@ -90,11 +93,7 @@ class ProportionalSampler(PrioritySampler):
         return np.where(reachable, powers, np.inf)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if need is not None:
-            raise NeedReplayError(
-                f"The {self.name} sampler takes no need; call sample without it, or choose a "
-                "sampler by need."
-            )
+        self._refuse_need(need)
         uniforms = rng.random(size)
         if self._tree.total == 0.0:
             self._fallbacks += size
@@ -139,11 +138,3 @@ class ProportionalSampler(PrioritySampler):
             expected = self._smallest_leaves(np.arange(self._capacity))
             if not np.array_equal(self._smallest.array[: self._capacity], expected):
                 raise NeedReplayError("A leaf of the tree of minima is not its slot's power.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        own = {"tree": self._tree.array, "fallbacks": self._fallbacks}
-        arrays = {**super().arrays(), **own}
-        if self._smallest is not None:
-            arrays["smallest"] = self._smallest.array
-        return arrays

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import COUNT, SHARE
+from needreplay.core.checks import COUNT, SHARE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.validation import MIN_PRIORITY, is_within, real, whole
+from needreplay.replay.validation import MIN_PRIORITY, is_within
 from needreplay.rules import priority as rules
 
 pser_priority = jit(rules.pser_priority)
@@ -105,16 +105,16 @@ class PSERSampler(ProportionalSampler):
         stratified: bool = True,
         uniform_mix: float = 0.0,
     ) -> None:
-        self.retained = real("retained", retained, SHARE)
-        self.decay = real("decay", decay, SHARE)
-        self.window = whole("window", window, COUNT)
+        self.retained = check_number("retained", retained, float, SHARE)
+        self.decay = check_number("decay", decay, float, SHARE)
+        self.window = check_number("window", window, int, COUNT)
         super().__init__(alpha, stratified=stratified, uniform_mix=uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._before = np.full(capacity, NONE, dtype=np.int64)
-        self._after = np.full(capacity, NONE, dtype=np.int64)
+        self._before = self._keep("before", np.full(capacity, NONE, dtype=np.int64))
+        self._after = self._keep("after", np.full(capacity, NONE, dtype=np.int64))
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
         """New transitions are in ``slots``; ``previous`` are those before them, or -1."""
@@ -145,7 +145,3 @@ class PSERSampler(ProportionalSampler):
             raise NeedReplayError("A transition's predecessor does not know its successor.")
         if np.any(self._priorities[linked] == EMPTY) or np.any(self._priorities[earlier] == EMPTY):
             raise NeedReplayError("An empty slot is linked to a trajectory.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), "before": self._before, "after": self._after}

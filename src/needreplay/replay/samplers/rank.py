@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import SHARE
-from needreplay.core.errors import NeedReplayError
+from needreplay.core.checks import SHARE, check_number
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ordered
 from needreplay.replay.samplers.base import BaseSampler, Sampled, check_priorities
-from needreplay.replay.validation import flag, real
+from needreplay.replay.validation import flag
 from needreplay.rules import priority as rules
 
 rank_priority = jit(rules.rank_priority)
@@ -59,7 +58,7 @@ class RankSampler(BaseSampler):
     def __init__(
         self, alpha: float = 0.7, *, exact: bool = False, uniform_mix: float = 0.0
     ) -> None:
-        self.alpha = real("alpha", alpha, SHARE)
+        self.alpha = check_number("alpha", alpha, float, SHARE)
         self.exact = flag("exact", exact)
         super().__init__(uniform_mix)
 
@@ -67,6 +66,7 @@ class RankSampler(BaseSampler):
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._order = ordered.empty_order(capacity)
+        self._stored |= self._order._asdict()
         self._cumulative = cumulative_priorities(capacity, self.alpha)
 
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
@@ -76,8 +76,7 @@ class RankSampler(BaseSampler):
         return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if need is not None:
-            raise NeedReplayError("The rank sampler takes no need; call sample without it.")
+        self._refuse_need(need)
         cumulative = self._cumulative[: ordered.count(self._order)]
         uniforms = rng.random(size)
         if self.exact:
@@ -139,10 +138,6 @@ class RankSampler(BaseSampler):
     def derived_nbytes(self) -> int:
         """Bytes of the cumulative sums, which follow from the capacity."""
         return self._cumulative.nbytes
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), **self._order._asdict()}
 
 
 @jit

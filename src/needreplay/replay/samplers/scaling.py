@@ -10,7 +10,7 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled, Sampler, knowing_smallest
-from needreplay.replay.samplers.need import HasSlotNeed, warn_unset
+from needreplay.replay.samplers.need import HasSlotNeed
 
 
 class NeedScalingSampler(HasSlotNeed):
@@ -41,7 +41,7 @@ class NeedScalingSampler(HasSlotNeed):
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         self.by_priority.allocate(capacity)
-        self.slot_need.allocate(capacity)
+        self._allocate_need(capacity)
 
     def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
         """Set raw priorities; empty slots become occupied."""
@@ -61,7 +61,7 @@ class NeedScalingSampler(HasSlotNeed):
 
     def place(self, slots: IntArray, previous: IntArray) -> None:
         """New transitions are in ``slots``: their need is 0 until it is set again."""
-        self.slot_need.clear(slots)
+        self._clear_need(slots)
         if hasattr(self.by_priority, "place"):
             self.by_priority.place(slots, previous)
 
@@ -70,15 +70,14 @@ class NeedScalingSampler(HasSlotNeed):
         if not hasattr(self.by_priority, "clear"):
             raise NeedReplayError(f"The {self.by_priority.name} sampler cannot clear slots.")
         self.by_priority.clear(slots)
-        self.slot_need.clear(slots)
+        self._clear_need(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots by priority, and return their need."""
-        query = self.slot_need.query(need)
-        if self.slot_need.is_unset:
-            warn_unset(self, "returns only zeros for it")
+        query = self.query(need)
+        self._warn_if_unset("returns only zeros for it")
         sampled = self.by_priority.sample(size, rng)
-        return sampled._replace(need=self.slot_need.of(sampled.slots, query))
+        return sampled._replace(need=self.need_of(sampled.slots, query))
 
     def follow_smallest(self) -> None:
         """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
@@ -86,12 +85,12 @@ class NeedScalingSampler(HasSlotNeed):
 
     def smallest_probability(self, size: int) -> float:
         """That of ``by_priority``: need does not change what is sampled."""
-        return knowing_smallest(self.by_priority).smallest_probability(size)
+        return float(knowing_smallest(self.by_priority).smallest_probability(size))
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         self.by_priority.check_valid()
-        self.slot_need.check_valid()
+        self._check_need()
 
     @property
     def derived_nbytes(self) -> int:
@@ -101,4 +100,4 @@ class NeedScalingSampler(HasSlotNeed):
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         inner = {f"by_priority.{name}": array for name, array in self.by_priority.arrays().items()}
-        return {**inner, **self.slot_need.arrays()}
+        return {**inner, **self._need_arrays()}

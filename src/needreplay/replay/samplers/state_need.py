@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE
+from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
@@ -28,7 +28,7 @@ from needreplay.replay.samplers.state_tree import (
     set_group,
     set_powers,
 )
-from needreplay.replay.validation import check_need, check_states, is_within, whole
+from needreplay.replay.validation import check_need, check_states, is_within
 
 
 class StateNeedSampler(NeedSampler):
@@ -58,13 +58,14 @@ class StateNeedSampler(NeedSampler):
         correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        self.n_states = whole("n_states", n_states, AT_LEAST_ONE)
+        self.n_states = check_number("n_states", n_states, int, AT_LEAST_ONE)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._tree = empty_tree(capacity, self.n_states)
+        self._stored |= self._tree._asdict()
         self._scores = np.zeros(self.n_states + 1)
         self._total, self._found = 0.0, UNIFORM
 
@@ -146,10 +147,6 @@ class StateNeedSampler(NeedSampler):
         wrong = first_wrong(tree)
         if wrong != NONE:
             raise NeedReplayError(f"The tree of state {wrong} is not one of its slots.")
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """Every array that a checkpoint has to store, live."""
-        return {**super().arrays(), **self._tree._asdict()}
 
 
 @jit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, IntArray
 from needreplay.replay.samplers.base import BaseSampler, Sampled
 
@@ -17,10 +16,10 @@ class UniformSampler(BaseSampler):
     def __init__(self) -> None:
         super().__init__()
         self._follows_window = True
+        self.allocate(1)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if need is not None:
-            raise NeedReplayError("The uniform sampler takes no need; call sample without it.")
+        self._refuse_need(need)
         return self._at(self._pick(rng.random(size)), size)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from needreplay.core.checks import preset
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.tables import long_table
@@ -22,7 +23,7 @@ from needreplay.studies.maze.world import dyna_layout, dyna_table, trial_stream
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
 from needreplay.tabular.arrays import AgentArrays
-from needreplay.tabular.settings import OCCUPANCY, SweepingSettings, preset
+from needreplay.tabular.settings import OCCUPANCY, SweepingSettings
 from needreplay.tabular.trial import new_agent, run_episodes
 
 SNAPSHOTS = (1, 10, 30, 100)

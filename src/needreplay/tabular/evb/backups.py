@@ -7,14 +7,15 @@ with one more greedy step. A backup updates all pairs of its chain.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from needreplay.core.jit import jit
 from needreplay.core.types import BoolArray, FloatArray, IntArray
-from needreplay.tabular.evb.settings import Behavior, EVBSettings, Floor, Gain, Need
+from needreplay.tabular.evb.settings import EVBSettings
+from needreplay.tabular.settings import numbers_of
 
 Records: TypeAlias = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator
@@ -33,8 +34,11 @@ BACKUP = np.dtype(
 """A backup in the log: the pair that it updates last, the sum of gains and the need that made its
 EVB, and how many pairs its chain has."""
 
+SOFTMAX, EPSILON_GREEDY = range(2)
 POLICY_GAIN, TD_GAIN, ONE_GAIN = range(3)
 PER_ELEMENT, ON_SUM, NO_FLOOR = range(3)
+AFTER_FIRST_STEP, BEFORE_FIRST_STEP, NOT_AT_START = range(3)
+FROM_LAST_CELL, AT_GOAL, NOT_AT_END = range(3)
 (
     ONLINE_NEED,
     POLICY_NEED,
@@ -47,25 +51,23 @@ PER_ELEMENT, ON_SUM, NO_FLOOR = range(3)
 
 
 class Rule(NamedTuple):
-    """The settings that kernels use, as numbers."""
+    """The settings as numbers, for kernels; a choice is its place in its list."""
 
     discount: float
     step_size: float
-    beta: float
-    greedy: bool
+    inverse_temperature: float
+    behavior: int
     epsilon: float
     gain: int
     need: int
-    extend: bool
+    extend_chains: bool
     floor: int
     floor_size: float
     threshold: float
     transition_rate: float
-    start_after: bool
-    start_before: bool
-    end: bool
-    end_at_goal: bool
-    every_step: bool
+    start_replay: int
+    end_replay: int
+    replay_every_step: bool
     backups: int
     powers: FloatArray
     """discount ** k: rewards of a chain are summed with these, since nested products would break
@@ -91,27 +93,8 @@ class Agent(NamedTuple):
 
 def rule_of(settings: EVBSettings) -> Rule:
     """Settings as numbers."""
-    return Rule(
-        discount=float(settings.discount),
-        step_size=float(settings.step_size),
-        beta=float(settings.inverse_temperature),
-        greedy=settings.behavior == get_args(Behavior)[1],
-        epsilon=float(settings.epsilon),
-        gain=get_args(Gain).index(settings.gain),
-        need=get_args(Need).index(settings.need),
-        extend=bool(settings.extend_chains),
-        floor=get_args(Floor).index(settings.floor),
-        floor_size=float(settings.floor_size),
-        threshold=float(settings.threshold),
-        transition_rate=float(settings.transition_rate),
-        start_after=settings.start_replay == "after-first-step",
-        start_before=settings.start_replay == "before-first-step",
-        end=settings.end_replay != "never",
-        end_at_goal=settings.end_replay == "at-goal",
-        every_step=bool(settings.replay_every_step),
-        backups=int(settings.backups),
-        powers=np.array([float(settings.discount) ** k for k in range(settings.backups + 2)]),
-    )
+    powers = np.array([float(settings.discount) ** k for k in range(settings.backups + 2)])
+    return Rule(**numbers_of(settings), powers=powers)
 
 
 @jit
@@ -178,7 +161,7 @@ def element_gain(agent: Agent, rule: Rule, state: int, action: int, target: floa
     if rule.gain == TD_GAIN:
         return float(abs(error))
     updated = agent.Q[state, action] + rule.step_size * error
-    return policy_gain(agent.Q[state], action, updated, rule.beta)
+    return policy_gain(agent.Q[state], action, updated, rule.inverse_temperature)
 
 
 @jit
@@ -292,7 +275,7 @@ def replay(
             return order
         best, gain = evb[pair], gains[pair]
         longer = False
-        if rule.extend and length > 0 and extend(agent, goal, chain, length, rng):
+        if rule.extend_chains and length > 0 and extend(agent, goal, chain, length, rng):
             chain_gain = backup_gain(agent, rule, chain, length + 1)
             chain_evb = need[chain[length, 0]] * chain_gain
             if chain_evb > best:

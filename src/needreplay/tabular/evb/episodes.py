@@ -10,7 +10,11 @@ from needreplay.core.jit import jit
 from needreplay.core.task import Task
 from needreplay.core.types import FloatArray, IntArray
 from needreplay.tabular.evb.backups import (
-    BACKUP,
+    AFTER_FIRST_STEP,
+    AT_GOAL,
+    BEFORE_FIRST_STEP,
+    EPSILON_GREEDY,
+    NOT_AT_END,
     Agent,
     Records,
     Rng,
@@ -83,12 +87,12 @@ def doubled(records: Records, used: int, more: int) -> Records:
 def choose(agent: Agent, rule: Rule, state: int, rng: Rng) -> int:
     """An action: softmax, or epsilon-greedy with ties at random."""
     values = agent.Q[state]
-    if rule.greedy:
+    if rule.behavior == EPSILON_GREEDY:
         if rule.epsilon > 0.0 and rng.random() < rule.epsilon:
             return int(rng.random() * values.size)
         return greedy_action(values, rng)
     chances = np.empty(values.size)
-    softmax(values, rule.beta, chances)
+    softmax(values, rule.inverse_temperature, chances)
     left = rng.random()
     for action in range(values.size - 1):
         left -= chances[action]
@@ -162,7 +166,7 @@ def run_episode(
 ) -> tuple[Life, int]:
     """One episode; the steps that it took, or -1 if ``cap`` steps did not end it."""
     s, later = place.state[0], place.episode[0] > 0
-    if rule.start_before and later and rule.backups > 0:
+    if rule.start_replay == BEFORE_FIRST_STEP and later and rule.backups > 0:
         life = pause(agent, rule, task, place, life, START, s, rng)
     for step in range(cap):
         a = choose(agent, rule, s, rng)
@@ -176,11 +180,12 @@ def run_episode(
         entry = life.steps[place.counts[2]]
         entry["episode"], entry["state"], entry["action"] = place.episode[0], s, a
         entry["next_state"], entry["reward"] = after, reward
-        at_end, at_start = rule.end and goal >= 0, rule.start_after and later and step == 0
+        at_end = rule.end_replay != NOT_AT_END and goal >= 0
+        at_start = rule.start_replay == AFTER_FIRST_STEP and later and step == 0
         known = later or reward != 0.0
-        if (at_end or at_start or rule.every_step) and known and rule.backups > 0:
+        if (at_end or at_start or rule.replay_every_step) and known and rule.backups > 0:
             kind = END if goal >= 0 else START if step == 0 and later else MIDDLE
-            current = after if goal >= 0 and rule.end_at_goal else s
+            current = after if goal >= 0 and rule.end_replay == AT_GOAL else s
             life = pause(agent, rule, task, place, life, kind, current, rng)
         place.counts[2] += 1
         s = after
@@ -210,8 +215,3 @@ def run_episodes(
         if lengths[i] < 0:
             break
     return life
-
-
-def new_life(backups: int = 2048, pauses: int = 128, steps: int = 2048) -> Life:
-    """Empty lists with space for so many entries."""
-    return Life(np.empty(backups, BACKUP), np.empty(pauses, PAUSE), np.empty(steps, STEP))

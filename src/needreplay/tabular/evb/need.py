@@ -84,7 +84,9 @@ def need_of(agent: Agent, rule: Rule, state: int) -> FloatArray:
     if rule.need == ONLINE_NEED:
         return successor_row(agent.T, rule.discount, state)
     if rule.need == POLICY_NEED:
-        return successor_row(policy_transitions(agent, rule.beta), rule.discount, state)
+        return successor_row(
+            policy_transitions(agent, rule.inverse_temperature), rule.discount, state
+        )
     if rule.need == GIVEN_NEED:
         row: FloatArray = agent.given[state].copy()
         return row

@@ -112,8 +112,18 @@ def simulate(
     first = schedule[0][1]
     agent, rule = new_agent(first, settings, successor), rule_of(settings)
     start = int(rng.integers(first.starts.size)) if first.random_start else 0
-    place = _place(int(first.starts[start]))
-    life, lengths = _new_life(settings, episodes), np.zeros(episodes, np.int64)
+    place = _episodes.Place(
+        state=np.array([int(first.starts[start])]),
+        episode=np.zeros(1, np.int64),
+        last_reward=np.full(1, np.nan),
+        counts=np.zeros(3, np.int64),
+    )
+    life = _episodes.Life(
+        np.empty((2 * episodes + 1) * settings.backups, BACKUP),
+        np.empty(2 * episodes, _episodes.PAUSE),
+        np.empty(32 * episodes, _episodes.STEP),
+    )
+    lengths = np.zeros(episodes, np.int64)
     ends = [when for when, _ in schedule[1:]] + [episodes]
     for (begin, world), end in zip(schedule, ends, strict=True):
         part = lengths[begin : min(end, episodes)]
@@ -189,16 +199,3 @@ def _check_schedule(schedule: Sequence[tuple[int, Task]]) -> None:
                 f"The world of episode {begin} must have the states, actions, goals and starts of "
                 "the first; only moves and rewards can change."
             )
-
-
-def _place(start: int) -> _episodes.Place:
-    return _episodes.Place(
-        state=np.array([start]),
-        episode=np.zeros(1, np.int64),
-        last_reward=np.full(1, np.nan),
-        counts=np.zeros(3, np.int64),
-    )
-
-
-def _new_life(settings: EVBSettings, episodes: int) -> _episodes.Life:
-    return _episodes.new_life((2 * episodes + 1) * settings.backups, 2 * episodes, 32 * episodes)
