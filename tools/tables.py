@@ -182,7 +182,7 @@ def atari() -> list[str]:
 
 def sb3_speed() -> list[str]:
     """Steps per CPU second of the Stable-Baselines3 classes."""
-    rows = []
+    rows: list[list[str]] = []
     for file, replays in (("sb3.json", ("sb3", "per")), ("sb3_need.json", ("need",))):
         found = json.loads(text(file))
         for name, words in (("cartpole", "DQN, CartPole"), ("pendulum", "SAC, Pendulum")):

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from needreplay.core.rng import stream
-from needreplay.studies.cliffwalk.rank_order import move, place_at, rank_order
+from needreplay.studies.cliffwalk.rank_order import (
+    gain_at_place,
+    move,
+    place_at,
+    rank_order,
+    slot_at_place,
+)
 
 
 @settings(max_examples=25, deadline=None)
@@ -16,16 +22,16 @@ def test_any_sequence_of_changes_is_a_sorted_list(n: int, seed: int) -> None:
     rng = stream(seed, "rank")
     order = rank_order(rng.permutation(n), 1.0, 0.7)
     gains = dict.fromkeys(range(n), 1.0)
-    expected = order.slots.tolist()
+    expected = [int(slot_at_place(order, place)) for place in range(n)]
     assert sorted(expected) == list(range(n))
     for _ in range(30):
         place, gain = int(rng.integers(n)), float(rng.choice([0.1, 0.5, 1.0, 2.0, rng.random()]))
-        move(order, place, gain)
+        move(order, place, n, gain)
         slot = expected.pop(place)
         gains[slot] = gain
         expected.insert(sum(gains[other] >= gain for other in expected), slot)
-        assert order.slots.tolist() == expected
-        assert order.gain.tolist() == [gains[slot] for slot in range(n)]
+        assert [int(slot_at_place(order, p)) for p in range(n)] == expected
+        assert [gain_at_place(order, p) for p in range(n)] == [gains[slot] for slot in expected]
 
 
 def test_ranks_are_sampled_by_a_power_law() -> None:

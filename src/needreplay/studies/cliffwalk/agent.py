@@ -34,10 +34,40 @@ from needreplay.rules import gain as gain_rules
 from needreplay.rules import need as need_rules
 from needreplay.rules import priority as priority_rules
 from needreplay.rules import successor
-from needreplay.studies.cliffwalk import settings as values
-from needreplay.studies.cliffwalk import task
-from needreplay.studies.cliffwalk.rank_order import RankOrder, move, place_at, rank_order
-from needreplay.studies.cliffwalk.settings import METHODS, CliffwalkSettings, Method
+from needreplay.studies.cliffwalk.rank_order import (
+    RankOrder,
+    gain_at_place,
+    move,
+    place_at,
+    rank_order,
+    slot_at_place,
+)
+from needreplay.studies.cliffwalk.settings import (
+    AFTER,
+    AT_GOAL,
+    EPISODE,
+    FOR_GAIN,
+    GREEDY_NOW,
+    MEAN,
+    METHODS,
+    ORACLE_GLOBAL,
+    ORACLE_PAIR,
+    ORACLE_RIGHT,
+    RETURN,
+    SHIFT,
+    CliffwalkSettings,
+    Method,
+)
+from needreplay.studies.cliffwalk.task import (
+    check_world,
+    filled_buffer,
+    greedy_changed,
+    greedy_occupancy,
+    initial_matrix,
+    right_actions,
+    task_discount,
+    true_values,
+)
 from needreplay.tabular.arrays import PAIR
 from needreplay.tabular.dyna import (
     epsilon_greedy,
@@ -111,7 +141,7 @@ Parameters = _namedtuple("Parameters", [*_NUMBERS, "discount", "budget"])
 def parameters_of(settings: CliffwalkSettings, method: Method, n: int, transitions: int) -> Any:
     """The numbers that kernels read, for ``n`` states and a buffer of ``transitions``."""
     numbers = numbers_of(settings)
-    discount = task.task_discount(settings, n)
+    discount = task_discount(settings, n)
     if np.isnan(numbers["successor_discount"]):
         numbers["successor_discount"] = discount
     budget = max(numbers["least_budget"], numbers["budget_per_transition"] * transitions)
@@ -222,7 +252,7 @@ def run_trial(
         raise unknown("method", method, METHODS)
     check_number("seed", seed, int, COUNT)
     check_number("trial", trial, int, COUNT)
-    task.check_world(table, settings)
+    check_world(table, settings)
     n = table.n_states - 1
     names = ("cliffwalk", n, trial)
     agent = new_agent(table, settings, method, stream(seed, *names, "start"))
@@ -256,11 +286,11 @@ def new_agent(
     """
     n = table.n_states - 1
     n_pairs = 2 * n
-    slot_pair, before = task.filled_buffer(table, n, until_fall=settings.strings == "until_fall")
+    slot_pair, before = filled_buffer(table, n, until_fall=settings.strings == "until_fall")
     size = len(slot_pair)
-    discount = task.task_discount(settings, n)
+    discount = task_discount(settings, n)
     right = np.zeros((n, 2), np.bool_)
-    right[np.arange(n), task.right_actions(table)] = True
+    right[np.arange(n), right_actions(table)] = True
     ends = table.ends[:n].ravel()
     pairs = np.zeros(n_pairs + 2, PAIR)
     pairs["state"] = np.repeat(np.arange(n + 1), 2)
@@ -277,7 +307,7 @@ def new_agent(
         ends=ends,
         counted=~ends | (table.next_state[:n].ravel() == n),
         right=right.ravel(),
-        truth=task.true_values(table, discount)[:n].ravel(),
+        truth=true_values(table, discount)[:n].ravel(),
         error_weight=np.full(n_pairs, 1.0 / n_pairs) if all_q else right.ravel().astype(float),
         slot_pair=slot_pair,
         before=before,
@@ -292,7 +322,7 @@ def new_agent(
             float(settings.start_priority),
             settings.rank_exponent if sampler == RANKED else None,
         ),
-        M=task.initial_matrix(settings, method, table, discount),
+        M=initial_matrix(settings, method, table, discount),
         trace=np.zeros(n + 1),
         active=np.zeros(n + 2, np.int64),
         error=np.zeros(n + 1),
@@ -329,26 +359,28 @@ def _run_until_right(
             counts[DIVERGED] = 1
             break
         arrival = start if agent.ends[pair] else agent.pairs[pair]["next_state"]
-        if (p.trace_reset == values.EPISODE and agent.ends[pair]) or (
-            p.trace_reset == values.RETURN and arrival == start
+        if (p.trace_reset == EPISODE and agent.ends[pair]) or (
+            p.trace_reset == RETURN and arrival == start
         ):
             clear_trace(agent.trace, agent.active)
         if agent.ends[pair] and agent.counted[pair]:
             counts[GOALS] += 1
-            if p.tested == values.AT_GOAL and _is_right(agent, p.threshold):
+            if p.tested == AT_GOAL and _is_right(agent, p.threshold):
                 counts[CONVERGED] = 1
                 break
         if counts[STEPS] % p.replay_period == 0:
-            went, seen_from = OVERFLOWED, arrival if p.need_from == values.AFTER else state
-            if p.need == NO_NEED or read_need(agent, p, seen_from):
+            went = CONTINUE
+            if p.need != NO_NEED and not read_need(
+                agent, p, arrival if p.need_from == AFTER else state
+            ):
+                went = OVERFLOWED
+            if went == CONTINUE:
                 went = replay(agent, p, draws)
             if went == OVERFLOWED:
                 counts[DIVERGED] = 1
                 break
-            right = (went == AT_REST or p.tested != values.AT_GOAL) and _is_right(
-                agent, p.threshold
-            )
-            if right and p.tested != values.AT_GOAL:
+            right = (went == AT_REST or p.tested != AT_GOAL) and _is_right(agent, p.threshold)
+            if right and p.tested != AT_GOAL:
                 counts[CONVERGED] = 1
                 break
             if went == AT_REST and not right:
@@ -408,9 +440,9 @@ def read_need(agent: CliffwalkAgent, p: Any, state: int) -> bool:
     M, need = agent.M, agent.need
     n_states = need.shape[0]
     agent.counts[NEED_READ] += 1
-    greedy = p.need == OPTIMAL and p.optimal_need == values.GREEDY_NOW
-    if greedy and task.greedy_changed(agent.pairs, agent.best):
-        task.greedy_occupancy(agent.pairs, agent.best, agent.counted, p.discount, agent.system, M)
+    greedy = p.need == OPTIMAL and p.optimal_need == GREEDY_NOW
+    if greedy and greedy_changed(agent.pairs, agent.best):
+        greedy_occupancy(agent.pairs, agent.best, agent.counted, p.discount, agent.system, M)
     smallest, largest = np.inf, -np.inf
     for other in range(n_states):
         entry = backward_need(M, state, other) if p.backward else forward_need(M, state, other)
@@ -419,7 +451,7 @@ def read_need(agent: CliffwalkAgent, p: Any, state: int) -> bool:
         largest = entry if entry > largest else largest
     if smallest < 0.0:
         agent.counts[NEGATIVE_ROWS] += 1
-        if p.negative_need == values.SHIFT:
+        if p.negative_need == SHIFT:
             for other in range(n_states):
                 need[other] = need[other] - smallest + SHIFT_FLOOR
             largest = largest - smallest + SHIFT_FLOOR
@@ -436,8 +468,8 @@ def replay(agent: CliffwalkAgent, p: Any, rng: np.random.Generator) -> int:
     """
     pairs, counts = agent.pairs, agent.counts
     greedy = p.sampler == GREEDY
-    slot_before = agent.order.slots[0] if greedy else -1
-    gain_before = agent.order.gain[slot_before] if greedy else -1.0
+    slot_before = slot_at_place(agent.order, 0) if greedy else -1
+    gain_before = gain_at_place(agent.order, 0) if greedy else -1.0
     size = p.minibatch
     for index in range(size):
         replay_one(agent, p, index, 0.0 if p.sampler == ORACLE else rng.random())
@@ -445,7 +477,7 @@ def replay(agent: CliffwalkAgent, p: Any, rng: np.random.Generator) -> int:
     for index in range(size):
         smallest = min(smallest, agent.batch_probability[index])
     finite, changed = True, False
-    step_size = p.step_size / size if p.batch_step == values.MEAN else p.step_size
+    step_size = p.step_size / size if p.batch_step == MEAN else p.step_size
     for index in range(size):
         pair = agent.batch_pair[index]
         weight = importance_weight(agent.batch_probability[index], smallest, p.beta)
@@ -457,8 +489,10 @@ def replay(agent: CliffwalkAgent, p: Any, rng: np.random.Generator) -> int:
     counts[REPLAYED] += size
     if not finite:
         return OVERFLOWED
-    if greedy and not changed and agent.order.slots[0] == slot_before:
-        return AT_REST if agent.order.gain[slot_before] == gain_before else CONTINUE
+    if greedy and not changed:
+        same_slot = slot_at_place(agent.order, 0) == slot_before
+        if same_slot and gain_at_place(agent.order, 0) == gain_before:
+            return AT_REST
     return CONTINUE
 
 
@@ -483,7 +517,7 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
             if weighs:
                 below = cumulative[place - 1] if place > 0 else 0.0
                 probability = cumulative[place] - below
-        slot = agent.order.slots[place]
+        slot = slot_at_place(agent.order, place)
         pair = agent.slot_pair[slot]
     else:
         tree, scores = agent.tree, agent.scores
@@ -497,14 +531,14 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
         if p.scaled:
             factor = need_factor(agent, p, agent.pairs[pair]["state"])
         if weighs:
-            if p.weights_correct == values.FOR_GAIN:
+            if p.weights_correct == FOR_GAIN:
                 probability = tree.power[slot, OWN] / _total_gain(agent)
             else:
                 probability = probability_of(tree, scores, total, found, slot)
     error = error_of(agent, pair)
     gain = absolute_gain(error) + p.priority_floor
     if p.sampler == RANKED or p.sampler == GREEDY:
-        move(agent.order, place, gain)
+        move(agent.order, place, size, gain)
     elif p.sampler == BY_SCORE:
         if p.pser:
             gain = pser_priority(gain, agent.gain[slot], p.pser_retained)
@@ -512,7 +546,7 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
         set_power(agent.tree, slot, power(gain, p.alpha))
         if p.pser:
             _pass_back(agent, p, slot, gain)
-    step_size = p.step_size / p.minibatch if p.batch_step == values.MEAN else p.step_size
+    step_size = p.step_size / p.minibatch if p.batch_step == MEAN else p.step_size
     if p.scaled and step_size * factor > LARGEST_STEP:
         factor = LARGEST_STEP / step_size
     agent.batch_pair[index] = pair
@@ -585,15 +619,15 @@ def oracle_pair(agent: CliffwalkAgent, p: Any) -> int:
     ``right``: the largest positive δ of a right action, or else the start's.
     """
     found, top = 0, -np.inf
-    if p.oracle == values.ORACLE_RIGHT:
+    if p.oracle == ORACLE_RIGHT:
         top = 0.0
         while not agent.right[found]:
             found += 1
     for pair in range(agent.truth.shape[0]):
         error = error_of(agent, pair)
-        if p.oracle == values.ORACLE_PAIR:
+        if p.oracle == ORACLE_PAIR:
             worth = absolute_gain(error)
-        elif p.oracle == values.ORACLE_GLOBAL:
+        elif p.oracle == ORACLE_GLOBAL:
             before = agent.pairs[pair]["q"] - agent.truth[pair]
             after = moved_towards(before, p.step_size, error)
             worth = before * before - after * after
