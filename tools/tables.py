@@ -197,7 +197,8 @@ def sb3_speed() -> list[str]:
                         ratio.format(**row),
                     ]
                 )
-    return table(["", "replay", "steps/s", "times as long [95%]"], sorted(rows, key=lambda r: r[0]))
+    rows.sort(key=lambda row: row[0])
+    return table(["", "replay", "steps/s", "times as long [95%]"], rows)
 
 
 def sb3_returns() -> list[str]:
