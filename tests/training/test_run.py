@@ -120,6 +120,16 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     assert back.sums["sampling_entropy"] != back.sums["sampling_entropy"]
 
 
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [({"loss": 0}, "counts.loss"), ({"loss": 2.5}, "counts.loss"), ({}, "different names")],
+)
+def test_sums_without_their_counts_are_refused(counts: dict[str, Any], said: str) -> None:
+    plain = {"episodes": 1, "returns": 0.0, "updates": 3, "sums": {"loss": 0.1}, "counts": counts}
+    with pytest.raises(NeedReplayError, match=said):
+        Sums.from_json(plain)
+
+
 def test_means_are_over_the_updates_that_have_a_value() -> None:
     sums = Sums()
     for need in (None, NeedStats(2.0, 0.5, 0.0, 0.1), None, NeedStats(4.0, 1.5, 0.0, 0.3)):

@@ -340,7 +340,8 @@ class DeepAgent:
     def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats | None]:
         """The need that scales the update, if it does, and the need model's update if it is due.
 
-        Vectors in the buffer are renewed with it; between its updates they would be the same.
+        The buffer's vectors of the replayed transitions are renewed with it, not at every update:
+        in between, the model stays the same.
         """
         model, settings = self.need_model, self.settings
         assert model is not None

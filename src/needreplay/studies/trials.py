@@ -108,6 +108,8 @@ class TrialRunner:
             label: the name of this step, unique within the study.
             seconds: about how long a trial takes; a wrong guess makes uneven chunks, nothing else.
         """
+        if len(set(cases)) < len(cases):
+            raise NeedReplayError(f"{label} has a case twice; each must be different.")
         prepare_folder(self.cache)
         stem = "".join(letter if letter.isalnum() else "-" for letter in label)
         chunks: list[list[_Chunk]] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from needreplay.core.checks import COUNT, check_number
+from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import refuse_special, write_bytes
 from needreplay.training.folder import RESUME
@@ -89,9 +89,12 @@ class Sums:
         for name in ("episodes", "updates"):
             check_number(name, plain[name], int, COUNT)
         sums = {str(name): float(value) for name, value in plain["sums"].items()}
-        counts = {str(name): int(value) for name, value in plain["counts"].items()}
-        if counts.keys() != sums.keys() or any(count < 1 for count in counts.values()):
-            raise NeedReplayError("its sums and their counts do not belong together")
+        counts = {
+            str(name): check_number(f"counts.{name}", value, int, AT_LEAST_ONE)
+            for name, value in plain["counts"].items()
+        }
+        if counts.keys() != sums.keys():
+            raise NeedReplayError("its sums and their counts have different names")
         return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums, counts)
 
 
