@@ -284,6 +284,10 @@ def test_quality_of_known_need() -> None:
     near = measured(lambda ahead: np.exp(-np.abs(ahead - 5) / 5))
     assert near.auc > 0.99
     assert near.auc_hard == 1.0
+    episode = measured(lambda ahead: (np.abs(ahead) < 40).astype(float))
+    assert (episode.auc_past, episode.auc_time, episode.auc_hard) == (0.5, 1.0, 0.75)
+    clock = measured(lambda ahead: np.isin(ahead % 100, range(1, 11)).astype(float))
+    assert (clock.auc_past, clock.auc_time, clock.auc_hard) == (1.0, 0.5, 0.75)
     assert near.nearness > 0.8
     assert 10 < near.effective < 200
     assert measured(lambda ahead: -((ahead > 0) & (ahead <= 10)).astype(float)).auc == 0.0

@@ -322,3 +322,16 @@ def test_the_table_tells_submitted_from_running(tmp_path: Path) -> None:
     assert specs[18].name in said, "those with progress are shown first"
     Console(width=200, file=shown).print(table(state, dict.fromkeys(progress, 1), 0.0))
     assert "0 of 20 done, 20 running, 0 waiting, 0 failed" in shown.getvalue()
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says where it looked, and how to give a token, which newer Rays ask for."""
+    from needreplay.sweeps import cluster
+
+    class Ray:
+        def init(self, **settings: object) -> None:
+            raise ConnectionError(f"nobody at {settings['address']}.")
+
+    monkeypatch.setattr(cluster, "_imported", Ray)
+    with pytest.raises(NeedReplayError, match=r"answers at 10\.0\.0\.1:1: nobody.*AUTH_MODE=token"):
+        cluster.RayEngine(tmp_path, address="10.0.0.1:1")

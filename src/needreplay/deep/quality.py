@@ -30,8 +30,11 @@ class NeedQuality(NamedTuple):
     """probability that need ranks one of the next 10 states above a random transition: 0.5 is
     chance, 1 is perfect"""
     auc_hard: float
-    """the same against hard cases: the last 10 states of the same episode, and states of other
-    episodes at the same time steps"""
+    """the same against hard cases: the two that follow, together"""
+    auc_past: float
+    """against the last 10 states of the same episode"""
+    auc_time: float
+    """against states of other episodes at the same time steps"""
     variation: float
     """standard deviation of need over the buffer / its mean"""
     effective: float
@@ -87,7 +90,7 @@ def need_quality(
         pool = rng.integers(buffer.oldest_id, end, POOL)
         found = [_one(buffer, need_of, rng, int(start), pool, times, first) for start in starts]
     if not found:
-        return NeedQuality(*[np.nan] * 5)
+        return NeedQuality(*[np.nan] * len(NeedQuality._fields))
     values = np.array(found)
     known = ~np.isnan(values)
     means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
@@ -120,11 +123,14 @@ def _one(
     need = np.asarray(need_of(obs, columns), dtype=np.float64)
     end = len(future) + len(pool)
     own, random, hard = need[: len(future)], need[len(future) : end], need[end:-1]
+    past_need, time_need = hard[: len(past)], hard[len(past) :]
     shares = np.maximum(0.0, random)
     shares = shares / shares.sum() if shares.any() else np.full(len(pool), 1.0 / len(pool))
     return (
         auc(own, random),
         auc(own, hard),
+        auc(own, past_need),
+        auc(own, time_need) if len(time_need) else np.nan,
         float(shares.std() * len(shares)),
         float(len(buffer) / len(shares) / np.square(shares).sum()),
         _nearness(columns["obs"], len(future), len(pool), shares),

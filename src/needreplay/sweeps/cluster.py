@@ -74,7 +74,9 @@ class RayEngine:
             ray.init(address=address or "local", **settings)
         except Exception as error:
             raise NeedReplayError(
-                f"There is no Ray cluster at {address or 'this machine'}: {error}"
+                f"No Ray cluster answers at {address or 'this machine'}: {error} If Ray reports "
+                "InvalidAuthToken above, give the command with RAY_AUTH_MODE=token before it; this "
+                "machine needs the token of the head's ~/.ray/auth_token, too."
             ) from error
         # The sweep starts lost runs again, on every engine alike; so Ray must not.
         self._task = ray.remote(

@@ -27,12 +27,13 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform": ("uniform", {}),
     "per": ("per", {}),
     "per, step cut": ("per", {"step_cut": 0.25}),
-    "pser": ("pser", {}),
     "per-sr raw": ("per-sr", {"scale": "raw"}),
     "per-sr mean": ("per-sr", {"scale": "mean"}),
-    "per-sr sampling": ("per-sr-sampling", {}),
+    "per-sr mixtures": ("per-sr", {"scale": "mean", "need_learner": "mixtures"}),
+    "per-sr sampling": ("per-sr-sampling", {"need_learner": "mixtures", "refresh": 16}),
 }
-"""Our agents by label: the agent's name and the settings that are changed."""
+"""Our agents by label: the agent's name and the settings that are changed. The need of ``raw`` and
+``mean`` is the paper's, that of the last two is a learner's that is true on MinAtar."""
 
 
 class Plan(NamedTuple):
@@ -56,13 +57,13 @@ QUICK_SETTINGS = {
 }
 """A short run has to stop exploring sooner and to take larger steps; nothing else is changed."""
 
-UNSTRATIFIED = {"stratified": False}
-"""Need samplers do not stratify, so that PER must not either."""
+FULL_SETTINGS = {"stratified": False, "min_history": 2_000, "epsilon_steps": 20_000}
+"""Those of the sweep ``minatar-need``. Need samplers do not stratify, so PER must not either."""
 
 PLANS = {
     "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 20_000, QUICK_SETTINGS),
     "full": Plan(
-        ("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 200_000, UNSTRATIFIED
+        ("minatar/breakout", "minatar/space_invaders"), tuple(AGENTS), 3, 50_000, FULL_SETTINGS
     ),
 }
 
