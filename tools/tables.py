@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import statistics
 import sys
@@ -20,7 +21,15 @@ PAGES = (
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("replay", "need_sampling", "maze", "deep", "need", "use_it_with")
+        for name in (
+            "replay",
+            "need_sampling",
+            "maze",
+            "deep",
+            "need",
+            "use_it_with",
+            "should_i_use_need",
+        )
     ),
 )
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
@@ -203,8 +212,7 @@ def sb3_speed() -> list[str]:
 
 def sb3_returns() -> list[str]:
     """Mean returns of the Stable-Baselines3 classes over seeds, with standard errors."""
-    with (ROOT / "results/sb3/returns.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
+    found = rows_of("sb3/returns.csv")
     rows = []
     for task, replay in dict.fromkeys((row["task"], row["replay"]) for row in found):
         mine = [row for row in found if (row["task"], row["replay"]) == (task, replay)]
@@ -220,21 +228,83 @@ def sb3_returns() -> list[str]:
     return table(head, rows)
 
 
+def rows_of(name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file of results."""
+    with (ROOT / "results" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def quality_rows() -> dict[tuple[str, str], dict[str, str]]:
+    """The last row of results/need-quality for each world and learner."""
+    paths = sorted((ROOT / "results/need-quality").glob("*.csv"))
+    rows = [row for path in paths for row in rows_of(f"need-quality/{path.name}")]
+    return {(row["world"], row["learner"]): row for row in rows}
+
+
 def need_quality() -> list[str]:
     """The last measurement of every learner of need, by world."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for path in sorted((ROOT / "results/need-quality").glob("*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            found.update({(row["world"], row["learner"]): row for row in csv.DictReader(file)})
-    if not found:
-        return ["Not measured yet."]
-    names = ("auc", "auc_hard", "variation", "effective", "nearness")
+    names = ("auc", "auc_past", "auc_time", "auc_hard", "variation", "effective", "nearness")
     rows = []
-    for (world, learner), row in found.items():
+    for (world, learner), row in quality_rows().items():
+        if "age" in learner:
+            continue
         values = [float(f"{float(row[name]):.3g}") for name in names]
         head = [world, f"{int(row['steps']):,}", learner]
         rows.append([*head, *(f"{value:,g}" for value in values)])
     return table(["world", "steps", "learner", *names], rows)
+
+
+def minatar_tests() -> list[str]:
+    """The planned comparisons of ``minatar-need``."""
+    rows = [
+        [
+            f"{row['arm']} / {row['rival']}",
+            f"{float(row['ratio']):.2f}",
+            f"{row['ahead']} of {row['games']} games",
+            f"{float(row['p']):.2g}",
+            f"{float(row['p_holm']):.2g}",
+        ]
+        for row in rows_of("minatar-need/tests.csv")
+    ]
+    return table(["comparison", "ratio of areas", "ahead in", "p", "p, Holm"], rows)
+
+
+def minatar_areas() -> list[str]:
+    """Area and quality of need, arms down and games across."""
+    found = {(row["arm"], row["game"]): row for row in rows_of("minatar-need/areas.csv")}
+    games = list(dict.fromkeys(game for _, game in found))
+    rows = []
+    for arm in dict.fromkeys(arm for arm, _ in found):
+        own = [found[arm, game] for game in games]
+        cells = [
+            f"{float(row['area']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
+            for row in own
+        ]
+        lowest = min(float(row["need_auc_lowest"]) for row in own)
+        rows.append([arm, *cells, "" if math.isnan(lowest) else f"{lowest:.2f}"])
+    names = [game.removeprefix("minatar/").replace("_", " ") for game in games]
+    return table(["arm", *names, "lowest AUC of need"], rows)
+
+
+def need_age() -> list[str]:
+    """The AUC of stored vectors by their age in updates, at the end of each run."""
+    found = quality_rows()
+    ages = sorted({int(age) for _, learner in found for age in re.findall(r"age (\d+)", learner)})
+    rows = []
+    for world in dict.fromkeys(world for world, _ in found):
+        own = {
+            int(age): row["auc"]
+            for (its, learner), row in found.items()
+            for age in re.findall(r"age (\d+)", learner)
+            if its == world
+        }
+        newest = next(
+            row["auc"] for (its, name), row in found.items() if its == world and name != "successor"
+        )
+        if own:
+            cells = [newest, *(own.get(age, "") for age in ages)]
+            rows.append([world, *(f"{float(cell):.2f}" if cell else "" for cell in cells)])
+    return table(["world", "new", *(f"{age:,} updates old" for age in ages)], rows)
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
@@ -248,6 +318,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "growth": growth,
     "deep": deep,
     "need-quality": need_quality,
+    "need-age": need_age,
+    "minatar-tests": minatar_tests,
+    "minatar-areas": minatar_areas,
     "atari": atari,
     "sb3-speed": sb3_speed,
     "sb3-returns": sb3_returns,
