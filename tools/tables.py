@@ -287,8 +287,8 @@ def minatar_areas() -> list[str]:
 
 
 def need_age() -> list[str]:
-    """The AUC of stored vectors by their age in updates, at the end of each run."""
-    found = quality_rows()
+    """The AUC of stored vectors by their age in updates, at the end of each run on MinAtar."""
+    found = {key: row for key, row in quality_rows().items() if key[0].startswith("minatar/")}
     ages = sorted({int(age) for _, learner in found for age in re.findall(r"age (\d+)", learner)})
     rows = []
     for world in dict.fromkeys(world for world, _ in found):
