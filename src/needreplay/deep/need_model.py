@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
@@ -33,6 +33,8 @@ from needreplay.replay.samplers import FeatureNeedSampler
 
 LARGE_IMAGE = 36
 """Images of at least so many rows and columns get the layers of Mnih et al. (2015)."""
+STATISTICS = 256
+"""Frames whose mean and deviation standardize them, drawn at a model's first update."""
 
 
 class NeedModel:
@@ -90,6 +92,8 @@ class NeedModel:
             body: Any = None if features is None else functools.partial(features)
             if features is None:
                 body, n_hidden = q_body(_network(self._shape), self._shape)
+                if _network(self._shape) == "nature":
+                    body = _Standardized(body, self._shape)
             else:
                 with torch.no_grad():
                     found = features(torch.zeros(1, *self._shape, device=self.device))
@@ -195,6 +199,9 @@ class NeedModel:
         size = self.batch_size
         if len(buffer) < 2:
             return math.nan
+        if self.updates == 0 and isinstance(self.learner.body, _Standardized):
+            some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
+            self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         ids = self._rng.integers(buffer.oldest_id, buffer.next_id, size)
         steps = self._rng.geometric(1.0 - self.discount, size) if self.learner.far else 1
         later = buffer.future(ids, steps)
@@ -264,6 +271,31 @@ class NeedModel:
 
 
 # Inputs ------------------------------------------------------------------------------------------
+
+
+class _Standardized(nn.Module):
+    """Layers that see a frame minus the mean frame, divided by one standard deviation.
+
+    Most of a frame never changes. On raw pixels the layers tell frames apart by a thousandth of
+    their output, and need stays at chance.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, body: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.body = body
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("deviation", torch.ones(()))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.body((frames - self.mean) / self.deviation)  # type: ignore[no-any-return]
+
+    def fit(self, frames: Tensor) -> None:
+        """Take mean and deviation from these; once, so that stored vectors keep their meaning."""
+        self.mean.copy_(frames.mean(0))
+        self.deviation.copy_(frames.std(0).mean().clamp(min=0.01))
 
 
 class _Part(NamedTuple):
