@@ -6,7 +6,8 @@
 and for Atari, whose own settings ask for 20,000 steps before the first update:
 
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/atari.csv \
-        --steps 8_000 --queries 10 --set min_history=1000 capacity=10000 -- atari/Pong
+        --steps 8_000 --queries 30 --set min_history=1000 capacity=10000 decoder=small features=64 \
+        --learners mixtures/4,spectral/4,linear/4 -- atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer and change nothing of it:
