@@ -9,7 +9,6 @@ is its mean training return over iterations, which are equally long.
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -17,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import read_table
+from needreplay.core.tables import long_table, read_table, write_table
 from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import holm
 from needreplay.report.series import last_number
 from needreplay.report.statistics import permutation_test, student_interval
+from needreplay.sweeps import load_sweep
 
 ARMS = {
     "uniform replay": {"agent": "uniform"},
@@ -66,18 +66,10 @@ def read(folder: Path) -> dict[tuple[str, str, int], tuple[float, float]]:
     return found
 
 
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    """Rows as a CSV file."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-
-
 def main(folder: Path) -> None:
     """Write both tables."""
     found = read(folder)
-    games = list(dict.fromkeys(game for game, _, _ in found))
+    games = tuple(dict.fromkeys(run.config["world"] for run in load_sweep("minatar-need").runs))
     seeds = [
         seed
         for seed in sorted({seed for _, _, seed in found})
@@ -89,24 +81,26 @@ def main(folder: Path) -> None:
     def runs(game: str, arm: str, what: int) -> FloatArray:
         return np.array([found[game, arm, seed][what] for seed in seeds])
 
-    areas: list[dict[str, object]] = []
+    areas, tests = {}, {}
     for game in games:
         for arm in ARMS:
-            area = student_interval(runs(game, arm, 0))
-            auc = runs(game, arm, 1)
-            row = {"game": game, "arm": arm, "seeds": len(seeds), **area.columns("area")}
-            areas.append({**row, "need_auc": auc.mean(), "need_auc_lowest": auc.min()})
-    write(folder / "areas.csv", areas)
+            area, auc = student_interval(runs(game, arm, 0)), runs(game, arm, 1)
+            quality = {"need_auc": auc.mean(), "need_auc_lowest": auc.min()}
+            areas[game, arm] = {"seeds": len(seeds), **area.columns("area"), **quality}
     pairs = [[[runs(game, arm, 0) for game in games] for arm in pair] for pair in TESTS]
     p = [permutation_test(a, b, stream(0, "minatar need"), paired=False) for a, b in pairs]
-    tests: list[dict[str, object]] = []
-    for (arm, rival), (a, b), own, adjusted in zip(TESTS, pairs, p, holm(p), strict=True):
-        ratios = [float(x.mean() / y.mean()) for x, y in zip(a, b, strict=True)]
-        row = {"arm": arm, "rival": rival, "seeds": len(seeds)}
-        each = {"games": len(games), "ahead": sum(ratio > 1.0 for ratio in ratios)}
-        ratio = float(np.exp(np.mean(np.log(ratios))))
-        tests.append({**row, **each, "ratio": ratio, "p": own, "p_holm": adjusted})
-    write(folder / "tests.csv", tests)
+    for pair, (a, b), own, adjusted in zip(TESTS, pairs, p, holm(p), strict=True):
+        ratios = np.array([x.mean() / y.mean() for x, y in zip(a, b, strict=True)])
+        tests[pair] = {
+            "seeds": len(seeds),
+            "games": len(games),
+            "ahead": int((ratios > 1.0).sum()),
+            "ratio": float(np.exp(np.log(ratios).mean())),
+            "p": own,
+            "p_holm": adjusted,
+        }
+    write_table(folder / "areas.csv", long_table(("game", "arm"), areas))
+    write_table(folder / "tests.csv", long_table(("arm", "rival"), tests))
     print(f"{len(seeds)} complete rounds (seeds {', '.join(map(str, seeds))}): {folder}/tests.csv")
 
 

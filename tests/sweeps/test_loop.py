@@ -335,3 +335,5 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(cluster, "_imported", Ray)
     with pytest.raises(NeedReplayError, match=r"answers at 10\.0\.0\.1:1: nobody.*AUTH_MODE=token"):
         cluster.RayEngine(tmp_path, address="10.0.0.1:1")
+    with pytest.raises(NeedReplayError, match=r"not start on this machine: nobody at local\.$"):
+        cluster.RayEngine(tmp_path)

@@ -91,8 +91,9 @@ class NeedModel:
             # Not the module itself, which would be trained with the model.
             body: Any = None if features is None else functools.partial(features)
             if features is None:
-                body, n_hidden = q_body(_network(self._shape), self._shape)
-                if _network(self._shape) == "nature":
+                network = _network(self._shape)
+                body, n_hidden = q_body(network, self._shape)
+                if network == "nature":
                     body = _Standardized(body, self._shape)
             else:
                 with torch.no_grad():
@@ -363,7 +364,7 @@ def _parts(space: Any, path: tuple[str, ...]) -> list[_Part]:
     return [_Part(path, tuple(shape), scale, None, 0, channels_last)]
 
 
-def _network(shape: tuple[int, ...]) -> Any:
+def _network(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return "vector"
     return "nature" if min(shape[1:]) >= LARGE_IMAGE else "minatar"

@@ -73,10 +73,12 @@ class RayEngine:
         try:
             ray.init(address=address or "local", **settings)
         except Exception as error:
+            if address is None:
+                raise NeedReplayError(f"Ray does not start on this machine: {error}") from error
             raise NeedReplayError(
-                f"No Ray cluster answers at {address or 'this machine'}: {error} If Ray reports "
-                "InvalidAuthToken above, give the command with RAY_AUTH_MODE=token before it; this "
-                "machine needs the token of the head's ~/.ray/auth_token, too."
+                f"No Ray cluster answers at {address}: {error} If Ray reports InvalidAuthToken "
+                "above, copy the head's ~/.ray/auth_token to this machine and put "
+                "RAY_AUTH_MODE=token before the command."
             ) from error
         # The sweep starts lost runs again, on every engine alike; so Ray must not.
         self._task = ray.remote(

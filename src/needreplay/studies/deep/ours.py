@@ -31,9 +31,14 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per-sr mean": ("per-sr", {"scale": "mean"}),
     "per-sr mixtures": ("per-sr", {"scale": "mean", "need_learner": "mixtures"}),
     "per-sr sampling": ("per-sr-sampling", {"need_learner": "mixtures", "refresh": 16}),
+    "shuffled sampling": (
+        "per-sr-sampling",
+        {"need_learner": "mixtures", "refresh": 16, "shuffle_need": True},
+    ),
 }
 """Our agents by label: the agent's name and the settings that are changed. The need of ``raw`` and
-``mean`` is the paper's, that of the last two is a learner's that is true on MinAtar."""
+``mean`` is the paper's, that of the others is of a learner that is true on MinAtar; the last one, a
+control, has it on wrong transitions."""
 
 
 class Plan(NamedTuple):
