@@ -12,8 +12,7 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. The need models learn from its buffer and change nothing of it:
 "mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;
-"mixtures-shared/4" is on the agent's Q network, "mixtures-recent/4" learns to look from the newest
-states, "successor-own" is the need model of that name.
+"mixtures-shared/4" is on the agent's Q network, "successor-own" is the need model of that name.
 ``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
 first learner) use stored vectors that are so many updates old, as without any refresh.
 """
@@ -37,8 +36,6 @@ from needreplay.deep import NeedModel, need_quality
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.loop import train
 
-RECENT = 0.15
-"""The newest share of the buffer that "-recent" looks from."""
 PARTS = 4
 """Measurements of a run."""
 
@@ -59,14 +56,11 @@ def measure(
     periods: dict[str, int] = {}
     for name in learners:
         kind, _, period = name.partition("/")
-        learner, _, how = kind.partition("-")
+        learner, _, shared = kind.partition("-")
         periods[name] = int(period or 1)
+        features = agent.q.online.hidden if shared == "shared" else None
         models[name] = NeedModel(
-            env.observation_space,
-            learner=learner,
-            features=agent.q.online.hidden if how == "shared" else None,
-            recent=RECENT if how == "recent" else 1.0,
-            seed=seed,
+            env.observation_space, learner=learner, features=features, seed=seed
         )
     seconds = dict.fromkeys(models, 0.0)
     learning = -1e-9

@@ -289,18 +289,22 @@ def minatar_areas() -> list[str]:
 def need_age() -> list[str]:
     """The AUC of stored vectors by their age in updates, at the end of each run on MinAtar."""
     found = {key: row for key, row in quality_rows().items() if key[0].startswith("minatar/")}
-    by_age: dict[tuple[str, str], dict[int, str]] = {}
-    for (world, name), row in found.items():
-        learner, _, age = name.partition(", age ")
-        if age:
-            by_age.setdefault((world, learner), {0: found[world, learner]["auc"]})
-            by_age[world, learner][int(age)] = row["auc"]
-    ages = sorted({age for own in by_age.values() for age in own})
-    rows = [
-        [*key, *(f"{float(own[age]):.2f}" if age in own else "" for age in ages)]
-        for key, own in by_age.items()
-    ]
-    return table(["world", "learner", "new", *(f"{age:,} updates old" for age in ages[1:])], rows)
+    ages = sorted({int(age) for _, learner in found for age in re.findall(r"age (\d+)", learner)})
+    rows = []
+    for world in dict.fromkeys(world for world, _ in found):
+        own = {
+            int(age): row["auc"]
+            for (its, learner), row in found.items()
+            for age in re.findall(r"age (\d+)", learner)
+            if its == world
+        }
+        newest = next(
+            row["auc"] for (its, name), row in found.items() if its == world and name != "successor"
+        )
+        if own:
+            cells = [newest, *(own.get(age, "") for age in ages)]
+            rows.append([world, *(f"{float(cell):.2f}" if cell else "" for cell in cells)])
+    return table(["world", "new", *(f"{age:,} updates old" for age in ages)], rows)
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

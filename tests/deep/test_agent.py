@@ -311,14 +311,12 @@ def test_need_models_serve_the_agents(
         "encoder": encoder,
         "refresh": 3,
         "need_period": 1,
-        "need_recent": 0.3,
     }
     agent, other = (small_agent(**options) for _ in range(2))
     taught(agent, 60)
     assert agent.successor is None
     assert agent.need_model is not None
     assert agent.need_model.updates > 10
-    assert agent.need_model.recent == 0.3
     save_agent(agent, tmp_path)
     load_agent(other, tmp_path)
     obs = np.ones(5, np.float32)

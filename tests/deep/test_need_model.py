@@ -51,19 +51,17 @@ def walk(moves: Any = CHAIN) -> tuple[ReplayBuffer, Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("moves", "learner", "updates", "rate", "size", "recent"),
+    ("moves", "learner", "updates", "rate", "size"),
     [
-        (CHAIN, "mixtures", 500, 0.03, 128, 1.0),
-        (CHAIN, "mixtures", 500, 0.03, 256, 0.99),
-        (CHAIN, "spectral", 800, 0.02, 128, 1.0),
-        (CHAIN, "spectral", 800, 0.02, 256, 0.99),
-        (CHAIN, "linear", 400, 0, 128, 0.5),
-        (MAZE, "mixtures", 800, 0.03, 256, 1.0),
-        (MAZE, "linear", 400, 0, 128, 1.0),
+        (CHAIN, "mixtures", 500, 0.03, 128),
+        (CHAIN, "spectral", 800, 0.02, 128),
+        (CHAIN, "linear", 400, 0, 128),
+        (MAZE, "mixtures", 800, 0.03, 256),
+        (MAZE, "linear", 400, 0, 128),
     ],
 )
 def test_need_is_the_future_over_the_buffer(
-    moves: Any, learner: str, updates: int, rate: float, size: int, recent: float
+    moves: Any, learner: str, updates: int, rate: float, size: int
 ) -> None:
     buffer, p, (p_next, successor) = walk(moves)
     model = NeedModel(
@@ -72,7 +70,6 @@ def test_need_is_the_future_over_the_buffer(
         learner=learner,
         features=lambda codes: codes,
         batch_size=size,
-        recent=recent,
         learning_rate=rate,
     )
     for update in range(updates):
@@ -104,31 +101,6 @@ def test_the_papers_successor_features_are_m_of_codes() -> None:
         need = model.need(state, np.arange(N))
         assert np.corrcoef(need, successor[state])[0, 1] > 0.98
         assert need.sum() == pytest.approx(successor[state].sum(), rel=0.15)
-
-
-def test_recent_states_are_contrasted_with_the_whole_buffer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(need_model, "MIN_RECENT", 10)
-    space = spaces.Box(0.0, 1.0, (1,))
-    buffer = ReplayBuffer.for_spaces(space, spaces.Discrete(2), capacity=100)
-    for i in range(101):
-        obs = np.array([i / 100], np.float32)
-        buffer.add(obs=obs, action=0, reward=0.0, next_obs=obs, terminated=False, truncated=False)
-    model = NeedModel(space, recent=0.2, batch_size=3_000)
-    seen: list[Any] = []
-    monkeypatch.setattr(model.learner, "loss", lambda *rows: seen.append(rows))
-    model.learn(buffer)
-    now, later, which, others = (rows.numpy() for rows in seen[0])
-    assert set(np.rint(100 * now[:, 0])) == set(range(81, 101))
-    assert set(np.rint(100 * others[:, 0])) == set(range(1, 101))
-    assert (later > now[which]).all()
-    model = NeedModel(space, recent=0.0, batch_size=3_000)
-    monkeypatch.setattr(model.learner, "loss", lambda *rows: seen.append(rows))
-    model.learn(buffer)
-    assert set(np.rint(100 * seen[1][0].numpy()[:, 0])) == set(range(91, 101))
-    with pytest.raises(NeedReplayError, match="recent"):
-        NeedModel(space, recent=1.5)
 
 
 def test_sampling_by_it_follows_the_discounted_future() -> None:

@@ -20,12 +20,11 @@ from .sb3_models import ALGORITHMS, Walk, env_for, small
 def test_every_algorithm_samples_by_gain_x_need(name: str) -> None:
     """Two environments; probabilities as the model's need of the present and priorities say."""
     env = make_vec_env(lambda: env_for(name), 2)
-    model = small(name, env, replay=NeedReplay(learn_every=2, discount=0.8, recent=0.5)).learn(48)
+    model = small(name, env, replay=NeedReplay(learn_every=2, discount=0.8)).learn(48)
     held = model.replay_buffer
     inner, need = held.buffer, held.need
     assert inner.batches == model._n_updates
     assert need.updates == (inner.batches + 1) // 2
-    assert need.recent == 0.5
     assert inner.sampler.fallbacks.by_score == 16 * inner.batches
     held.present = model._last_obs
     need.refresh(inner, ids=np.arange(48))

@@ -116,7 +116,6 @@ class DeepAgent:
                 observation_space,
                 discount=settings.need_discount,
                 learner=settings.need_learner,
-                recent=settings.need_recent,
                 features=q.hidden if settings.encoder == "shared" else None,
                 seed=seed,
                 device=device,

@@ -1,8 +1,7 @@
 """Ways to learn need as an inner product q(s) · v(s') from pairs of a state and a later one.
 
 Each learns p(s' in the future of s) / p(s' in the buffer), up to a factor that depends on s. A loss
-takes observations and, for those with a known future, a later one. It contrasts that one with
-observations drawn uniformly from the buffer: the same ones, or others.
+takes observations drawn uniformly from the buffer and, for those with a known future, a later one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Learner(nn.Module, ABC):
     nonnegative = False
     """whether neither vector is ever negative"""
     far = True
-    """learn by contrast from a geometric future, not from the next step"""
+    """learn from a geometric future, not from the next step"""
 
     def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -50,23 +49,8 @@ class Learner(nn.Module, ABC):
         """v(s), one row for each observation."""
 
     @abstractmethod
-    def loss(
-        self, obs: Tensor, later: Tensor, which: Tensor, others: Tensor | None = None
-    ) -> Tensor | None:
-        """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
-
-        ``others`` are the uniform observations to contrast with, where ``obs`` are not these.
-        """
-
-    def _encode(
-        self, obs: Tensor, later: Tensor, which: Tensor, others: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """The features of the queries, and of what is stored: contrasts, then ``later``."""
-        if others is None:
-            hidden = self.hidden(torch.cat((obs, later)))
-            return hidden[: len(obs)][which], hidden
-        hidden = self.hidden(torch.cat((obs, others, later)))
-        return hidden[: len(obs)][which], hidden[len(obs) :]
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``."""
 
 
 class Mixtures(Learner):
@@ -117,23 +101,21 @@ class Mixtures(Learner):
         """B(s): 256 positive numbers."""
         return self._product(self._backward(self.hidden(obs)))
 
-    def loss(
-        self, obs: Tensor, later: Tensor, which: Tensor, others: Tensor | None = None
-    ) -> Tensor | None:
-        """Cross-entropy of the later state among the others."""
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+        """Cross-entropy of the later state among the others of the batch."""
         if len(which) == 0 or len(obs) < 2:
             return None
-        queries, stored = self._encode(obs, later, which, others)
-        shares, parts = self._forward(queries), self._backward(stored)
-        size = len(stored) - len(later)
-        products = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
+        hidden = self.hidden(torch.cat((obs, later)))
+        size = len(obs)
+        shares = self._forward(hidden[:size][which])
+        parts = self._backward(hidden)
+        others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
         own = (shares * parts[size:]).sum(2).prod(1, keepdim=True)
-        negative, positive = products.clamp(min=1e-30).log(), own.clamp(min=1e-30).log()
-        if others is None:
-            # A state is no random sample for itself, so it does not count among the others.
-            negative = negative.scatter(1, which.unsqueeze(1), -torch.inf)
+        # A state is no random sample for itself, so it does not count among the others.
+        others = others.clamp(min=1e-30).log().scatter(1, which.unsqueeze(1), -torch.inf)
+        positive = own.clamp(min=1e-30).log()
         return (
-            torch.logsumexp(torch.cat((positive, negative), 1), 1, keepdim=True) - positive
+            torch.logsumexp(torch.cat((positive, others), 1), 1, keepdim=True) - positive
         ).mean()
 
 
@@ -162,19 +144,16 @@ class Spectral(Learner):
         vectors: Tensor = self.backward_head(self.hidden(obs))
         return vectors
 
-    def loss(
-        self, obs: Tensor, later: Tensor, which: Tensor, others: Tensor | None = None
-    ) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
         """The squares over pairs of different transitions."""
         if len(which) == 0 or len(obs) < 2:
             return None
-        seen_from, stored = self._encode(obs, later, which, others)
-        queries, vectors = self.forward_head(seen_from), self.backward_head(stored)
-        size = len(stored) - len(later)
+        hidden = self.hidden(torch.cat((obs, later)))
+        size = len(obs)
+        queries = self.forward_head(hidden[:size][which])
+        vectors = self.backward_head(hidden)
         squares: Tensor = (queries @ vectors[:size].T).square()
-        if others is None:
-            squares = squares.scatter(1, which.unsqueeze(1), 0.0)
-        contrast = squares.sum() / (len(which) * (size - (others is None)))
+        contrast = squares.scatter(1, which.unsqueeze(1), 0.0).sum() / (len(which) * (size - 1))
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
         return contrast - 2.0 * agreement
 
@@ -217,13 +196,7 @@ class Linear(Learner):
         return self.hidden(obs)
 
     @torch.no_grad()
-    def loss(
-        self,
-        obs: Tensor,
-        later: Tensor,
-        which: Tensor,
-        others: Tensor | None = None,  # noqa: ARG002 - no contrast
-    ) -> None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> None:
         """Add the pairs to A, and now and then invert it."""
         hidden = self.hidden(torch.cat((obs, later))).double()
         before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
@@ -283,13 +256,7 @@ class Successor(Learner):
         squared = features.square().sum(1, keepdim=True)
         return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
-    def loss(
-        self,
-        obs: Tensor,
-        later: Tensor,
-        which: Tensor,
-        others: Tensor | None = None,  # noqa: ARG002 - no contrast
-    ) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
         """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
         features = self._features(torch.cat((obs, later)))
         phi = features[: len(obs)]

@@ -3,8 +3,8 @@
 Need(s, s') = q(s) · v(s'). The buffer stores v of each transition, ``query`` is q of the present
 state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
 p(s' in the discounted future of s) / p(s' in the buffer): just the weight under which samples from
-the buffer follow that future. Contrasts are therefore drawn uniformly from the buffer, by the
-model's own random numbers, and never from a prioritized batch.
+the buffer follow that future. Anchors and contrasts are therefore drawn uniformly from the buffer,
+by the model's own random numbers, and never from a prioritized batch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from needreplay.replay.samplers import FeatureNeedSampler
 
 LARGE_IMAGE = 36
 """Images of at least so many rows and columns get the layers of Mnih et al. (2015)."""
-MIN_RECENT = 2_000
-"""Transitions that are recent whatever ``recent`` is."""
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
 
@@ -59,9 +57,6 @@ class NeedModel:
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
         batch_size: transitions in an update of the model.
-        recent: the share of the buffer, its newest part, whose states the model learns to look
-            from. Below 1 it learns most where it will be asked, and an update takes longer
-            (``mixtures`` and ``spectral``; the other two need all states).
         learning_rate: step size of Adam.
         seed: decides the initial layers and the transitions that the model learns from.
         device: where the layers are.
@@ -75,7 +70,6 @@ class NeedModel:
         learner: str = "mixtures",
         features: Callable[[Tensor], Tensor] | None = None,
         batch_size: int = 64,
-        recent: float = 1.0,
         learning_rate: float = 1e-3,
         seed: int = 0,
         device: str = "cpu",
@@ -86,8 +80,7 @@ class NeedModel:
             raise NeedReplayError(f"discount is {discount}; need takes one from 0 to below 1.")
         if learner not in LEARNERS:
             raise unknown("learner of need", learner, LEARNERS)
-        check_number("recent", recent, float, (0.0, 1.0))
-        self.discount, self.batch_size, self.recent = float(discount), batch_size, float(recent)
+        self.discount, self.batch_size = float(discount), batch_size
         self.device = torch.device(device)
         self.updates = 0
         self._parts, self._shape = _inputs(observation_space)
@@ -195,8 +188,7 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly, or from the ``recent`` ones and contrasted with uniform
-        ones, with a geometric number of steps to the future. A future
+        Transitions are drawn uniformly, with a geometric number of steps to the future. A future
         beyond the end of an episode does not count, which makes need that of the successor
         representation.
         """
@@ -212,19 +204,13 @@ class NeedModel:
             some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         ids = self._rng.integers(buffer.oldest_id, buffer.next_id, size)
-        others: list[Any] = []
-        if self.learner.far and self.recent < 1.0:
-            newest = max(MIN_RECENT, round(self.recent * len(buffer)))
-            first = max(buffer.oldest_id, buffer.next_id - newest)
-            others, ids = [ids], self._rng.integers(first, buffer.next_id, size)
         steps = self._rng.geometric(1.0 - self.discount, size) if self.learner.far else 1
         later = buffer.future(ids, steps)
         known = np.flatnonzero(later >= 0)
-        columns = buffer.read(np.concatenate([ids, later[known], *others]))
+        columns = buffer.read(np.concatenate([ids, later[known]]))
         rows, _ = self._tensor(columns["obs"])
-        which, end = torch.from_numpy(known).to(self.device), size + len(known)
-        uniform = rows[end:] if others else None
-        loss = self.learner.loss(rows[:size], rows[size:end], which, uniform)
+        which = torch.from_numpy(known).to(self.device)
+        loss = self.learner.loss(rows[:size], rows[size:], which)
         self.updates += 1
         if loss is None:
             return math.nan

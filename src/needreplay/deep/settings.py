@@ -96,8 +96,6 @@ class DeepSettings:
     or least squares learned by contrast, or random features in closed form"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
-    need_recent: float = 1.0
-    """share of the buffer, its newest part, whose states a need model learns to look from"""
     need_period: int = 4
     """updates of the agent between updates of a need model, and of the vectors it has stored"""
     shuffle_need: bool = False

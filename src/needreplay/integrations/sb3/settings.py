@@ -100,8 +100,6 @@ class NeedReplay(_ByGain):
     """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
     learner: str = "mixtures"
     """How need is learned: see ``NeedModel``."""
-    recent: float = 1.0
-    """The newest share of the buffer whose states it learns to look from: see ``NeedModel``."""
     learn_every: int = 1
     """Gradient steps of the algorithm for each update of the need model."""
     refresh: int = 64
@@ -120,7 +118,6 @@ class NeedReplay(_ByGain):
             observation_space,
             discount=self.discount,
             learner=self.learner,
-            recent=self.recent,
             seed=seed,
             device=device,
         )
