@@ -243,7 +243,16 @@ def quality_rows() -> dict[tuple[str, str], dict[str, str]]:
 
 def need_quality() -> list[str]:
     """The last measurement of every learner of need, by world."""
-    names = ("auc", "auc_past", "auc_time", "auc_hard", "variation", "effective", "nearness")
+    names = (
+        "auc",
+        "auc_episode",
+        "auc_past",
+        "auc_time",
+        "auc_hard",
+        "variation",
+        "effective",
+        "nearness",
+    )
     rows = []
     for (world, learner), row in quality_rows().items():
         if "age" in learner:

@@ -276,7 +276,7 @@ def test_quality_of_known_need() -> None:
         return need_quality(buffer, need_of, np.random.default_rng(0))
 
     perfect = measured(lambda ahead: ((ahead > 0) & (ahead <= 10)).astype(float))
-    assert perfect.auc == perfect.auc_hard == 1.0
+    assert perfect.auc == perfect.auc_hard == perfect.auc_episode == 1.0
     flat = measured(lambda ahead: np.ones(len(ahead)))
     assert flat.auc == flat.auc_hard == 0.5
     assert flat.variation == pytest.approx(0.0, abs=1e-9)
@@ -287,8 +287,13 @@ def test_quality_of_known_need() -> None:
     assert near.auc_hard == 1.0
     episode = measured(lambda ahead: (np.abs(ahead) < 40).astype(float))
     assert (episode.auc_past, episode.auc_time, episode.auc_hard) == (0.5, 1.0, 0.75)
+    assert episode.auc_episode == 0.5
     clock = measured(lambda ahead: np.isin(ahead % 100, range(1, 11)).astype(float))
     assert (clock.auc_past, clock.auc_time, clock.auc_hard) == (1.0, 0.5, 0.75)
+    # Nearness alone does not know the last 10 states from the next 10, but it knows older ones.
+    around = measured(lambda ahead: (np.abs(ahead) <= 10).astype(float))
+    assert around.auc_past == 0.5
+    assert 0.6 < around.auc_episode < 0.9
     assert near.nearness > 0.8
     assert 10 < near.effective < 200
     assert measured(lambda ahead: -((ahead > 0) & (ahead <= 10)).astype(float)).auc == 0.0

@@ -35,6 +35,8 @@ class NeedQuality(NamedTuple):
     """against the last 10 states of the same episode"""
     auc_time: float
     """against states of other episodes at the same time steps"""
+    auc_episode: float
+    """against any earlier states of the same episode"""
     variation: float
     """standard deviation of need over the buffer / its mean"""
     effective: float
@@ -84,11 +86,13 @@ def need_quality(
     found: list[tuple[float, ...]] = []
     first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
     if end - first > 2 * HORIZON:
-        times = _time_steps(buffer, first, end)
+        times, episodes = _time_steps(buffer, first, end)
         starts = rng.integers(max(first, end - NEWEST), end, 8 * queries)
         starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
         pool = rng.integers(buffer.oldest_id, end, POOL)
-        found = [_one(buffer, need_of, rng, int(start), pool, times, first) for start in starts]
+        found = [
+            _one(buffer, need_of, rng, int(start), pool, times, episodes, first) for start in starts
+        ]
     if not found:
         return NeedQuality(*[np.nan] * len(NeedQuality._fields))
     values = np.array(found)
@@ -104,6 +108,7 @@ def _one(
     start: int,
     pool: IntArray,
     times: IntArray,
+    episodes: IntArray,
     first: int,
 ) -> tuple[float, ...]:
     """One query, from the state ``HORIZON`` steps after ``start``."""
@@ -117,12 +122,15 @@ def _one(
     same_time = same_time[~np.isin(same_time, path)]
     if len(same_time):
         same_time = rng.choice(same_time, HORIZON)
-    ids = np.concatenate([future, pool, past, same_time, [now]])
+    earlier = np.flatnonzero((episodes == episodes[now - first]) & (times < times[now - first]))
+    earlier = rng.choice(earlier + first, HORIZON)
+    ids = np.concatenate([future, pool, past, same_time, earlier, [now]])
     columns = {**buffer.read(ids), "ids": ids}
     obs = _row(columns["obs"], -1)
     need = np.asarray(need_of(obs, columns), dtype=np.float64)
     end = len(future) + len(pool)
-    own, random, hard = need[: len(future)], need[len(future) : end], need[end:-1]
+    own, random = need[: len(future)], need[len(future) : end]
+    hard, earlier_need = need[end : -HORIZON - 1], need[-HORIZON - 1 : -1]
     past_need, time_need = hard[: len(past)], hard[len(past) :]
     shares = np.maximum(0.0, random)
     shares = shares / shares.sum() if shares.any() else np.full(len(pool), 1.0 / len(pool))
@@ -131,23 +139,27 @@ def _one(
         auc(own, hard),
         auc(own, past_need),
         auc(own, time_need) if len(time_need) else np.nan,
+        auc(own, earlier_need),
         float(shares.std() * len(shares)),
         float(len(buffer) / len(shares) / np.square(shares).sum()),
         _nearness(columns["obs"], len(future), len(pool), shares),
     )
 
 
-def _time_steps(buffer: ReplayBuffer, first: int, end: int) -> IntArray:
-    """The time step of each transition in its episode; negative where its start is not stored."""
+def _time_steps(buffer: ReplayBuffer, first: int, end: int) -> tuple[IntArray, IntArray]:
+    """The time step of each transition, and its episode.
+
+    Time is negative where the start of an episode is not stored.
+    """
     following = (buffer.future(np.arange(first, end), 1) - first).tolist()
-    times = [0] * (end - first)
+    times, episodes = [0] * (end - first), list(range(end - first))
     if first > 0:
         # Episodes that were under way are among the first; so are some that were not.
         times[:64] = [-(2**40)] * len(times[:64])
     for i, after in enumerate(following):
         if after >= 0:
-            times[after] = times[i] + 1
-    return np.array(times, dtype=np.int64)
+            times[after], episodes[after] = times[i] + 1, episodes[i]
+    return np.array(times, dtype=np.int64), np.array(episodes, dtype=np.int64)
 
 
 def _row(columns: Any, i: int) -> Any:
