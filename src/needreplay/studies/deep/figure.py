@@ -75,7 +75,10 @@ def rolling(curve: FloatArray) -> FloatArray:
 
 
 def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
-    """Evaluation returns of our agents over steps, one panel a game, and their final level."""
+    """Evaluation returns of our agents over steps, one panel a game, and their final level.
+
+    The names beside the final levels are the legend of both panels.
+    """
     figure, grid = new_figure(len(plan.worlds), 2, height=3.1 * len(plan.worlds))
     colors = colors_of(list(plan.agents))
     for row, world in zip(grid, plan.worlds, strict=True):
@@ -83,13 +86,12 @@ def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
             returns = curves(data, world, agent, "eval_return")
             steps = curves(data, world, agent, "steps").mean(0)
             band = Band.of(map(student_interval, returns.T))
-            draw_band(row[0], steps, band, color=colors[agent], label=label_of(agent))
+            draw_band(row[0], steps, band, color=colors[agent], label="", alpha=0.1)
         chance = float(random[world].mean())
         row[0].axhline(chance, color="#999999", linewidth=1, linestyle=":")
         row[0].set_title(world)
         row[0].set_ylabel("evaluation return")
         row[0].set_xlabel("steps")
-        row[0].legend(fontsize=8)
         for place, agent in enumerate(plan.agents):
             returns = curves(data, world, agent, "eval_return")[:, -1]
             final = Band.of([student_interval(returns)])
@@ -98,6 +100,8 @@ def draw_ours(data: Table, plan: Plan, random: dict[str, FloatArray]) -> Figure:
             row[1].plot(returns, [place + 0.2] * len(returns), ".", color=colors[agent])
         row[1].axvline(chance, color="#999999", linewidth=1, linestyle=":")
         row[1].set_yticks(range(len(plan.agents)), [label_of(agent) for agent in plan.agents])
+        for label, agent in zip(row[1].get_yticklabels(), plan.agents, strict=True):
+            label.set_color(colors[agent])
         row[1].invert_yaxis()
         row[1].set_xlabel("final evaluation return")
     return figure
