@@ -10,7 +10,10 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
         --learners mixtures/4,spectral/4,linear/4 -- atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
-that need, as in the paper. The need models learn from its buffer and change nothing of it:
+that need, as in the paper. Rows "successor, m solved" have m in closed form on the same features,
+from 500 batches of the buffer as it is then: with the need models' γ of 0.9, and with the agent's.
+``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
+measures it alone. The need models learn from its buffer and change nothing of it:
 "mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;
 "mixtures-shared/4" is on the agent's Q network, "successor-own" is the need model of that name.
 ``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
@@ -49,7 +52,14 @@ def measure(
     """Pass the rows of one run to ``write``."""
     steps, seed = options.steps, options.seed
     overrides = parsed_overrides(options.set)
-    config = RunConfig(world=world, agent="per-sr", steps=steps, seed=seed, overrides=overrides)
+    config = RunConfig(
+        world=world,
+        agent="per-sr",
+        preset=options.preset,
+        steps=steps,
+        seed=seed,
+        overrides=overrides,
+    )
     env = make_env(config)
     agent = make_agent(config, env)
     models: dict[str, NeedModel] = {}
@@ -80,6 +90,8 @@ def measure(
         rng = stream(seed, "need quality", agent.steps)
         quality = need_quality(agent.replay, need_of, rng, queries=options.queries)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
+        if options.preset != "corrected" and name.startswith("successor"):
+            name = f"{name} ({options.preset})"
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
         write({**row, **rounded, "cost": f"{cost:.3g}"})
 
@@ -94,8 +106,21 @@ def measure(
         if agent.steps % (steps // PARTS):
             return
         add("successor", lambda o, c: agent.need_of(o, c["obs"], c["action"]))
+        for discount in (0.9, agent.settings.discount):
+            solved = NeedModel(
+                env.observation_space,
+                learner="linear",
+                discount=discount,
+                features=agent.successor.features,
+                seed=seed,
+            )
+            for _ in range(500):
+                solved.learn(agent.replay)
+            add(f"successor, m solved {discount:g}", lambda o, c, m=solved: m.need(o, c["obs"]))
         for name, model in models.items():
             add(name, lambda o, c, m=model: m.need(o, c["obs"]), seconds[name] / learning)
+        if not learners:
+            return
         newest = models[learners[0]]
         for updates, old in older:
             age = f"{learners[0]}, age {agent.updates - updates}"
@@ -112,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("worlds", nargs="+")
     parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--preset", default="corrected", help="of the agent")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="of the agent")
     parser.add_argument("--queries", type=int, default=60, help="in each measurement")
     parser.add_argument("--seed", type=int, default=0)
@@ -133,7 +159,7 @@ def main() -> None:
             print(*row.values(), flush=True)
 
         for world in options.worlds:
-            measure(world, options, options.learners.split(","), write)
+            measure(world, options, [n for n in options.learners.split(",") if n], write)
 
 
 if __name__ == "__main__":
