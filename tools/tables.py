@@ -255,12 +255,38 @@ def need_quality() -> list[str]:
     )
     rows = []
     for (world, learner), row in quality_rows().items():
-        if "age" in learner:
+        if "age" in learner or learner in solved_needs() or "(" in learner:
             continue
-        values = [float(f"{float(row[name]):.3g}") for name in names]
+        values = [row.get(name) for name in names]
         head = [world, f"{int(row['steps']):,}", learner]
-        rows.append([*head, *(f"{value:,g}" for value in values)])
+        rows.append(
+            [*head, *("" if v is None else f"{float(f'{float(v):.3g}'):,g}" for v in values)]
+        )
     return table(["world", "steps", "learner", *names], rows)
+
+
+def solved_needs() -> list[str]:
+    """The paper's need with m in closed form, for two discounts."""
+    return [f"successor, m solved {discount}" for discount in ("0.9", "0.99")]
+
+
+def need_paper() -> list[str]:
+    """The AUC of the paper's need by preset: m by TD, and in closed form on the same features."""
+    found, rows = quality_rows(), []
+    for (world, learner), row in found.items():
+        name, _, preset = learner.partition(" (")
+        if (
+            name != "successor"
+            or (world, f"{solved_needs()[0]}{learner[len(name) :]}") not in found
+        ):
+            continue
+        own = [
+            found[world, f"{one}{learner[len(name) :]}"] for one in ("successor", *solved_needs())
+        ]
+        head = [world, preset.rstrip(")") or "corrected", f"{int(row['steps']):,}"]
+        rows.append([*head, *(f"{float(one['auc']):.2f}" for one in own)])
+    names = ["m by TD, as in the paper", "m solved, γ = 0.9", "m solved, γ = 0.99"]
+    return table(["world", "preset", "steps", *names], sorted(rows))
 
 
 def minatar_tests() -> list[str]:
@@ -307,10 +333,8 @@ def need_age() -> list[str]:
             for age in re.findall(r"age (\d+)", learner)
             if its == world
         }
-        newest = next(
-            row["auc"] for (its, name), row in found.items() if its == world and name != "successor"
-        )
         if own:
+            newest = found[world, "mixtures/4"]["auc"]
             cells = [newest, *(own.get(age, "") for age in ages)]
             rows.append([world, *(f"{float(cell):.2f}" if cell else "" for cell in cells)])
     return table(["world", "new", *(f"{age:,} updates old" for age in ages)], rows)
@@ -328,6 +352,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "deep": deep,
     "need-quality": need_quality,
     "need-age": need_age,
+    "need-paper": need_paper,
     "minatar-tests": minatar_tests,
     "minatar-areas": minatar_areas,
     "atari": atari,
