@@ -86,13 +86,11 @@ def need_quality(
     found: list[tuple[float, ...]] = []
     first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
     if end - first > 2 * HORIZON:
-        times, episodes = _time_steps(buffer, first, end)
+        recent = _recent(buffer, first, end)
         starts = rng.integers(max(first, end - NEWEST), end, 8 * queries)
         starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
         pool = rng.integers(buffer.oldest_id, end, POOL)
-        found = [
-            _one(buffer, need_of, rng, int(start), pool, times, episodes, first) for start in starts
-        ]
+        found = [_one(buffer, need_of, rng, int(start), pool, recent) for start in starts]
     if not found:
         return NeedQuality(*[np.nan] * len(NeedQuality._fields))
     values = np.array(found)
@@ -107,9 +105,7 @@ def _one(
     rng: np.random.Generator,
     start: int,
     pool: IntArray,
-    times: IntArray,
-    episodes: IntArray,
-    first: int,
+    recent: _Recent,
 ) -> tuple[float, ...]:
     """One query, from the state ``HORIZON`` steps after ``start``."""
     steps = np.arange(2 * HORIZON + 1)
@@ -117,6 +113,7 @@ def _one(
     past, now, future = path[:HORIZON], path[HORIZON], path[HORIZON + 1 :]
     future = future[future >= 0]
     pool = pool[~np.isin(pool, path)]
+    first, times, episodes = recent
     at = times[future - first]
     same_time = np.flatnonzero((times >= max(0, at.min())) & (times <= at.max())) + first
     same_time = same_time[~np.isin(same_time, path)]
@@ -146,11 +143,18 @@ def _one(
     )
 
 
-def _time_steps(buffer: ReplayBuffer, first: int, end: int) -> tuple[IntArray, IntArray]:
-    """The time step of each transition, and its episode.
+class _Recent(NamedTuple):
+    """Transitions from id ``first`` on: the time step of each in its episode, and its episode.
 
     Time is negative where the start of an episode is not stored.
     """
+
+    first: int
+    times: IntArray
+    episodes: IntArray
+
+
+def _recent(buffer: ReplayBuffer, first: int, end: int) -> _Recent:
     following = (buffer.future(np.arange(first, end), 1) - first).tolist()
     times, episodes = [0] * (end - first), list(range(end - first))
     if first > 0:
@@ -159,7 +163,7 @@ def _time_steps(buffer: ReplayBuffer, first: int, end: int) -> tuple[IntArray, I
     for i, after in enumerate(following):
         if after >= 0:
             times[after], episodes[after] = times[i] + 1, episodes[i]
-    return np.array(times, dtype=np.int64), np.array(episodes, dtype=np.int64)
+    return _Recent(first, np.array(times, dtype=np.int64), np.array(episodes, dtype=np.int64))
 
 
 def _row(columns: Any, i: int) -> Any:
