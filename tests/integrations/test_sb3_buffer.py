@@ -125,6 +125,14 @@ def test_each_kind_prefers_what_has_a_large_error(kind: Any) -> None:
         assert data.weights[data.ids == 7].max() < data.weights.max() == 1.0
 
 
+@pytest.mark.parametrize("stratified", [True, False])
+def test_stratified_samples_spread_over_equal_priorities(stratified: bool) -> None:
+    """40 equal priorities, 40 samples: stratified ones have each transition once."""
+    replay = PrioritizedReplay(stratified=stratified)
+    ids = filled(PrioritizedReplayBuffer, 1, replay=replay, seed=0).sample(40).ids
+    assert (len(set(ids)) == 40) == stratified
+
+
 def test_several_gradient_steps_update_priorities_between_samples() -> None:
     model = small("TD3", learning_starts=30, gradient_steps=5, train_freq=(1, "episode"))
     order: list[str] = []

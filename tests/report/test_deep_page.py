@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,7 +195,9 @@ def test_the_command_of_need(
 ) -> None:
     assert main(["need", str(folder), "--steps", "20"]) == 0
     assert f"The page: {folder / 'need.html'}" in capsys.readouterr().out
-    assert "needreplay need" in (folder / "need.html").read_text(encoding="utf-8")
+    text = (folder / "need.html").read_text(encoding="utf-8")
+    assert "needreplay need" in text
+    assert re.search(r"Need in the run.{1,6}s buffer: AUC 0\.\d\d for the next 10 states", text)
     assert main(["need", str(folder), "--steps", "0"]) == 2
     assert "--steps must be at least 1, not 0" in capsys.readouterr().err
     trained(tmp_path / "per", "CartPole-v1", "per")

@@ -331,6 +331,43 @@ class TestGivenFeatures:
         assert np.abs(W).max() > 1.0
         np.testing.assert_allclose(total, 0.0, atol=1e-9)
 
+    def test_tile_codes_know_a_goal_that_moved_sooner_than_one_hot_codes(self) -> None:
+        """Two tilings of 2 x 2 cells, a random walk of 1,000 steps in the Dyna maze.
+
+        R = φ · w is 1 in one block of cells, then in another: only w changes.
+        """
+        table = make_table("dyna-maze")
+        n = table.n_states
+        rows, columns = np.divmod(np.arange(n), 9)
+        free = (table.next_state != np.arange(n)[:, None]).any(1)
+        walk = np.zeros((n, n))
+        np.add.at(walk, (np.arange(n)[:, None], table.next_state), 0.25 * ~table.ends)
+        M = np.linalg.inv(np.eye(n) - 0.95 * walk)
+        tilings = [np.eye(20)[(rows + o) // 2 * 5 + (columns + o) // 2] for o in (0, 1)]
+
+        def errors(phi: FloatArray, seed: int) -> list[float]:
+            W, trace, rng = np.zeros((phi.shape[1],) * 2), np.zeros(phi.shape[1]), stream(seed, "w")
+            state = table.start
+            for action in rng.integers(4, size=1_000):
+                after, ends = table.next_state[state, action], bool(table.ends[state, action])
+                td_lambda_features(W, trace, phi[state], phi[after], ends, False, 0.95, 0.9, 0.1)
+                state = table.start if ends else after
+                trace *= not ends
+            found = []
+            for row, column in ((0, 2), (2, 0)):
+                reward = ((rows // 2 == row) & (columns // 2 == column)).astype(float)
+                w = np.linalg.lstsq(phi, reward, rcond=None)[0]
+                values, exact = (phi @ W @ w)[free], (M @ reward)[free]
+                assert np.corrcoef(values, exact)[0, 1] > 0.8
+                found.append(np.abs(values - exact).mean() / exact.mean())
+            return found
+
+        tiles, one_hot = (
+            np.array([errors(phi, seed) for seed in range(5)]).mean(0)
+            for phi in (np.hstack(tilings) / np.sqrt(2.0), np.eye(n))
+        )
+        assert (tiles < 0.8 * one_hot).all()
+
     def test_values_of_a_goal_that_moved_by_hand(self) -> None:
         """0 -> 1 -> 2 -> 3, γ = 0.5, α = λ = 1: one episode is enough; R is in w alone."""
         codes, W, trace = np.eye(4), np.zeros((4, 4)), np.zeros(4)

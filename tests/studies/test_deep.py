@@ -149,14 +149,18 @@ def test_late_collapse_is_asked_of_our_runs_too() -> None:
 )
 def test_of_need_that_is_not_true_nothing_is_concluded(measured: list[float], verdict: str) -> None:
     """The last measurement counts."""
-    plan = ours.Plan(("w",), ("per-sr mean",), 1, 300, {})
-    columns = {"world": ["w"] * 3, "agent": ["per-sr mean"] * 3, "seed": [0] * 3}
-    values = {"eval_return": [0.0, 1.0, 2.0], "need_auc": measured}
+    plan = ours.Plan(("w",), ("per", "per-sr mean"), 1, 300, {})
+    columns = {"world": ["w"] * 6, "agent": ["per"] * 3 + ["per-sr mean"] * 3, "seed": [0] * 6}
+    values = {"eval_return": [0.0, 1.0, 2.0] * 2, "need_auc": [np.nan] * 3 + measured}
     data = Table({name: np.array(column) for name, column in {**columns, **values}.items()})
-    said = [c for c in our_claims(data, plan, {"w": np.zeros(3)}) if "is true" in c.statement]
+    claims = our_claims(data, plan, {"w": np.zeros(3)})
+    said = [claim for claim in claims if "is true" in claim.statement]
     assert [claim.verdict for claim in said] == [verdict]
     nothing = "Need was not true; nothing can be concluded about it."
-    assert (nothing in said[0].detail) == (verdict != "holds")
+    compared = [claim for claim in claims if "than PER" in claim.statement]
+    assert len(compared) == 4
+    for claim in (*said, *compared):
+        assert (nothing in claim.detail) == (verdict != "holds")
 
 
 def test_a_run_that_cannot_be_is_refused() -> None:

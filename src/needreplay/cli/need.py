@@ -50,5 +50,9 @@ class Need:
             )
         path = self.out or folder / "need.html"
         command = shlex.join(argv)
-        write_deep_page(path, player, seed=self.seed, most_steps=self.steps, command=command)
+        quality = player.need_quality(player.agent.replay, self.seed)
+        notes = [] if quality is None else [f"Need in the run's buffer: {quality.text()}"]
+        write_deep_page(
+            path, player, seed=self.seed, most_steps=self.steps, notes=notes, command=command
+        )
         print("The page:", path)

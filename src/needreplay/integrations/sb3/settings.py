@@ -70,6 +70,9 @@ class PrioritizedReplay(_ByGain):
     kind: Literal["proportional", "rank", "pser"] = "proportional"
     """By priority^alpha, by the rank of the priority, or PSER: priorities that decay back along
     the episode."""
+    stratified: bool = True
+    """Sample one transition from each of ``batch_size`` equal shares of the total, as Schaul et al.
+    ``NeedReplay`` cannot: compare it with ``stratified=False``. By rank there is no such choice."""
     weight_norm: Literal["batch", "buffer"] = "batch"
     """Divide weights by the maximum in the batch, or over the buffer."""
 
@@ -81,7 +84,8 @@ class PrioritizedReplay(_ByGain):
 
     def sampler(self) -> Sampler:
         """A new sampler with these settings."""
-        return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix)
+        options = {} if self.kind == "rank" else {"stratified": self.stratified}
+        return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix, **options)
 
 
 @dataclass(frozen=True, kw_only=True)

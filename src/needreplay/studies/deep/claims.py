@@ -18,6 +18,7 @@ PUBLISHED = "released"
 STAND_OUT = ("Berzerk", "Qbert", "Robotank")
 ABOVE_RANDOM = 2.0
 """How far above a random player a short run has to come, for anything to be read from it."""
+NOT_TRUE = "Need was not true; nothing can be concluded about it."
 
 
 def published_claims(games: list[Game]) -> list[Claim]:
@@ -111,9 +112,11 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
                 )
             )
         rivals = [agent for agent in plan.agents if agent.startswith("per-sr")]
-        claims += [_true_need(data, world, agent) for agent in rivals]
-        for agent in rivals if "per" in plan.agents else []:
-            claims += _against_per(data, world, agent)
+        for agent in rivals:
+            true = _true_need(data, world, agent)
+            claims.append(true)
+            detail = "" if true.verdict == "holds" else NOT_TRUE
+            claims += _against_per(data, world, agent, detail) if "per" in plan.agents else []
         claims += [
             _collapse(data, world, agent)
             for agent in plan.agents
@@ -131,7 +134,7 @@ def _true_need(data: Table, world: str, agent: str) -> Claim:
     holds: Verdict = "undecided"
     if not np.isnan(auc):
         holds = "holds" if auc >= TRUE_NEED else "does not hold"
-    said = "" if holds == "holds" else "Need was not true; nothing can be concluded about it. "
+    said = "" if holds == "holds" else f"{NOT_TRUE} "
     return Claim(
         f"On {world} the need of {agent} is true: it tells the next 10 states from others",
         "a check of our own",
@@ -157,7 +160,7 @@ def _collapse(data: Table, world: str, agent: str) -> Claim:
     )
 
 
-def _against_per(data: Table, world: str, agent: str) -> list[Claim]:
+def _against_per(data: Table, world: str, agent: str, detail: str) -> list[Claim]:
     ours, per = (curves(data, world, name, "eval_return") for name in (agent, "per"))
     length = min(ours.shape[1], per.shape[1])
     early = max(1, length // 4)
@@ -175,6 +178,7 @@ def _against_per(data: Table, world: str, agent: str) -> list[Claim]:
             f"difference of evaluation returns, seed by seed: {lead.text()}",
             verdict_of(lead, 0.0, "above"),
             PRESET,
+            detail,
         )
         for words, lead in leads.items()
     ]
