@@ -40,6 +40,10 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per-sr-sampling": ("per-sr-sampling", {}),
     "per-sr-sampling, shared encoder": ("per-sr-sampling", {"encoder": "shared"}),
     "per-sr-sampling, mixtures": ("per-sr-sampling", {"need_learner": "mixtures"}),
+    "per-sr-sampling, mixtures, refresh=0": (
+        "per-sr-sampling",
+        {"need_learner": "mixtures", "refresh": 0},
+    ),
     "per-sr-sampling, mixtures, shared encoder": (
         "per-sr-sampling",
         {"need_learner": "mixtures", "encoder": "shared"},

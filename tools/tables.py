@@ -234,11 +234,15 @@ def rows_of(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def quality_rows() -> dict[tuple[str, str], dict[str, str]]:
-    """The last row of results/need-quality for each world and learner."""
+def quality_rows() -> list[dict[str, str]]:
+    """All rows of results/need-quality."""
     paths = sorted((ROOT / "results/need-quality").glob("*.csv"))
-    rows = [row for path in paths for row in rows_of(f"need-quality/{path.name}")]
-    return {(row["world"], row["learner"]): row for row in rows}
+    return [row for path in paths for row in rows_of(f"need-quality/{path.name}")]
+
+
+def last_rows() -> dict[tuple[str, str], dict[str, str]]:
+    """The last of these rows for each world and learner."""
+    return {(row["world"], row["learner"]): row for row in quality_rows()}
 
 
 def need_quality() -> list[str]:
@@ -254,7 +258,7 @@ def need_quality() -> list[str]:
         "nearness",
     )
     rows = []
-    for (world, learner), row in quality_rows().items():
+    for (world, learner), row in last_rows().items():
         if "age" in learner or learner in solved_needs() or "(" in learner:
             continue
         values = [row.get(name) for name in names]
@@ -272,7 +276,7 @@ def solved_needs() -> list[str]:
 
 def need_paper() -> list[str]:
     """The AUC of the paper's need by preset: m by TD, and in closed form on the same features."""
-    found, rows = quality_rows(), []
+    found, rows = last_rows(), []
     for (world, learner), row in found.items():
         name, _, preset = learner.partition(" (")
         if (
@@ -322,22 +326,20 @@ def minatar_areas() -> list[str]:
 
 
 def need_age() -> list[str]:
-    """The AUC of stored vectors by their age in updates, at the end of each run on MinAtar."""
-    found = {key: row for key, row in quality_rows().items() if key[0].startswith("minatar/")}
-    ages = sorted({int(age) for _, learner in found for age in re.findall(r"age (\d+)", learner)})
-    rows = []
-    for world in dict.fromkeys(world for world, _ in found):
-        own = {
-            int(age): row["auc"]
-            for (its, learner), row in found.items()
-            for age in re.findall(r"age (\d+)", learner)
-            if its == world
-        }
-        if own:
-            newest = found[world, "mixtures/4"]["auc"]
-            cells = [newest, *(own.get(age, "") for age in ages)]
-            rows.append([world, *(f"{float(cell):.2f}" if cell else "" for cell in cells)])
-    return table(["world", "new", *(f"{age:,} updates old" for age in ages)], rows)
+    """The AUC of stored vectors by their age in updates, at several moments of a run on MinAtar."""
+    ages, found = ["", "3750", "7500", "11250"], {}
+    for row in quality_rows():
+        name, _, age = row["learner"].partition(", age ")
+        if name == "mixtures/4" and row["world"].startswith("minatar/"):
+            found[row["world"], int(row["steps"]), age] = f"{float(row['auc']):.2f}"
+    rows = [
+        [world, f"{steps:,}", *(found.get((world, steps, age), "") for age in ages)]
+        for world, steps in dict.fromkeys(key[:2] for key in found)
+        if (world, steps, ages[1]) in found
+    ]
+    return table(
+        ["world", "steps", "new", *(f"{int(age):,} updates old" for age in ages[1:])], rows
+    )
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

@@ -137,7 +137,7 @@ class DeepSettings:
     need_moves_features: bool = False
     """whether the Q loss trains the encoder through the norm of φ in need; m · φ never carries a
     gradient"""
-    refresh: int = 0
+    refresh: int = 16
     """stored transitions whose features are recomputed for each update, besides the replayed ones
     (per-sr-sampling)"""
 
