@@ -172,7 +172,7 @@ def _row(columns: Any, i: int) -> Any:
     return columns[i]
 
 
-def _flat(columns: Any) -> FloatArray:
+def _flat(columns: Any) -> AnyArray:
     """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones.
 
     Real numbers are divided by their standard deviation; pixels and planes have one unit.
@@ -180,10 +180,11 @@ def _flat(columns: Any) -> FloatArray:
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
     rows = columns.reshape(len(columns), -1)
-    rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)].astype(np.float64)
-    spread = np.where(rows.std(0) > 0.0, rows.std(0), 1.0)
-    scaled: FloatArray = rows / spread if columns.dtype.kind == "f" else rows
-    return scaled
+    rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)]
+    if columns.dtype.kind != "f":
+        return rows.astype(np.float32)  # type: ignore[no-any-return]
+    spread = rows.std(0, dtype=np.float64)
+    return rows / np.where(spread > 0.0, spread, 1.0)  # type: ignore[no-any-return]
 
 
 def _nearness(obs: Any, n_future: int, n_pool: int, shares: FloatArray) -> float:
