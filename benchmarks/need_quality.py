@@ -90,7 +90,7 @@ def measure(
         rng = stream(seed, "need quality", agent.steps)
         quality = need_quality(agent.replay, need_of, rng, queries=options.queries)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
-        if options.preset != "corrected" and name.startswith("successor"):
+        if options.preset != "corrected":
             name = f"{name} ({options.preset})"
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
         write({**row, **rounded, "cost": f"{cost:.3g}"})

@@ -259,7 +259,7 @@ def need_quality() -> list[str]:
     )
     rows = []
     for (world, learner), row in last_rows().items():
-        if "age" in learner or learner in solved_needs() or "(" in learner:
+        if "," in learner or "(" in learner:
             continue
         values = [row.get(name) for name in names]
         head = [world, f"{int(row['steps']):,}", learner]
@@ -269,25 +269,15 @@ def need_quality() -> list[str]:
     return table(["world", "steps", "learner", *names], rows)
 
 
-def solved_needs() -> list[str]:
-    """The paper's need with m in closed form, for two discounts."""
-    return [f"successor, m solved {discount}" for discount in ("0.9", "0.99")]
-
-
 def need_paper() -> list[str]:
     """The AUC of the paper's need by preset: m by TD, and in closed form on the same features."""
     found, rows = last_rows(), []
     for (world, learner), row in found.items():
-        name, _, preset = learner.partition(" (")
-        if (
-            name != "successor"
-            or (world, f"{solved_needs()[0]}{learner[len(name) :]}") not in found
-        ):
+        name, solved, preset = learner.partition(", m solved 0.9")
+        if not solved or preset.startswith("9"):
             continue
-        own = [
-            found[world, f"{one}{learner[len(name) :]}"] for one in ("successor", *solved_needs())
-        ]
-        head = [world, preset.rstrip(")") or "corrected", f"{int(row['steps']):,}"]
+        own = [found[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
+        head = [world, preset.strip(" ()") or "corrected", f"{int(row['steps']):,}"]
         rows.append([*head, *(f"{float(one['auc']):.2f}" for one in own)])
     names = ["m by TD, as in the paper", "m solved, γ = 0.9", "m solved, γ = 0.99"]
     return table(["world", "preset", "steps", *names], sorted(rows))

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
 from needreplay.deep import need_model
-from needreplay.deep.quality import auc
+from needreplay.deep.quality import auc, need_quality
 from needreplay.worlds import make_table
 
 N = 6
@@ -254,8 +254,6 @@ def test_refusals() -> None:
 
 def test_quality_of_known_need() -> None:
     """A clock as observation: perfect, flat and reversed need have the AUCs they must have."""
-    from needreplay.deep.quality import need_quality
-
     buffer = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=2_000)
     for number in (100 * e + t for e in range(50) for t in range(40)):
         ends = number % 100 == 39
@@ -300,6 +298,42 @@ def test_quality_of_known_need() -> None:
     empty = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=9)
     nothing = need_quality(empty, lambda obs, _columns: np.asarray(obs), np.random.default_rng(0))
     assert np.isnan(nothing).all()
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_quality_with_two_environments_in_a_full_ring(n_step: int) -> None:
+    """Episodes of 40 and 55 steps, side by side: none takes states of the other for its own."""
+    buffer = ReplayBuffer.for_spaces(
+        (np.float64, (1,)),
+        np.int64,
+        capacity=1_500,
+        n_envs=2,
+        n_step=n_step,
+        autoreset="same_step",
+    )
+    lengths = np.array([40, 55])
+    for step in range(1_200):
+        episode, time = np.divmod(step, lengths)
+        number = 100.0 * episode + time + [0.0, 50_000.0]
+        buffer.add(
+            obs=number[:, None],
+            next_obs=number[:, None] + 1.0,
+            action=np.zeros(2, np.int64),
+            reward=np.zeros(2),
+            terminated=time == lengths - 1,
+            truncated=np.zeros(2, bool),
+        )
+    seen: list[float] = []
+
+    def need_of(obs: Any, columns: Any) -> Any:
+        ahead = (columns["obs"] - obs)[:, 0]
+        seen.extend(ahead[-11:-1])
+        return ((ahead > 0) & (ahead <= 10)).astype(float)
+
+    quality = need_quality(buffer, need_of, np.random.default_rng(0))
+    assert quality.auc == quality.auc_hard == quality.auc_episode == 1.0
+    assert -55 < min(seen) < -30
+    assert max(seen) < 0
 
 
 def test_need_sees_a_small_thing_that_moves_in_a_large_picture(

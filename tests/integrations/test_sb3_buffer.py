@@ -126,9 +126,12 @@ def test_each_kind_prefers_what_has_a_large_error(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("stratified", [True, False])
-def test_stratified_samples_spread_over_equal_priorities(stratified: bool) -> None:
+@pytest.mark.parametrize(("kind", "alpha"), [("proportional", 0.6), ("pser", 0.6), ("rank", 0.0)])
+def test_stratified_samples_spread_over_equal_priorities(
+    kind: Any, alpha: float, stratified: bool
+) -> None:
     """40 equal priorities, 40 samples: stratified ones have each transition once."""
-    replay = PrioritizedReplay(stratified=stratified)
+    replay = PrioritizedReplay(kind=kind, alpha=alpha, stratified=stratified)
     ids = filled(PrioritizedReplayBuffer, 1, replay=replay, seed=0).sample(40).ids
     assert (len(set(ids)) == 40) == stratified
 

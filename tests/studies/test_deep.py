@@ -156,11 +156,12 @@ def test_of_need_that_is_not_true_nothing_is_concluded(measured: list[float], ve
     claims = our_claims(data, plan, {"w": np.zeros(3)})
     said = [claim for claim in claims if "is true" in claim.statement]
     assert [claim.verdict for claim in said] == [verdict]
-    nothing = "Need was not true; nothing can be concluded about it."
+    nothing = "nothing can be concluded about it."
     compared = [claim for claim in claims if "than PER" in claim.statement]
     assert len(compared) == 4
     for claim in (*said, *compared):
         assert (nothing in claim.detail) == (verdict != "holds")
+        assert ("Need was not true" in claim.detail) == (verdict == "does not hold")
 
 
 def test_a_run_that_cannot_be_is_refused() -> None:

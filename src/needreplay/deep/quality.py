@@ -119,8 +119,8 @@ def _one(
     same_time = same_time[~np.isin(same_time, path)]
     if len(same_time):
         same_time = rng.choice(same_time, HORIZON)
-    earlier = np.flatnonzero((episodes == episodes[now - first]) & (times < times[now - first]))
-    earlier = rng.choice(earlier + first, HORIZON)
+    earlier = np.flatnonzero(episodes[: now - first] == episodes[now - first]) + first
+    earlier = rng.choice(earlier, HORIZON)
     ids = np.concatenate([future, pool, past, same_time, earlier, [now]])
     columns = {**buffer.read(ids), "ids": ids}
     obs = _row(columns["obs"], -1)
@@ -179,12 +179,12 @@ def _flat(columns: Any) -> AnyArray:
     """
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
-    rows = columns.reshape(len(columns), -1)
+    rows: AnyArray = columns.reshape(len(columns), -1)
     rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)]
     if columns.dtype.kind != "f":
-        return rows.astype(np.float32)  # type: ignore[no-any-return]
+        return rows.astype(np.float32)
     spread = rows.std(0, dtype=np.float64)
-    return rows / np.where(spread > 0.0, spread, 1.0)  # type: ignore[no-any-return]
+    return rows / np.where(spread > 0.0, spread, 1.0)
 
 
 def _nearness(obs: Any, n_future: int, n_pool: int, shares: FloatArray) -> float:

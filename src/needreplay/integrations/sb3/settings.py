@@ -72,7 +72,7 @@ class PrioritizedReplay(_ByGain):
     the episode."""
     stratified: bool = True
     """Sample one transition from each of ``batch_size`` equal shares of the total, as Schaul et al.
-    ``NeedReplay`` cannot: compare it with ``stratified=False``. By rank there is no such choice."""
+    ``NeedReplay`` cannot: compare it with ``stratified=False``."""
     weight_norm: Literal["batch", "buffer"] = "batch"
     """Divide weights by the maximum in the batch, or over the buffer."""
 
@@ -84,8 +84,9 @@ class PrioritizedReplay(_ByGain):
 
     def sampler(self) -> Sampler:
         """A new sampler with these settings."""
-        options = {} if self.kind == "rank" else {"stratified": self.stratified}
-        return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix, **options)
+        rank = self.kind == "rank"
+        how = {"exact": not self.stratified} if rank else {"stratified": self.stratified}
+        return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix, **how)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,12 @@ PUBLISHED = "released"
 STAND_OUT = ("Berzerk", "Qbert", "Robotank")
 ABOVE_RANDOM = 2.0
 """How far above a random player a short run has to come, for anything to be read from it."""
-NOT_TRUE = "Need was not true; nothing can be concluded about it."
+DOUBTS: dict[Verdict, str] = {
+    "holds": "",
+    "does not hold": "Need was not true; nothing can be concluded about it.",
+    "undecided": "Whether need was true was not measured; nothing can be concluded about it.",
+}
+"""What is said of a comparison of need, by the verdict on need itself."""
 
 
 def published_claims(games: list[Game]) -> list[Claim]:
@@ -115,8 +120,8 @@ def our_claims(data: Table, plan: Plan, random: dict[str, FloatArray]) -> list[C
         for agent in rivals:
             true = _true_need(data, world, agent)
             claims.append(true)
-            detail = "" if true.verdict == "holds" else NOT_TRUE
-            claims += _against_per(data, world, agent, detail) if "per" in plan.agents else []
+            if "per" in plan.agents:
+                claims += _against_per(data, world, agent, DOUBTS[true.verdict])
         claims += [
             _collapse(data, world, agent)
             for agent in plan.agents
@@ -134,14 +139,13 @@ def _true_need(data: Table, world: str, agent: str) -> Claim:
     holds: Verdict = "undecided"
     if not np.isnan(auc):
         holds = "holds" if auc >= TRUE_NEED else "does not hold"
-    said = "" if holds == "holds" else f"{NOT_TRUE} "
     return Claim(
         f"On {world} the need of {agent} is true: it tells the next 10 states from others",
         "a check of our own",
         f"AUC {auc:.2f} at the end of training, mean over seeds; 0.5 is chance",
         holds,
         PRESET,
-        f"{said}The bar is {TRUE_NEED}.",
+        f"{DOUBTS[holds]} The bar is {TRUE_NEED}.".lstrip(),
     )
 
 
