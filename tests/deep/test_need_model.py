@@ -61,8 +61,15 @@ def walk(moves: Any = CHAIN) -> tuple[ReplayBuffer, Any, Any]:
     ],
 )
 def test_need_is_the_future_over_the_buffer(
-    moves: Any, learner: str, updates: int, rate: float, size: int
+    moves: Any,
+    learner: str,
+    updates: int,
+    rate: float,
+    size: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # M is that of the whole walk, so all of it is new.
+    monkeypatch.setattr(need_model, "NEWEST", 3_000)
     buffer, p, (p_next, successor) = walk(moves)
     model = NeedModel(
         spaces.Discrete(len(moves)),
@@ -81,6 +88,28 @@ def test_need_is_the_future_over_the_buffer(
     expected = (successor if learner == "linear" else p_next @ successor)[:, visited] / p[visited]
     for state in visited:
         assert np.corrcoef(model.need(state, visited), expected[state])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize(("learner", "new"), [("mixtures", 64), ("spectral", 64), ("linear", 4)])
+def test_models_by_contrast_look_from_the_newest_half_of_the_time(
+    learner: str, new: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 of 3,000 transitions are new. All are contrasted with 128 of the whole buffer."""
+    monkeypatch.setattr(need_model, "NEWEST", 100)
+    buffer, _, _ = walk()
+    model = NeedModel(spaces.Discrete(N), learner=learner, features=lambda c: c, batch_size=128)
+    looked: list[int] = []
+    read: list[Any] = []
+    future, columns = buffer.future, buffer.read
+    monkeypatch.setattr(buffer, "future", lambda i, k: looked.extend(i) or future(i, k))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(buffer, "read", lambda i: read.append(i) or columns(i))  # type: ignore[func-returns-value]
+    for _ in range(20):
+        model.learn(buffer)
+    newest = buffer.next_id - 100
+    assert np.mean(np.array(looked) >= newest) * 128 == pytest.approx(new, abs=3)
+    assert len(looked) == 20 * 128
+    uniform = np.concatenate([ids[:128] for ids in read])
+    assert np.mean(uniform >= newest) == pytest.approx(1 / 30, abs=0.015)
 
 
 def test_the_papers_successor_features_are_m_of_codes() -> None:

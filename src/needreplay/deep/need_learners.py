@@ -1,7 +1,7 @@
 """Ways to learn need as an inner product q(s) · v(s') from pairs of a state and a later one.
 
 Each learns p(s' in the future of s) / p(s' in the buffer), up to a factor that depends on s. A loss
-takes observations drawn uniformly from the buffer and, for those with a known future, a later one.
+takes observations of the buffer and, for those with a known future, a later one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,16 @@ class Learner(nn.Module, ABC):
         """v(s), one row for each observation."""
 
     @abstractmethod
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
-        """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``."""
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+        """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
+
+        The first ``uniform`` of ``obs`` are uniform in the buffer.
+        """
+
+
+def itself(which: Tensor, uniform: int) -> Tensor:
+    """Where a state is the one that looks: it is no random sample for itself."""
+    return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
 
 
 class Mixtures(Learner):
@@ -101,18 +109,17 @@ class Mixtures(Learner):
         """B(s): 256 positive numbers."""
         return self._product(self._backward(self.hidden(obs)))
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
-        """Cross-entropy of the later state among the others of the batch."""
-        if len(which) == 0 or len(obs) < 2:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+        """Cross-entropy of the later state among the uniform ones of the batch."""
+        if len(which) == 0 or uniform < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         shares = self._forward(hidden[:size][which])
         parts = self._backward(hidden)
-        others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
+        others = (shares.transpose(0, 1) @ parts[:uniform].permute(1, 2, 0)).prod(0)
         own = (shares * parts[size:]).sum(2).prod(1, keepdim=True)
-        # A state is no random sample for itself, so it does not count among the others.
-        others = others.clamp(min=1e-30).log().scatter(1, which.unsqueeze(1), -torch.inf)
+        others = others.clamp(min=1e-30).log().masked_fill(itself(which, uniform), -torch.inf)
         positive = own.clamp(min=1e-30).log()
         return (
             torch.logsumexp(torch.cat((positive, others), 1), 1, keepdim=True) - positive
@@ -144,16 +151,17 @@ class Spectral(Learner):
         vectors: Tensor = self.backward_head(self.hidden(obs))
         return vectors
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The squares over pairs of different transitions."""
-        if len(which) == 0 or len(obs) < 2:
+        if len(which) == 0 or uniform < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         queries = self.forward_head(hidden[:size][which])
         vectors = self.backward_head(hidden)
-        squares: Tensor = (queries @ vectors[:size].T).square()
-        contrast = squares.scatter(1, which.unsqueeze(1), 0.0).sum() / (len(which) * (size - 1))
+        others = ~itself(which, uniform)
+        squares: Tensor = (queries @ vectors[:uniform].T).square()
+        contrast = (squares * others).sum() / others.sum()
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
         return contrast - 2.0 * agreement
 
@@ -196,7 +204,7 @@ class Linear(Learner):
         return self.hidden(obs)
 
     @torch.no_grad()
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> None:  # noqa: ARG002
         """Add the pairs to A, and now and then invert it."""
         hidden = self.hidden(torch.cat((obs, later))).double()
         before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
@@ -256,7 +264,7 @@ class Successor(Learner):
         squared = features.square().sum(1, keepdim=True)
         return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:  # noqa: ARG002
         """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
         features = self._features(torch.cat((obs, later)))
         phi = features[: len(obs)]

@@ -35,6 +35,8 @@ LARGE_IMAGE = 36
 """Images of at least so many rows and columns get the layers of Mnih et al. (2015)."""
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
+NEWEST = 2_000
+"""Of so many of the newest transitions a model by contrast learns more than of others."""
 
 
 class NeedModel:
@@ -188,9 +190,10 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly, with a geometric number of steps to the future. A future
-        beyond the end of an episode does not count, which makes need that of the successor
-        representation.
+        Transitions are drawn uniformly. A model by contrast learns to look from half of them and
+        from as many of the newest, since need is asked for where the agent is, a geometric number
+        of steps ahead. A future beyond the end of an episode does not count, which makes need that
+        of the successor representation.
         """
         if not isinstance(buffer, ReplayBuffer):
             raise NeedReplayError(
@@ -203,14 +206,18 @@ class NeedModel:
         if self.updates == 0 and isinstance(self.learner.body, _Standardized):
             some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
-        ids = self._rng.integers(buffer.oldest_id, buffer.next_id, size)
-        steps = self._rng.geometric(1.0 - self.discount, size) if self.learner.far else 1
-        later = buffer.future(ids, steps)
+        ids, half = self._rng.integers(buffer.oldest_id, buffer.next_id, size), 0
+        steps: Any = 1
+        if self.learner.far:
+            half, steps = size // 2, self._rng.geometric(1.0 - self.discount, size)
+            newest = max(buffer.oldest_id, buffer.next_id - NEWEST)
+            ids = np.concatenate([ids, self._rng.integers(newest, buffer.next_id, half)])
+        later = buffer.future(ids[half:], steps)
         known = np.flatnonzero(later >= 0)
         columns = buffer.read(np.concatenate([ids, later[known]]))
         rows, _ = self._tensor(columns["obs"])
-        which = torch.from_numpy(known).to(self.device)
-        loss = self.learner.loss(rows[:size], rows[size:], which)
+        which = torch.from_numpy(known + half).to(self.device)
+        loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
         self.updates += 1
         if loss is None:
             return math.nan
