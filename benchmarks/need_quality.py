@@ -15,7 +15,8 @@ from 500 batches of the buffer as it is then: with the need models' γ of 0.9, a
 ``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
 measures it alone. The need models learn from its buffer and change nothing of it:
 "mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;
-"mixtures-shared/4" is on the agent's Q network, "successor-own" is the need model of that name.
+"mixtures-shared/4" is on the agent's Q network, "successor-own" is the paper's need as a need
+model: with a horizon of its own (γ = 0.9), and from twice as many transitions as the agent's.
 ``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
 first learner) use stored vectors that are so many updates old, as without any refresh.
 """
@@ -36,6 +37,7 @@ import torch
 from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, need_quality
+from needreplay.deep.need_learners import normalized
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.loop import train
 
@@ -62,15 +64,19 @@ def measure(
     )
     env = make_env(config)
     agent = make_agent(config, env)
+    q, successor = agent.q.online, agent.successor
+    assert successor is not None
     models: dict[str, NeedModel] = {}
     periods: dict[str, int] = {}
     for name in learners:
         kind, _, period = name.partition("/")
         learner, _, shared = kind.partition("-")
         periods[name] = int(period or 1)
-        features = agent.q.online.hidden if shared == "shared" else None
         models[name] = NeedModel(
-            env.observation_space, learner=learner, features=features, seed=seed
+            env.observation_space,
+            learner=learner,
+            features=(lambda o: normalized(q.hidden(o))) if shared == "shared" else None,
+            seed=seed,
         )
     seconds = dict.fromkeys(models, 0.0)
     learning = -1e-9
@@ -111,7 +117,7 @@ def measure(
                 env.observation_space,
                 learner="linear",
                 discount=discount,
-                features=agent.successor.features,
+                features=successor.features,
                 seed=seed,
             )
             for _ in range(500):
@@ -142,7 +148,8 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=60, help="in each measurement")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--learners", default="mixtures/4,spectral/4,linear/4,mixtures-shared/4,spectral-shared/4"
+        "--learners",
+        default="mixtures/4,spectral/4,linear/4,mixtures-shared/4,spectral-shared/4,successor-own",
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()

@@ -26,6 +26,7 @@ from needreplay.deep.dqn import (
     to_transitions,
 )
 from needreplay.deep.need import NeedStats, need_stats, remove_negatives, rescale
+from needreplay.deep.need_learners import normalized
 from needreplay.deep.need_model import NeedModel
 from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
@@ -112,11 +113,12 @@ class DeepAgent:
         if settings.learns_successor:
             self.successor = SuccessorLearner(settings, successor.to(self.device), q)
         elif settings.uses_need:
+            shared = settings.encoder == "shared"
             self.need_model = NeedModel(
                 observation_space,
                 discount=settings.need_discount,
                 learner=settings.need_learner,
-                features=q.hidden if settings.encoder == "shared" else None,
+                features=(lambda obs: normalized(q.hidden(obs))) if shared else None,
                 seed=seed,
                 device=device,
             )

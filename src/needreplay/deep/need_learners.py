@@ -19,6 +19,11 @@ from needreplay.deep.networks import Branches, Shape, decoder
 from needreplay.deep.successor import decoder_loss, successor_loss
 
 
+def normalized(hidden: Tensor) -> Tensor:
+    """A layer's outputs, scaled in each row to mean 0 and variance 1."""
+    return functional.layer_norm(hidden, hidden.shape[1:])
+
+
 class Learner(nn.Module, ABC):
     """Two vectors for each observation, over the layers of ``body`` or features that are given."""
 
@@ -33,10 +38,14 @@ class Learner(nn.Module, ABC):
         self.body: Any = body
 
     def hidden(self, obs: Tensor) -> Tensor:
-        """The features that both vectors are made of."""
+        """The features that both vectors are made of.
+
+        Learners by contrast normalize their own: without it they learn late what changes little
+        from state to state. Features that are given stay as they are.
+        """
         if isinstance(self.body, nn.Module):
             features: Tensor = self.body(obs)
-            return features
+            return normalized(features) if self.far else features
         with torch.no_grad():
             return self.body(obs)  # type: ignore[no-any-return]
 
