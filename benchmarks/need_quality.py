@@ -92,9 +92,9 @@ def measure(
 
     agent.learn = timed  # type: ignore[method-assign]
 
-    def add(name: str, need_of: Any, cost: float = np.nan) -> None:
+    def add(name: str, needs_of: Any, cost: float = np.nan) -> None:
         rng = stream(seed, "need quality", agent.steps)
-        quality = need_quality(agent.replay, need_of, rng, queries=options.queries)
+        quality = need_quality(agent.replay, needs_of, rng, queries=options.queries)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
         if options.preset != "corrected":
             name = f"{name} ({options.preset})"
@@ -111,7 +111,7 @@ def measure(
     def on_step() -> None:
         if agent.steps % (steps // PARTS):
             return
-        add("successor", lambda o, c: agent.need_of(o, c["obs"], c["action"]))
+        add("successor", lambda o, c: agent.needs_of(o, c["obs"], c["action"]))
         for discount in (0.9, agent.settings.discount):
             solved = NeedModel(
                 env.observation_space,
@@ -122,15 +122,18 @@ def measure(
             )
             for _ in range(500):
                 solved.learn(agent.replay)
-            add(f"successor, m solved {discount:g}", lambda o, c, m=solved: m.need(o, c["obs"]))
+            add(f"successor, m solved {discount:g}", lambda o, c, m=solved: m.needs(o, c["obs"]))
         for name, model in models.items():
-            add(name, lambda o, c, m=model: m.need(o, c["obs"]), seconds[name] / learning)
+            add(name, lambda o, c, m=model: m.needs(o, c["obs"]), seconds[name] / learning)
         if not learners:
             return
         newest = models[learners[0]]
         for updates, old in older:
             age = f"{learners[0]}, age {agent.updates - updates}"
-            add(age, lambda o, c, v=old: v.features(c["obs"]) @ newest.query(o))
+            add(
+                age,
+                lambda o, c, v=old: np.stack([newest.query(q) for q in o]) @ v.features(c["obs"]).T,
+            )
         older.append((agent.updates, copy.deepcopy(newest)))
 
     episodes = train(env, agent, seed=seed, first_episode=0, on_update=on_update, on_step=on_step)

@@ -380,8 +380,9 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
         stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
         np.testing.assert_allclose(stored[:-1], used[:-1], atol=1e-6)
 
-    def need_of(obs: Any, columns: dict[str, Any]) -> Any:
-        return agent._need_vectors(columns["ids"]) @ model.query(obs)
+    def needs_of(obs: Any, columns: dict[str, Any]) -> Any:
+        given = agent._need_vectors(columns["ids"])
+        return np.stack([given @ model.query(each) for each in obs])
 
     for _ in range(200):
         model.learn(buffer)
@@ -389,7 +390,7 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     quality = agent.need_quality(rng)
     assert quality is not None
     assert quality.auc > 0.75
-    assert 0.4 < need_quality(buffer, need_of, rng).auc < 0.6
+    assert 0.4 < need_quality(buffer, needs_of, rng).auc < 0.6
 
 
 def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:

@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
 from needreplay.deep import need_model
+from needreplay.deep import quality as quality_module
 from needreplay.deep.quality import auc, need_quality
 from needreplay.worlds import make_table
 
@@ -296,15 +297,14 @@ def test_quality_of_known_need() -> None:
         )
 
     def measured(score: Any) -> Any:
-        def need_of(obs: Any, columns: Any) -> Any:
-            ahead = (columns["obs"] - obs)[:, 0]
-            return score(ahead)
+        def needs_of(obs: Any, columns: Any) -> Any:
+            return score(columns["obs"][:, 0] - obs)
 
-        return need_quality(buffer, need_of, np.random.default_rng(0))
+        return need_quality(buffer, needs_of, np.random.default_rng(0))
 
     perfect = measured(lambda ahead: ((ahead > 0) & (ahead <= 10)).astype(float))
     assert perfect.auc == perfect.auc_hard == perfect.auc_episode == 1.0
-    flat = measured(lambda ahead: np.ones(len(ahead)))
+    flat = measured(np.ones_like)
     assert flat.auc == flat.auc_hard == 0.5
     assert flat.variation == pytest.approx(0.0, abs=1e-9)
     assert flat.effective == pytest.approx(2_000)
@@ -330,7 +330,9 @@ def test_quality_of_known_need() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_quality_with_two_environments_in_a_full_ring(n_step: int) -> None:
+def test_quality_with_two_environments_in_a_full_ring(
+    n_step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Episodes of 40 and 55 steps, side by side: none takes states of the other for its own."""
     buffer = ReplayBuffer.for_spaces(
         (np.float64, (1,)),
@@ -352,17 +354,20 @@ def test_quality_with_two_environments_in_a_full_ring(n_step: int) -> None:
             terminated=time == lengths - 1,
             truncated=np.zeros(2, bool),
         )
-    seen: list[float] = []
+    cases: list[Any] = []
+    case = quality_module._case
+    monkeypatch.setattr(quality_module, "_case", lambda *a: cases.append(case(*a)) or cases[-1])  # type: ignore[func-returns-value]
 
-    def need_of(obs: Any, columns: Any) -> Any:
-        ahead = (columns["obs"] - obs)[:, 0]
-        seen.extend(ahead[-11:-1])
+    def needs_of(obs: Any, columns: Any) -> Any:
+        ahead = columns["obs"][:, 0] - obs
         return ((ahead > 0) & (ahead <= 10)).astype(float)
 
-    quality = need_quality(buffer, need_of, np.random.default_rng(0))
+    quality = need_quality(buffer, needs_of, np.random.default_rng(0))
     assert quality.auc == quality.auc_hard == quality.auc_episode == 1.0
-    assert -55 < min(seen) < -30
-    assert max(seen) < 0
+    earlier = [buffer.read(c.earlier)["obs"] - buffer.read([c.now])["obs"] for c in cases]
+    assert len(earlier) == 32
+    assert -55 < np.min(earlier) < -30
+    assert np.max(earlier) < 0
 
 
 def test_need_sees_a_small_thing_that_moves_in_a_large_picture(

@@ -461,8 +461,7 @@ class DeepAgent:
     def needs_of(self, currents: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
         """[i, j]: the raw need of observation j, seen from the i-th of ``currents``."""
         if self.need_model is not None:
-            vectors = self.need_model.features(obs)
-            return np.stack([vectors @ self.need_model.query(current) for current in currents])
+            return self.need_model.needs(currents, obs)
         successor = self.successor
         assert successor is not None
         rows = obs_tensor(np.ascontiguousarray(currents), self.device)
@@ -486,10 +485,10 @@ class DeepAgent:
         if not self.settings.uses_need:
             return None
 
-        def need_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
-            return self.need_of(obs, columns["obs"], columns["action"])
+        def needs_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
+            return self.needs_of(obs, columns["obs"], columns["action"])
 
-        return need_quality(buffer or self.replay, need_of, rng)
+        return need_quality(buffer or self.replay, needs_of, rng)
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""

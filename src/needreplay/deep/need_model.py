@@ -163,6 +163,11 @@ class NeedModel:
         values: FloatArray = self.features(others) @ self.query(obs)
         return values
 
+    def needs(self, obs: Any, others: Any) -> FloatArray:
+        """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
+        values: FloatArray = self._vectors(obs, self.learner.query) @ self.features(others).T
+        return values
+
     @torch.no_grad()
     def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
         rows, is_batch = self._tensor(obs)
@@ -240,10 +245,10 @@ class NeedModel:
     def quality(self, buffer: ReplayBuffer, *, queries: int = 32, seed: int = 0) -> NeedQuality:
         """How true need is on the newest trajectories of ``buffer``; see ``NeedQuality``."""
 
-        def need_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
-            return self.need(obs, columns["obs"])
+        def needs_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
+            return self.needs(obs, columns["obs"])
 
-        return need_quality(buffer, need_of, stream(seed, "need quality"), queries=queries)
+        return need_quality(buffer, needs_of, stream(seed, "need quality"), queries=queries)
 
     # Saving --------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ def auc(positive: AnyArray, negative: AnyArray) -> float:
 
 def need_quality(
     buffer: ReplayBuffer,
-    need_of: Callable[[Any, dict[str, Any]], AnyArray],
+    needs_of: Callable[[Any, dict[str, Any]], AnyArray],
     rng: np.random.Generator,
     *,
     queries: int = 32,
@@ -78,41 +78,80 @@ def need_quality(
 
     Args:
         buffer: with episodes.
-        need_of: the need of transitions (columns of the buffer, and their ``ids``), seen from an
-            observation.
+        needs_of: a function of a batch of observations and of transitions (columns of the buffer,
+            and their ``ids``); [i, j] is the need of transition j, seen from observation i.
         rng: chooses trajectories and transitions.
         queries: states that need looks from.
     """
-    found: list[tuple[float, ...]] = []
+    cases: list[_Case] = []
     first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
     if end - first > 2 * HORIZON:
         recent = _recent(buffer, first, end)
         starts = rng.integers(max(first, end - NEWEST), end, 8 * queries)
         starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
         pool = rng.integers(buffer.oldest_id, end, POOL)
-        found = [_one(buffer, need_of, rng, int(start), pool, recent) for start in starts]
-    if not found:
+        cases = [_case(buffer, rng, int(start), recent) for start in starts]
+    if not cases:
         return NeedQuality(*[np.nan] * len(NeedQuality._fields))
+    # Each transition is read, and goes through the layers, once for all queries.
+    ids = np.unique(np.concatenate([pool, *(np.concatenate(case[1:]) for case in cases)]))
+    later = np.unique(np.concatenate([case.future for case in cases]))
+    seen = buffer.read(np.array([case.now for case in cases]))["obs"]
+    parts = []
+    for some in np.array_split(ids, -(-len(ids) // POOL)):
+        columns = buffer.read(some)
+        need = np.asarray(needs_of(seen, {**columns, "ids": some}), dtype=np.float64)
+        parts.append((need, _flat(columns["obs"])))
+    needs = np.concatenate([need for need, _ in parts], 1)
+    rows = np.concatenate([flat for _, flat in parts])
+    of_pool = np.searchsorted(ids, pool)
+    is_real = _is_real(columns["obs"])
+    if is_real.any():
+        spread = rows[of_pool].std(0, dtype=np.float64)
+        rows = rows / np.where(is_real & (spread > 0.0), spread, 1.0)
+    jaccard = not isinstance(columns["obs"], dict) and not is_real.any()
+    distances = _distances(rows[of_pool], rows[np.searchsorted(ids, later)], jaccard=jaccard)
+    found = []
+    for case, need in zip(cases, needs, strict=True):
+        future, past, same_time, earlier = (need[np.searchsorted(ids, of)] for of in case[1:])
+        is_other = ~np.isin(pool, np.concatenate([case.past, [case.now], case.future]))
+        random = need[of_pool[is_other]]
+        shares = np.maximum(0.0, random)
+        shares = shares / shares.sum() if shares.any() else np.full(len(shares), 1 / len(shares))
+        found.append(
+            (
+                auc(future, random),
+                auc(future, np.concatenate([past, same_time])),
+                auc(future, past),
+                auc(future, same_time) if len(same_time) else np.nan,
+                auc(future, earlier),
+                float(shares.std() * len(shares)),
+                float(len(buffer) / len(shares) / np.square(shares).sum()),
+                _nearness(distances[is_other][:, np.isin(later, case.future)].min(1), shares),
+            )
+        )
     values = np.array(found)
     known = ~np.isnan(values)
     means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
     return NeedQuality(*means.tolist())
 
 
-def _one(
-    buffer: ReplayBuffer,
-    need_of: Callable[[Any, dict[str, Any]], AnyArray],
-    rng: np.random.Generator,
-    start: int,
-    pool: IntArray,
-    recent: _Recent,
-) -> tuple[float, ...]:
-    """One query, from the state ``HORIZON`` steps after ``start``."""
+class _Case(NamedTuple):
+    """One query: the transition that need looks from, and those that it should tell apart."""
+
+    now: int
+    future: IntArray
+    past: IntArray
+    same_time: IntArray
+    earlier: IntArray
+
+
+def _case(buffer: ReplayBuffer, rng: np.random.Generator, start: int, recent: _Recent) -> _Case:
+    """A query from the state ``HORIZON`` steps after ``start``."""
     steps = np.arange(2 * HORIZON + 1)
     path = buffer.future(np.full(len(steps), start), steps)
     past, now, future = path[:HORIZON], path[HORIZON], path[HORIZON + 1 :]
     future = future[future >= 0]
-    pool = pool[~np.isin(pool, path)]
     first, times, episodes = recent
     at = times[future - first]
     same_time = np.flatnonzero((times >= max(0, at.min())) & (times <= at.max())) + first
@@ -120,27 +159,7 @@ def _one(
     if len(same_time):
         same_time = rng.choice(same_time, HORIZON)
     earlier = np.flatnonzero(episodes[: now - first] == episodes[now - first]) + first
-    earlier = rng.choice(earlier, HORIZON)
-    ids = np.concatenate([future, pool, past, same_time, earlier, [now]])
-    columns = {**buffer.read(ids), "ids": ids}
-    obs = _row(columns["obs"], -1)
-    need = np.asarray(need_of(obs, columns), dtype=np.float64)
-    end = len(future) + len(pool)
-    own, random = need[: len(future)], need[len(future) : end]
-    hard, earlier_need = need[end : -HORIZON - 1], need[-HORIZON - 1 : -1]
-    past_need, time_need = hard[: len(past)], hard[len(past) :]
-    shares = np.maximum(0.0, random)
-    shares = shares / shares.sum() if shares.any() else np.full(len(pool), 1.0 / len(pool))
-    return (
-        auc(own, random),
-        auc(own, hard),
-        auc(own, past_need),
-        auc(own, time_need) if len(time_need) else np.nan,
-        auc(own, earlier_need),
-        float(shares.std() * len(shares)),
-        float(len(buffer) / len(shares) / np.square(shares).sum()),
-        _nearness(columns["obs"], len(future), len(pool), shares),
-    )
+    return _Case(int(now), future, past, same_time, rng.choice(earlier, HORIZON))
 
 
 class _Recent(NamedTuple):
@@ -166,38 +185,33 @@ def _recent(buffer: ReplayBuffer, first: int, end: int) -> _Recent:
     return _Recent(first, np.array(times, dtype=np.int64), np.array(episodes, dtype=np.int64))
 
 
-def _row(columns: Any, i: int) -> Any:
+def _is_real(columns: Any) -> AnyArray:
+    """Which numbers of ``_flat`` are real ones; pixels and planes have one unit."""
     if isinstance(columns, dict):
-        return {name: _row(column, i) for name, column in columns.items()}
-    return columns[i]
+        return np.concatenate([_is_real(column) for column in columns.values()])
+    return np.full(_flat(columns).shape[1], columns.dtype.kind == "f")
 
 
 def _flat(columns: Any) -> AnyArray:
-    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones.
-
-    Real numbers are divided by their standard deviation; pixels and planes have one unit.
-    """
+    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones."""
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
     rows: AnyArray = columns.reshape(len(columns), -1)
     rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)]
-    if columns.dtype.kind != "f":
-        return rows.astype(np.float32)
-    spread = rows.std(0, dtype=np.float64)
-    return rows / np.where(spread > 0.0, spread, 1.0)
+    return rows if columns.dtype.kind == "f" else rows.astype(np.float32)
 
 
-def _nearness(obs: Any, n_future: int, n_pool: int, shares: FloatArray) -> float:
-    rows = _flat(obs)
-    future, pool = rows[:n_future], rows[n_future : n_future + n_pool]
+def _distances(pool: AnyArray, future: AnyArray, *, jaccard: bool) -> AnyArray:
+    """Of each row of numbers of ``pool`` to each of ``future``."""
     products = pool @ future.T
     both = np.square(pool).sum(1)[:, None] + np.square(future).sum(1)
-    if isinstance(obs, dict) or obs.dtype.kind == "f":
-        distances = np.sqrt(np.maximum(0.0, both - 2.0 * products))
-    else:
+    if jaccard:
         # Jaccard's distance of planes: an empty board is not near to every other.
-        distances = 1.0 - products / np.maximum(both - products, 1e-9)
-    distance = distances.min(1)
+        return 1.0 - products / np.maximum(both - products, 1e-9)  # type: ignore[no-any-return]
+    return np.sqrt(np.maximum(0.0, both - 2.0 * products))  # type: ignore[no-any-return]
+
+
+def _nearness(distance: AnyArray, shares: FloatArray) -> float:
     uniform, nearest = distance.mean(), np.sort(distance)[:_NEAREST].mean()
     if uniform <= nearest:
         return float("nan")
