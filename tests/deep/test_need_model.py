@@ -113,6 +113,35 @@ def test_models_by_contrast_look_from_the_newest_half_of_the_time(
     assert np.mean(uniform >= newest) == pytest.approx(1 / 30, abs=0.015)
 
 
+@pytest.mark.parametrize("learner", ["mixtures", "spectral"])
+def test_states_are_contrasted_with_uniform_ones_alone(learner: str) -> None:
+    """Rows 4 and 5 are the newest: they look, and no other state is compared with them."""
+    model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
+    generator = torch.Generator().manual_seed(0)
+    obs, later = torch.randn(6, 3, generator=generator), torch.randn(2, 3, generator=generator)
+
+    def loss(changed: int, by: float = 1.0) -> float:
+        rows = obs.clone()
+        rows[changed] += by
+        value = model.loss(rows, later, torch.tensor([3, 4]), 4)
+        assert value is not None
+        return value.item()
+
+    unchanged = loss(0, by=0.0)
+    assert loss(5) == unchanged
+    assert all(loss(row) != unchanged for row in range(5))
+
+
+def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
+    space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3) + 2.0
+    for learner, normalizes in (("mixtures", True), ("spectral", True), ("linear", False)):
+        own = NeedModel(space, learner=learner).learner.hidden(rows)
+        assert bool(own.mean(1).abs().max() < 1e-5) is normalizes
+        assert bool((own.var(1, correction=0) - 1.0).abs().max() < 1e-2) is normalizes
+        given = NeedModel(space, learner=learner, features=lambda x: 2.0 * x).learner
+        assert torch.equal(given.hidden(rows), 2.0 * rows)
+
+
 def test_the_papers_successor_features_are_m_of_codes() -> None:
     """On one-hot features m · φ / |φ|² is M itself, without the buffer's distribution."""
     buffer, _, (_, successor) = walk()

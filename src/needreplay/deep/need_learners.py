@@ -1,7 +1,8 @@
 """Ways to learn need as an inner product q(s) · v(s') from pairs of a state and a later one.
 
-Each learns p(s' in the future of s) / p(s' in the buffer), up to a factor that depends on s. A loss
-takes observations of the buffer and, for those with a known future, a later one.
+All but the paper's learn p(s' in the future of s) / p(s' in the buffer), up to a factor that
+depends on s. A loss takes observations of the buffer and, for those with a known future, a later
+one.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Learner(nn.Module, ABC):
     def hidden(self, obs: Tensor) -> Tensor:
         """The features that both vectors are made of.
 
-        Learners by contrast normalize their own: without it they learn late what changes little
-        from state to state. Features that are given stay as they are.
+        Learners by contrast normalize those of layers of their own, which made need truer in
+        MinAtar (docs/need.md). Features that are given stay as they are.
         """
         if isinstance(self.body, nn.Module):
             features: Tensor = self.body(obs)
@@ -66,7 +67,7 @@ class Learner(nn.Module, ABC):
 
 
 def itself(which: Tensor, uniform: int) -> Tensor:
-    """Where a state is the one that looks: it is no random sample for itself."""
+    """True where a contrast is the state that looks: it is no random sample for itself."""
     return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
 
 

@@ -3,8 +3,8 @@
 Need(s, s') = q(s) · v(s'). The buffer stores v of each transition, ``query`` is q of the present
 state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
 p(s' in the discounted future of s) / p(s' in the buffer): just the weight under which samples from
-the buffer follow that future. Anchors and contrasts are therefore drawn uniformly from the buffer,
-by the model's own random numbers, and never from a prioritized batch.
+the buffer follow that future. The states that it is contrasted with are therefore drawn uniformly
+from the buffer, by the model's own random numbers, and never from a prioritized batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LARGE_IMAGE = 36
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
 NEWEST = 2_000
-"""Of so many of the newest transitions a model by contrast learns more than of others."""
+"""Half of the states that a model by contrast looks from are among so many newest transitions."""
 
 
 class NeedModel:
@@ -58,7 +58,7 @@ class NeedModel:
         features: your own features of observations, a function from a tensor (a row for each
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
-        batch_size: transitions in an update of the model.
+        batch_size: states that an update looks from, and uniform ones that it compares with.
         learning_rate: step size of Adam.
         seed: decides the initial layers and the transitions that the model learns from.
         device: where the layers are.
@@ -195,15 +195,15 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly. A model by contrast learns to look from half of them and
-        from as many of the newest, since need is asked for where the agent is, a geometric number
-        of steps ahead. A future beyond the end of an episode does not count, which makes need that
-        of the successor representation.
+        Transitions are drawn uniformly, and the future is a geometric number of steps ahead. A
+        model by contrast looks from half of them and from as many of the newest, since need is
+        asked for where the agent is. A future beyond the end of an episode does not count, which
+        makes need that of the successor representation.
         """
         if not isinstance(buffer, ReplayBuffer):
             raise NeedReplayError(
-                f"learn takes the buffer, not a {type(buffer).__name__}: need learns from "
-                "transitions drawn uniformly, whatever the sampler of the learner prefers."
+                f"learn takes the buffer, not a {type(buffer).__name__}: need draws transitions "
+                "of its own, whatever the sampler of the learner prefers."
             )
         size = self.batch_size
         if len(buffer) < 2:
