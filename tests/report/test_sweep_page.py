@@ -180,7 +180,7 @@ def test_the_quality_of_need_is_on_the_page(sweep: Path) -> None:
     for number in ("0.91", "0.82", "3.25", "1,234", "0.25"):
         assert f">{number}<" in shown
     assert names in (sweep / "report" / "runs.csv").read_text()
-    assert "Need was not true" not in page
+    assert "concluded" not in page
 
 
 def test_a_need_that_is_not_true_is_said_before_the_results(sweep: Path) -> None:
@@ -191,6 +191,16 @@ def test_a_need_that_is_not_true_is_said_before_the_results(sweep: Path) -> None
         "On minatar/asterix the need of per-sr was not true (AUC 0.79, mean of 1 run)"
     )
     assert said < page.index("Learning curves")
+
+
+def test_a_need_that_was_not_measured_is_said_too(sweep: Path) -> None:
+    for seed, auc in ((8, ""), (9, ".9")):
+        metrics = f"steps,eval_return,need_variation,need_auc\n1,2,.3,{auc}\n"
+        write_run(sweep, f"n{seed}", metrics, world="minatar/asterix", agent="per-sr", seed=seed)
+    page = write_sweep_page(sweep).read_text()
+    assert page.count("nothing can be concluded about it.") == 1
+    said = "On minatar/asterix whether the need of per-sr was true was not measured; nothing"
+    assert page.index(said) < page.index("Learning curves")
 
 
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:

@@ -33,7 +33,7 @@ class ReadRun:
     series: list[Series] = field(default_factory=list)
     """what it measured; only of a complete run"""
     need: dict[str, float] = field(default_factory=dict)
-    """the quality of its need, last measured; empty without need"""
+    """the quality of its need, last measured, NaN if it never was; empty without need"""
 
 
 @dataclass
@@ -94,8 +94,8 @@ def _read_run(path: Path) -> ReadRun:
         try:
             table = folder.table("metrics.csv")
             run.series = series_of(run.config, table)
-            if np.isfinite(last_number(table, NEED[0])):
-                run.need = {name: last_number(table, name) for name in NEED}
+            need = {name: last_number(table, name) for name in NEED}
+            run.need = need if np.isfinite(list(need.values())).any() else {}
         except NeedReplayError as error:
             run.state, run.lines = "damaged", [f"{folder.short(error)} It is left out."]
     elif folder.has("failed.json"):

@@ -63,15 +63,18 @@ def _untrue_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:
     """What no comparison of this sweep can tell anything about."""
     found: dict[tuple[str, str], list[float]] = {}
     for run in runs:
-        if "need_auc" in run.need:
+        if run.need:
             key = str(run.config.get("world", "")), labels[run.name]
             found.setdefault(key, []).append(run.need["need_auc"])
-    return [
-        f"On {world} the need of {agent} was not true (AUC {np.mean(auc):.2f}, mean of "
-        f"{counted(len(auc), 'run')}); nothing can be concluded about it."
-        for (world, agent), auc in found.items()
-        if not np.mean(auc) >= TRUE_NEED
-    ]
+    said = []
+    for (world, agent), auc in found.items():
+        mean = np.mean(auc)
+        if np.isnan(mean):
+            said.append(f"On {world} whether the need of {agent} was true was not measured")
+        elif mean < TRUE_NEED:
+            how = f"AUC {mean:.2f}, mean of {counted(len(auc), 'run')}"
+            said.append(f"On {world} the need of {agent} was not true ({how})")
+    return [f"{words}; nothing can be concluded about it." for words in said]
 
 
 @house_style()
