@@ -5,7 +5,7 @@
 A step is timed in full: acting, the game, storing, and an update every fourth step. The row "plain
 torch" runs without ``deep/branch_kernels.py``; ``--kernels`` compares only that, for more rounds in
 the same time. With ``--million`` the buffer holds a million transitions, for what sampling by need
-costs beyond scaling by it.
+costs beyond scaling by it. The last table is what measuring need's quality takes of a run's time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 import timing
 from needreplay.deep import DeepAgent, deep_preset
 from needreplay.deep.networks import SuccessorNetwork
+from needreplay.training.run import QUALITY_PERIOD
 from needreplay.worlds.named import WorldSettings, make_world
 
 STEPS = 80
@@ -57,8 +58,8 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
-    """A function that takes ``STEPS`` steps with the agent called ``name``."""
+def walker(name: str, capacity: int, filled: int) -> tuple[DeepAgent, Callable[[], None]]:
+    """The agent called ``name``, and a function that takes ``STEPS`` steps with it."""
     sampler, changed = AGENTS[name]
     settings = deep_preset(
         "corrected",
@@ -87,7 +88,7 @@ def walker(name: str, capacity: int, filled: int) -> Callable[[], None]:
             state["obs"] = env.reset()[0] if terminated or truncated else next_obs
             agent.learn(state["obs"])
 
-    return walk
+    return agent, walk
 
 
 def _fill(agent: DeepAgent, count: int) -> None:
@@ -114,7 +115,7 @@ def main() -> None:
     elif kernels:
         names = ["per-sr, shared encoder", PLAIN_TORCH]
     walkers = {name: walker(name, capacity, capacity if million else 5_000) for name in names}
-    seconds = timing.alternate(walkers, options.rounds)
+    seconds = timing.alternate({name: walk for name, (_, walk) in walkers.items()}, options.rounds)
     base = names[0]
     rows = [
         (
@@ -126,9 +127,29 @@ def main() -> None:
     ]
     timing.print_versions()
     timing.print_table(("agent", "steps/s", f"cost relative to {base}"), rows)
-    timing.write_json(
-        options.json, {"steps": STEPS, "seconds": {n: s.tolist() for n, s in seconds.items()}}
-    )
+    quality = {} if million or kernels else quality_shares(walkers, seconds, options.rounds)
+    shares = [(name, f"{share:.2%}") for name, share in quality.items()]
+    if shares:
+        timing.print_table(("agent", "quality of need, share of the time of training"), shares)
+    measured = {name: each.tolist() for name, each in seconds.items()}
+    timing.write_json(options.json, {"steps": STEPS, "seconds": measured, "quality_share": quality})
+
+
+def quality_shares(
+    walkers: dict[str, tuple[DeepAgent, Callable[[], None]]],
+    seconds: dict[str, np.ndarray],
+    rounds: int,
+) -> dict[str, float]:
+    """One measurement's time / that of the steps between two."""
+    measured = {
+        name: lambda a=agent: a.need_quality(np.random.default_rng(0))
+        for name, (agent, _) in walkers.items()
+        if agent.settings.uses_need
+    }
+    return {
+        name: float(np.median(each) / (np.median(seconds[name]) / STEPS * QUALITY_PERIOD))
+        for name, each in timing.alternate(measured, rounds).items()
+    }
 
 
 if __name__ == "__main__":

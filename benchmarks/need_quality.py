@@ -18,7 +18,9 @@ measures it alone. The need models learn from its buffer and change nothing of i
 "mixtures-shared/4" is on the agent's Q network, "successor-own" is the paper's need as a need
 model: with a horizon of its own (γ = 0.9), and from twice as many transitions as the agent's.
 ``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
-first learner) use stored vectors that are so many updates old, as without any refresh.
+first learner) use stored vectors that are so many updates old, as without any refresh. All are
+measured on the newest transitions of the buffer, from which the models learn too. Rows "mixtures/4,
+new episodes" are measured on episodes that the agent plays at the end and nothing learns from.
 """
 
 from __future__ import annotations
@@ -38,11 +40,15 @@ from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, need_quality
 from needreplay.deep.need_learners import normalized
+from needreplay.replay import ReplayBuffer
 from needreplay.training.config import RunConfig, make_agent, make_env
+from needreplay.training.evaluation import play_episode
 from needreplay.training.loop import train
 
 PARTS = 4
 """Measurements of a run."""
+NEW_STEPS = 5_000
+"""Steps of the episodes that nothing learns from."""
 
 
 def measure(
@@ -92,9 +98,11 @@ def measure(
 
     agent.learn = timed  # type: ignore[method-assign]
 
-    def add(name: str, needs_of: Any, cost: float = np.nan) -> None:
+    def add(
+        name: str, needs_of: Any, cost: float = np.nan, buffer: ReplayBuffer | None = None
+    ) -> None:
         rng = stream(seed, "need quality", agent.steps)
-        quality = need_quality(agent.replay, needs_of, rng, queries=options.queries)
+        quality = need_quality(buffer or agent.replay, needs_of, rng, queries=options.queries)
         rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
         if options.preset != "corrected":
             name = f"{name} ({options.preset})"
@@ -139,6 +147,15 @@ def measure(
     episodes = train(env, agent, seed=seed, first_episode=0, on_update=on_update, on_step=on_step)
     while agent.steps < steps:
         next(episodes)
+    played = ReplayBuffer.for_spaces(env.observation_space, np.int64, capacity=NEW_STEPS)
+    episode = 0
+    while len(played) < NEW_STEPS:
+        play_episode(
+            env, agent, seed, "new", episode, store=played, most_steps=NEW_STEPS - len(played)
+        )
+        episode += 1
+    for name, model in models.items():
+        add(f"{name}, new episodes", lambda o, c, m=model: m.needs(o, c["obs"]), buffer=played)
 
 
 def main() -> None:
