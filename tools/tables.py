@@ -1,4 +1,4 @@
-"""Write the speed tables of the README and the docs from results/bench: ``make tables``.
+"""Write the tables of the README and the docs from results/: ``make tables``.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end of table -->``; a test compares.
 """
@@ -247,26 +247,21 @@ def last_rows() -> dict[tuple[str, str], dict[str, str]]:
 
 def need_quality() -> list[str]:
     """The last measurement of every learner of need, by world."""
-    names = (
-        "auc",
-        "auc_episode",
-        "auc_past",
-        "auc_time",
-        "auc_hard",
-        "variation",
-        "effective",
-        "nearness",
-    )
-    rows = []
-    for (world, learner), row in last_rows().items():
+    found, rows = last_rows(), []
+    heads = ["world", "steps", "learner", "auc", "auc, new episodes", "auc_episode", "auc_time"]
+    heads += ["mean of these two", "auc_past", "auc_hard", "effective", "nearness"]
+    for (world, learner), row in found.items():
         if "," in learner or "(" in learner:
             continue
-        values = [row.get(name) for name in names]
+        new = found.get((world, f"{learner}, new episodes"), {})
+        value = {name: float(row[name]) for name in heads if name in row and name not in heads[:3]}
+        value[heads[4]] = float(new.get("auc", "nan"))
+        value[heads[7]] = (value["auc_episode"] + value["auc_time"]) / 2.0
+        cells = [f"{value[name]:.3f}" for name in heads[3:10]]
+        cells += [f"{value['effective']:,.0f}", f"{value['nearness']:.2f}"]
         head = [world, f"{int(row['steps']):,}", learner]
-        rows.append(
-            [*head, *("" if v is None else f"{float(f'{float(v):.3g}'):,g}" for v in values)]
-        )
-    return table(["world", "steps", "learner", *names], rows)
+        rows.append([*head, *("" if cell == "nan" else cell for cell in cells)])
+    return table(heads, rows)
 
 
 def need_paper() -> list[str]:
