@@ -56,6 +56,15 @@ def test_the_readmes_agent_finds_a_short_path(tmp_path: Path) -> None:
     assert 14 <= min(steps) <= 15
 
 
+def test_successor_features_on_the_page_know_a_goal_that_moved(tmp_path: Path) -> None:
+    (code,) = blocks("docs/gain_and_need.md")
+    lines = printed(code, tmp_path)
+    assert [line.split(": ")[1] for line in lines] == [
+        "the largest value is in row 1, column 8",
+        "the largest value is in row 5, column 0",
+    ]
+
+
 def test_the_readmes_model_learns_by_priority(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
     _, code, _ = blocks("README.md")
