@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -14,9 +15,14 @@ from typing import Any
 import pytest
 
 import needreplay
+from needreplay.core.tables import write_json
+from needreplay.report.claims import DOUBTS, Claim
 
 ROOT = Path(__file__).parents[1]
 pytest.importorskip("mkdocs")
+sys.path.append(str(ROOT / "tools"))
+
+import site_pages  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +78,22 @@ def test_the_results_page_has_every_claim(site: Path) -> None:
             assert " ".join(measured.split()) in words, (file, claim)
             found += 1
     assert found > 30
+
+
+def test_a_verdict_on_a_need_that_was_not_true_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "results/fig5"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "results/fig5/meta.json", folder)
+    details = {"A is better": "", "B is better": DOUBTS["does not hold"]}
+    claims = [Claim(s, "paper", "+1", "holds", "corrected", d) for s, d in details.items()]
+    write_json(folder / "claims.json", claims)
+    monkeypatch.setattr(site_pages, "ROOT", tmp_path)
+    glance, _, rest = site_pages.results().partition("## fig5")
+    assert "| A is better | paper | holds |" in glance
+    assert "| B is better | paper | holds, but need was not true |" in glance
+    assert rest.count("**holds**") == rest.count("**holds, but need was not true**") == 1
 
 
 def test_the_reference_has_every_command(site: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import griffe
 
 import tutorials
+from needreplay.report.claims import Claim, claim_from
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -312,18 +313,18 @@ def results() -> str:
         "",
         "Every claim that we test, with its verdict under each preset: `printed` is the paper's "
         "text, `released` its code, `corrected` its code without its faults. This page is made "
-        "from `results/`; each verdict follows from the 95% interval beside it.",
+        "from `results/`; each verdict follows from the 95% interval or the test beside it.",
         "",
         "## The paper's claims at a glance",
         "",
     ]
     studies = [(folder, *_read(folder)) for folder in _studies()]
     for folder, claims, meta in studies:
-        of_paper = [claim for claim in claims if claim["source"].startswith("paper")]
+        of_paper = [claim for claim in claims if claim.source.startswith("paper")]
         if of_paper:
-            presets = list(dict.fromkeys(claim["preset"] for claim in of_paper))
+            presets = list(dict.fromkeys(claim.preset for claim in of_paper))
             rows = [
-                [statement, source, *(found[p]["verdict"] if p in found else "" for p in presets)]
+                [statement, source, *(found[p].full_verdict if p in found else "" for p in presets)]
                 for statement, source, found in _grouped(of_paper)
             ]
             lines += [f"**[{meta['title']}](#{folder.name})**", ""]
@@ -333,9 +334,7 @@ def results() -> str:
         lines += [f"![{meta['title']}](../results/{folder.name}/{p})\n" for p in _figures(folder)]
         for statement, source, found in _grouped(claims):
             lines += [f"**{statement}** ({source})", ""]
-            cells = [
-                [p, f"**{c['verdict']}**", c["measured"], c["detail"]] for p, c in found.items()
-            ]
+            cells = [[p, f"**{c.full_verdict}**", c.measured, c.detail] for p, c in found.items()]
             lines += [*table(["preset", "verdict", "measured", "how"], cells), ""]
         cpu, cores = meta["machine"]["processor"], meta["machine"]["cores"]
         lines += [
@@ -352,18 +351,18 @@ def _studies() -> list[Path]:
     return sorted(folders, key=lambda f: (f.name not in order, f.name))
 
 
-def _read(folder: Path) -> tuple[list[dict[str, str]], Mapping[str, Any]]:
+def _read(folder: Path) -> tuple[list[Claim], Mapping[str, Any]]:
     claims, meta = (
         json.loads((folder / f"{name}.json").read_text()) for name in ("claims", "meta")
     )
-    return claims, meta
+    return [claim_from(claim) for claim in claims], meta
 
 
-def _grouped(claims: Iterable[dict[str, str]]) -> list[tuple[str, str, dict[str, dict[str, str]]]]:
+def _grouped(claims: Iterable[Claim]) -> list[tuple[str, str, dict[str, Claim]]]:
     """Statement, source, and the claims by preset."""
-    grouped: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    grouped: dict[tuple[str, str], dict[str, Claim]] = {}
     for claim in claims:
-        grouped.setdefault((claim["statement"], claim["source"]), {})[claim["preset"]] = claim
+        grouped.setdefault((claim.statement, claim.source), {})[claim.preset] = claim
     return [(*key, found) for key, found in grouped.items()]
 
 

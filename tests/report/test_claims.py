@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from needreplay.core.errors import NeedReplayError
-from needreplay.report.claims import Claim, Direction, Verdict, claim_from, verdict_of
+from needreplay.report.claims import (
+    DOUBTS,
+    Claim,
+    Direction,
+    Verdict,
+    claim_from,
+    true_need,
+    verdict_of,
+)
 from needreplay.report.statistics import Interval
 
 RECORD = {
@@ -33,6 +41,19 @@ RECORD = {
 )
 def test_verdicts(low: float, high: float, direction: Direction, verdict: Verdict) -> None:
     assert verdict_of(Interval((low + high) / 2, low, high), 0.0, direction) == verdict
+
+
+@pytest.mark.parametrize(
+    ("auc", "said", "conclusion"),
+    [
+        (0.8, "holds", "holds"),
+        (0.79, "holds, but need was not true", "concludes nothing"),
+        (float("nan"), "holds, but whether need was true was not measured", "concludes nothing"),
+    ],
+)
+def test_a_verdict_says_whether_need_was_true(auc: float, said: str, conclusion: str) -> None:
+    claim = claim_from({**RECORD, "detail": f"By a test. {DOUBTS[true_need(auc)]}"})
+    assert (claim.full_verdict, claim.conclusion) == (said, conclusion)
 
 
 def test_a_claim_comes_back_from_its_record() -> None:

@@ -162,6 +162,8 @@ def test_of_need_that_is_not_true_nothing_is_concluded(measured: list[float], ve
     for claim in (*said, *compared):
         assert (nothing in claim.detail) == (verdict != "holds")
         assert ("Need was not true" in claim.detail) == (verdict == "does not hold")
+    assert said[0].conclusion == verdict
+    assert all(bool(claim.doubt) == (verdict != "holds") for claim in compared)
 
 
 def test_a_run_that_cannot_be_is_refused() -> None:

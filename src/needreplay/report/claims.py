@@ -11,9 +11,17 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.types import FloatArray
 from needreplay.report.statistics import Interval
+from needreplay.rules.need import TRUE_NEED
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 Direction: TypeAlias = Literal["above", "below"]
+
+DOUBTS: dict[Verdict, str] = {
+    "holds": "",
+    "does not hold": "Need was not true; nothing can be concluded about it.",
+    "undecided": "Whether need was true was not measured; nothing can be concluded about it.",
+}
+"""How the detail of a comparison of need ends, by the verdict on need itself."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,34 @@ class Claim:
                 raise NeedReplayError(f"A claim's {field.name} must be text, not {value!r}.")
         if self.verdict not in get_args(Verdict):
             raise unknown("verdict", self.verdict, get_args(Verdict))
+
+    @property
+    def doubt(self) -> str:
+        """Why nothing can be concluded, whatever the verdict; empty: the verdict stands."""
+        found = [words for words in DOUBTS.values() if words and self.detail.endswith(words)]
+        return found[0].partition(";")[0].lower() if found else ""
+
+    @property
+    def conclusion(self) -> str:
+        """What the claim counts as: its verdict, unless there is a doubt."""
+        return "concludes nothing" if self.doubt else self.verdict
+
+    @property
+    def full_verdict(self) -> str:
+        """The verdict with its doubt.
+
+        >>> untrue = "Need was not true; nothing can be concluded about it."
+        >>> Claim("PER-SR is better", "paper", "+1.0", "holds", "corrected", untrue).full_verdict
+        'holds, but need was not true'
+        """
+        return f"{self.verdict}, but {self.doubt}" if self.doubt else self.verdict
+
+
+def true_need(auc: float) -> Verdict:
+    """Whether need was true; undecided if its AUC is not known."""
+    if np.isnan(auc):
+        return "undecided"
+    return "holds" if auc >= TRUE_NEED else "does not hold"
 
 
 def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Verdict:

@@ -15,7 +15,7 @@ from needreplay.report.claims import Claim, claim_from
 from needreplay.report.files import UntrustedFolder, is_plain
 from needreplay.report.page import Picture, inlined, write_page
 
-VERDICT_MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "concludes nothing": "–"}
 _OURS = ("meta.json", "claims.json", "data.csv", "figure.svg", "figure.png")
 _LARGEST_SVG = 1_500_000
 
@@ -53,13 +53,13 @@ def write_figures_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
     folders = [path for path in Path(out).iterdir() if _is_figure_folder(path)]
     folders.sort(key=lambda path: (rank.get(path.name, len(rank)), path.name))
     sections = [read_section(folder) for folder in folders]
-    verdicts: list[str] = [claim.verdict for section in sections for claim in section.claims]
+    found = [claim.conclusion for section in sections for claim in section.claims]
     return write_page(
         Path(out) / "report.html",
         "figures.html",
         sections=sections,
-        counts={verdict: verdicts.count(verdict) for verdict in VERDICT_MARKS},
-        marks=VERDICT_MARKS,
+        counts={name: found.count(name) for name in MARKS if name in found},
+        marks=MARKS,
     )
 
 

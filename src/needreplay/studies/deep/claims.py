@@ -8,7 +8,7 @@ import numpy as np
 
 from needreplay.core.tables import Table
 from needreplay.core.types import FloatArray
-from needreplay.report.claims import Claim, Verdict, verdict_of
+from needreplay.report.claims import DOUBTS, Claim, true_need, verdict_of
 from needreplay.report.statistics import proportion_interval, student_interval
 from needreplay.rules.need import TRUE_NEED
 from needreplay.studies.deep.ours import PRESET, Plan, curves
@@ -18,12 +18,6 @@ PUBLISHED = "released"
 STAND_OUT = ("Berzerk", "Qbert", "Robotank")
 ABOVE_RANDOM = 2.0
 """How far above a random player a short run has to come, for anything to be read from it."""
-DOUBTS: dict[Verdict, str] = {
-    "holds": "",
-    "does not hold": "Need was not true; nothing can be concluded about it.",
-    "undecided": "Whether need was true was not measured; nothing can be concluded about it.",
-}
-"""What is said of a comparison of need, by the verdict on need itself."""
 
 
 def published_claims(games: list[Game]) -> list[Claim]:
@@ -136,9 +130,7 @@ def _true_need(data: Table, world: str, agent: str) -> Claim:
     measured = list(curves(data, world, agent, "need_auc")) if known else []
     last = [run[~np.isnan(run)][-1:] for run in measured]
     auc = float(np.mean(np.concatenate(last))) if any(map(len, last)) else float("nan")
-    holds: Verdict = "undecided"
-    if not np.isnan(auc):
-        holds = "holds" if auc >= TRUE_NEED else "does not hold"
+    holds = true_need(auc)
     return Claim(
         f"On {world} the need of {agent} is true: it tells the next 10 states from others",
         "a check of our own",
