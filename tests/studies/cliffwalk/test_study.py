@@ -119,6 +119,21 @@ def test_sizes_that_are_asked_for() -> None:
     assert found.config["released"]["sizes"] == [3]
 
 
+def test_the_sketch_says_what_a_wrong_action_does() -> None:
+    options = Options(("printed",), trials=2, seed=1, workers=1, size="quick", states=(3,))
+    with trial_runner() as runner:
+        figure = load_study("fig3").run(options, runner).figures["figure"]
+    (said,) = [
+        text.get_text()
+        for axes in figure.axes
+        for text in axes.texts
+        if text.get_text().startswith("wrong action")
+    ]
+    assert said.splitlines()[1:] == [
+        "printed: ends the episode", "printed-returns: back to the start"
+    ]  # fmt: skip
+
+
 def outcome(workers: int = 1, presets: tuple[str, ...] = ("released", "corrected")) -> Result:
     options = Options(presets=presets, trials=3, seed=1, workers=workers, size="quick")
     with trial_runner(workers) as runner:

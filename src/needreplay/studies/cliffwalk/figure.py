@@ -43,7 +43,7 @@ SECOND: tuple[Method, ...] = ("per", "need-random", "need", "need-optimal", "ora
 BEYOND: tuple[Method, ...] = (
     "need", "rank", "pser", "need-backward", "need-magnitude", "gain",
 )  # fmt: skip
-
+FALLS: dict[str, str] = {"ends": "ends the episode", "teleports": "back to the start"}
 
 BEYOND_LOWEST, BEYOND_HIGHEST = 0.05, 30.0
 """The axis of ratios to PER; bounds above it are drawn at its edge."""
@@ -60,7 +60,7 @@ def paper_figure(
     )
     for unused in axes[0]:
         unused.remove()
-    _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]))
+    _draw_chain(figure.add_subplot(axes[0, 0].get_gridspec()[0, :]), presets)
     for number, preset in enumerate(presets):
         first, middle, last = axes[number + 1]
         _draw_updates(first, results, preset, FIRST, seed)
@@ -74,7 +74,7 @@ def paper_figure(
     return figure
 
 
-def _draw_chain(axes: Axes) -> None:
+def _draw_chain(axes: Axes, presets: Sequence[str]) -> None:
     n = 6
     axes.set_axis_off()
     axes.set_xlim(-0.8, n + 0.8)
@@ -96,7 +96,9 @@ def _draw_chain(axes: Axes) -> None:
             )  # fmt: skip
     axes.text(0, 0.38, "start", ha="center", fontsize=8, color="#0072B2")
     axes.text(n - 0.5, 0.38, "reward 1", ha="center", fontsize=8, color="#009E73")
-    axes.text(n - 0.6, -0.75, "wrong action:\nback to the start", fontsize=8, color="#D55E00")
+    falls = [f"{preset}: {FALLS[cliffwalk_preset(preset).fall]}" for preset in presets]
+    said = "\n".join(["wrong action", *falls])
+    axes.text(n + 0.5, -0.4, said, va="center", fontsize=8, color="#D55E00")
 
 
 def buffer_size_of(result: CaseResult) -> float:
