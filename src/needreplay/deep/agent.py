@@ -335,8 +335,7 @@ class DeepAgent:
         if self.settings.samples_by_need and self.need_model is None:
             self._query_need(self._start(obs))
         elif self.settings.samples_by_need and self.need_model is not None:
-            self.set_new_features()
-            self._query = self.need_model.query(obs)
+            self._query = self.set_new_features(obs)
         return self._query
 
     def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats | None]:
@@ -350,17 +349,18 @@ class DeepAgent:
         due = self.updates % settings.need_period == 0
         if settings.samples_by_need and not due:
             return None, None
+        if settings.samples_by_need:
+            model.learn(self.replay)
+            renewed = self.replay.next_to_refresh(settings.refresh * settings.need_period)
+            ids = np.concatenate([sampled.ids, renewed])
+            vectors = self._need_vectors(ids)
+            self.replay.set_features(ids, vectors)
+            vectors = vectors[: len(sampled.ids)]
+            return None, need_stats(vectors @ self._query, vectors)
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
-        query = model.query(obs) if self._query is None else self._query
-        raw = vectors @ query
+        raw = vectors @ model.query(obs)
         if due:
             model.learn(self.replay)
-        if settings.samples_by_need:
-            self.replay.set_features(sampled.ids, vectors)
-            if settings.refresh:
-                ids = self.replay.next_to_refresh(settings.refresh * settings.need_period)
-                self.replay.set_features(ids, self._need_vectors(ids))
-            return None, need_stats(raw, vectors)
         need = to_tensor(np.maximum(raw, 0.0), self.device)
         return rescale(need, settings.scale), need_stats(raw, vectors)
 
@@ -406,22 +406,15 @@ class DeepAgent:
         self._query = row[0].cpu().numpy()
         return current
 
-    def set_new_features(self, *extra: Tensor) -> Tensor:
+    def set_new_features(self, *extra: Any) -> Any:
         """Give the buffer the features of all transitions stored since the last call.
 
-        Returns the features of the ``extra`` observations, computed in the same pass.
+        Returns the features of the ``extra`` observations, or the need model's query of the only
+        one, computed in the same pass.
         """
-        compute = self._compute_features
+        compute: Any = self._compute_features
         if self.need_model is not None:
-
-            def compute(ids: IntArray, *_extra: Tensor) -> Tensor:
-                if len(ids) and self._previous_slot is not None:
-                    # A new transition is the donor of one that is stored already.
-                    ids = np.union1d(ids, self._along(ids, self._previous_slot))
-                if len(ids):
-                    self.replay.set_features(ids, self._need_vectors(ids))
-                return torch.empty(0)
-
+            compute = self._compute_vectors
         first = max(self.next_feature_id, self.replay.oldest_id)
         self.next_feature_id = self.replay.next_id
         ids = np.arange(first, self.next_feature_id)
@@ -429,6 +422,27 @@ class DeepAgent:
             compute(ids[:_MAX_ROWS])
             ids = ids[_MAX_ROWS:]
         return compute(ids, *extra)
+
+    def _compute_vectors(self, ids: IntArray, *extra: AnyArray) -> AnyArray | None:
+        """Compute and set the need model's vectors of transitions; returns the query of ``extra``.
+
+        A new transition is also the donor of one that is stored already.
+        """
+        model = self.need_model
+        assert model is not None
+        if not len(ids):
+            return model.query(*extra) if extra else None
+        donors = ids
+        if self._previous_slot is not None:
+            ids = np.union1d(ids, self._along(ids, self._previous_slot))
+            donors = self.need_donors(ids)
+        obs, query = self.replay.read(donors)["obs"], None
+        if extra:
+            vectors, query = model.features_and_query(obs, *extra)
+        else:
+            vectors = model.features(obs)
+        self.replay.set_features(ids, vectors)
+        return query
 
     @torch.no_grad()
     def _compute_features(self, ids: IntArray, *extra: Tensor) -> Tensor:

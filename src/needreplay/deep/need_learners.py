@@ -51,12 +51,12 @@ class Learner(nn.Module, ABC):
             return self.body(obs)  # type: ignore[no-any-return]
 
     @abstractmethod
-    def query(self, obs: Tensor) -> Tensor:
-        """q(s), one row for each observation."""
+    def query(self, hidden: Tensor) -> Tensor:
+        """q(s), one row for each of ``hidden``."""
 
     @abstractmethod
-    def stored(self, obs: Tensor) -> Tensor:
-        """v(s), one row for each observation."""
+    def stored(self, hidden: Tensor) -> Tensor:
+        """v(s), one row for each of ``hidden``."""
 
     @abstractmethod
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
@@ -111,13 +111,13 @@ class Mixtures(Learner):
             product = (product.unsqueeze(2) * parts[:, e].unsqueeze(1)).flatten(1)
         return product
 
-    def query(self, obs: Tensor) -> Tensor:
+    def query(self, hidden: Tensor) -> Tensor:
         """F(s): 256 shares that sum to 1."""
-        return self._product(self._forward(self.hidden(obs)))
+        return self._product(self._forward(hidden))
 
-    def stored(self, obs: Tensor) -> Tensor:
+    def stored(self, hidden: Tensor) -> Tensor:
         """B(s): 256 positive numbers."""
-        return self._product(self._backward(self.hidden(obs)))
+        return self._product(self._backward(hidden))
 
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """Cross-entropy of the later state among the uniform ones of the batch."""
@@ -151,14 +151,14 @@ class Spectral(Learner):
         self.n_vector = size
         self.forward_head, self.backward_head = nn.Linear(n_hidden, size), nn.Linear(n_hidden, size)
 
-    def query(self, obs: Tensor) -> Tensor:
+    def query(self, hidden: Tensor) -> Tensor:
         """F(s)."""
-        vectors: Tensor = self.forward_head(self.hidden(obs))
+        vectors: Tensor = self.forward_head(hidden)
         return vectors
 
-    def stored(self, obs: Tensor) -> Tensor:
+    def stored(self, hidden: Tensor) -> Tensor:
         """B(s)."""
-        vectors: Tensor = self.backward_head(self.hidden(obs))
+        vectors: Tensor = self.backward_head(hidden)
         return vectors
 
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
@@ -205,13 +205,13 @@ class Linear(Learner):
         self.register_buffer("_inverse", torch.eye(n_hidden, dtype=torch.float64))
         self.register_buffer("_count", torch.zeros((), dtype=torch.int64))
 
-    def query(self, obs: Tensor) -> Tensor:
+    def query(self, hidden: Tensor) -> Tensor:
         """φ(s)ᵀ A⁻¹."""
-        return (self.hidden(obs).double() @ self._inverse).float()
+        return (hidden.double() @ self._inverse).float()
 
-    def stored(self, obs: Tensor) -> Tensor:
+    def stored(self, hidden: Tensor) -> Tensor:
         """φ(s)."""
-        return self.hidden(obs)
+        return hidden
 
     @torch.no_grad()
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> None:  # noqa: ARG002
@@ -260,23 +260,19 @@ class Successor(Learner):
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.register_buffer("_count", torch.zeros((), dtype=torch.int64))
 
-    def _features(self, obs: Tensor) -> Tensor:
-        features: Tensor = self.encoder(self.hidden(obs))
-        return features
-
-    def query(self, obs: Tensor) -> Tensor:
+    def query(self, hidden: Tensor) -> Tensor:
         """m(s)."""
-        return _successor(self.online, self._features(obs))
+        return _successor(self.online, self.encoder(hidden))
 
-    def stored(self, obs: Tensor) -> Tensor:
+    def stored(self, hidden: Tensor) -> Tensor:
         """φ(s) / |φ(s)|²."""
-        features = self._features(obs)
+        features: Tensor = self.encoder(hidden)
         squared = features.square().sum(1, keepdim=True)
         return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:  # noqa: ARG002
         """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
-        features = self._features(torch.cat((obs, later)))
+        features = self.encoder(self.hidden(torch.cat((obs, later))))
         phi = features[: len(obs)]
         with torch.no_grad():
             wanted = phi.clone()

@@ -154,6 +154,14 @@ class NeedModel:
         vectors = self._vectors(obs, self.learner.query)
         return vectors if vectors.ndim == 1 else vectors.mean(0)
 
+    @torch.no_grad()
+    def features_and_query(self, others: Any, obs: Any) -> tuple[FloatArray, FloatArray]:
+        """``features`` of a batch and ``query`` of one observation, in one pass of the layers."""
+        rows = torch.cat((self._tensor(others)[0], self._tensor(obs)[0]))
+        hidden = self.learner.hidden(rows)
+        features, query = self.learner.stored(hidden[:-1]), self.learner.query(hidden[-1:])
+        return features.cpu().numpy(), query[0].cpu().numpy()
+
     def need(self, obs: Any, others: Any) -> FloatArray:
         """The need of a batch of observations ``others``, seen from ``obs``.
 
@@ -171,7 +179,7 @@ class NeedModel:
     @torch.no_grad()
     def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
         rows, is_batch = self._tensor(obs)
-        vectors: FloatArray = of(rows).cpu().numpy()
+        vectors: FloatArray = of(self.learner.hidden(rows)).cpu().numpy()
         return vectors if is_batch else vectors[0]
 
     def _tensor(self, obs: Any) -> tuple[Tensor, bool]:
