@@ -1,4 +1,4 @@
-"""tools/minatar_need.py: which runs belong to which arm, and only complete rounds count."""
+"""tools/minatar_need.py: its arms, complete rounds, verdicts, and whether need was true."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from needreplay.core.tables import Table
+from needreplay.report.claims import claim_from
 from needreplay.sweeps import load_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,8 +23,11 @@ import minatar_need  # noqa: E402
 HEIGHT = {"uniform replay": 1.0, "PER": 2.0, "PER scaled by need": 2.0}
 
 
-def write_runs(folder: Path, seeds: int) -> dict[str, int]:
-    """The sweep's own runs with made-up returns; need doubles what shuffled need has."""
+def write_runs(folder: Path, seeds: int, lowest: str = "0.9") -> dict[str, int]:
+    """The sweep's own runs with made-up returns; need doubles what shuffled need has.
+
+    The AUC of need is 0.9, and in one run of gain x need with uniform mixing ``lowest``.
+    """
     counts: dict[str, int] = {}
     for spec in load_sweep("minatar-need").runs:
         config = dict(spec.config)
@@ -35,6 +41,8 @@ def write_runs(folder: Path, seeds: int) -> dict[str, int]:
         run.mkdir(parents=True)
         (run / "config.json").write_text(json.dumps(config))
         auc = "" if arm in ("uniform replay", "PER") else "0.9"
+        if (arm, config["world"], seed) == ("gain x need, .25 uniform", "minatar/breakout", 1):
+            auc = lowest
         rows = [f"{height + 0.1 * seed - 0.5},", f"{height + 0.1 * seed + 0.5},{auc}"]
         (run / "metrics.csv").write_text("\n".join(["train_return,need_auc", *rows, ""]))
         (run / "done.json").write_text("{}")
@@ -69,6 +77,75 @@ def test_the_planned_comparisons(tmp_path: Path) -> None:
     assert float(own["area"]) == pytest.approx(8.1)
     assert float(own["need_auc_lowest"]) == pytest.approx(0.9)
     assert areas["minatar/asterix", "PER"]["need_auc"] == "nan"
+    assert len(read(tmp_path / "data.csv")) == 3 * 4 * len(minatar_need.ARMS)
+
+
+def test_everything_is_written_and_committed(tmp_path: Path) -> None:
+    write_runs(tmp_path, seeds=1)
+    minatar_need.main(tmp_path)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {
+        "areas.csv", "claims.json", "data.csv", "figure.png", "figure.svg", "meta.json", "runs",
+        "tests.csv",
+    }  # fmt: skip
+    assert made <= {path.name for path in (ROOT / "results/minatar-need").iterdir()}
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    assert meta["command"].endswith(f"tools/minatar_need.py {tmp_path}")
+    assert meta["config"]["seeds"] == [0]
+    assert (ROOT / meta["documentation"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("lowest", "said"),
+    [
+        ("0.8", "holds"),
+        ("0.79", "holds, but need was not true"),
+        ("", "holds, but whether need was true was not measured"),
+    ],
+)
+def test_runs_whose_need_was_not_true_conclude_nothing(
+    tmp_path: Path, lowest: str, said: str
+) -> None:
+    write_runs(tmp_path, seeds=3, lowest=lowest)
+    minatar_need.main(tmp_path)
+    true = "true" if said == "holds" else "false"
+    rows = read(tmp_path / "tests.csv")
+    assert [row["need_true"] for row in rows] == [true, true, true, "true"]
+    claims = [claim_from(one) for one in json.loads((tmp_path / "claims.json").read_text())]
+    assert [claim.full_verdict for claim in claims] == [said, said, said, "undecided"]
+    assert {claim.preset for claim in claims} == {
+        run.config["preset"] for run in load_sweep("minatar-need").runs
+    }
+
+
+@pytest.mark.parametrize(
+    ("ratio", "p", "verdict"),
+    [
+        (1.1, 0.016, "holds"),
+        (0.9, 0.016, "does not hold"),
+        (1.1, 0.017, "undecided"),
+    ],
+)
+def test_three_looks_at_the_data_count(ratio: float, p: float, verdict: str) -> None:
+    """3 x 0.016 is below 0.05, 3 x 0.017 is not."""
+    row = {"seeds": 3, "games": 4, "ahead": 2, "ratio": ratio, "p_holm": p, "need_auc_lowest": 0.9}
+    tests = Table({name: [value] for name, value in {"arm": "a", "rival": "b", **row}.items()})
+    (claim,) = minatar_need.claims_of(tests)
+    assert claim.verdict == verdict
+
+
+def test_the_figure_has_every_arm_in_every_game(tmp_path: Path) -> None:
+    write_runs(tmp_path, seeds=3)
+    panels = minatar_need.draw(minatar_need.read(tmp_path)).axes
+    assert [panel.get_title(loc="left") for panel in panels] == [
+        "asterix", "breakout", "space invaders", "seaquest",
+    ]  # fmt: skip
+    heights = [HEIGHT.get(arm, 4.0 if "shuffled" in arm else 8.0) for arm in minatar_need.ARMS]
+    for panel in panels:
+        means = [
+            np.asarray(line.get_xdata())[0] for line in panel.lines if line.get_marker() == "o"
+        ]
+        assert means == pytest.approx([height + 0.1 for height in heights])
 
 
 def test_the_committed_tables_are_those_of_the_committed_runs(tmp_path: Path) -> None:
@@ -76,7 +153,8 @@ def test_the_committed_tables_are_those_of_the_committed_runs(tmp_path: Path) ->
     folder = tmp_path / "minatar-need"
     shutil.copytree(committed, folder)
     minatar_need.main(folder)
-    for name in ("tests.csv", "areas.csv"):
+    assert (folder / "claims.json").read_text() == (committed / "claims.json").read_text()
+    for name in ("data.csv", "tests.csv", "areas.csv"):
         for made, kept in zip(read(folder / name), read(committed / name), strict=True):
             for column, text in kept.items():
                 try:

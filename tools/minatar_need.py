@@ -2,9 +2,10 @@
 
     .venv/bin/python tools/minatar_need.py results/minatar-need
 
-writes ``areas.csv`` (each arm in each game) and ``tests.csv`` (the four comparisons) beside the
-runs. Only complete rounds count: seeds that every arm has finished in every game. The area of a run
-is its mean training return over iterations, which are equally long.
+writes beside the runs: ``data.csv`` (each run), ``areas.csv`` (each arm in each game),
+``tests.csv`` (the four comparisons), ``claims.json``, ``meta.json`` and the figure. Only complete
+rounds count: seeds that every arm has finished in every game. The area of a run is its mean
+training return over iterations, which are equally long.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from needreplay.core.rng import stream
-from needreplay.core.tables import long_table, read_table, write_table
+from needreplay.core.tables import Table, long_table, read_table, write_json, write_table
 from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import holm
+from needreplay.report.claims import DOUBTS, Claim, Verdict, true_need
+from needreplay.report.figures import house_style, new_figure, save_figure
 from needreplay.report.series import last_number
 from needreplay.report.statistics import permutation_test, student_interval
+from needreplay.studies.folder import origin
 from needreplay.sweeps import load_sweep
 
-ARMS = {
+ARMS: dict[str, dict[str, object]] = {
     "uniform replay": {"agent": "uniform"},
     "PER": {"agent": "per"},
     "PER scaled by need": {"agent": "per-sr"},
@@ -35,12 +40,16 @@ ARMS = {
         "shuffle_need": True,
     },
 }
+NEED_ARMS = [arm for arm in ARMS if "need" in arm]
 TESTS = (
     ("gain x need, .25 uniform", "gain x shuffled need, .25 uniform"),
     ("gain x need, .25 uniform", "PER"),
     ("gain x need, .25 uniform", "uniform replay"),
     ("PER scaled by need", "PER"),
 )
+PRESET = "corrected"
+LOOKS = 3
+"""How often the tests are made (docs/preregistration.md): p counts as many times."""
 
 
 def arm_of(config: dict[str, object]) -> str:
@@ -53,8 +62,8 @@ def arm_of(config: dict[str, object]) -> str:
     return next(arm for arm, settings in ARMS.items() if settings == chosen)
 
 
-def read(folder: Path) -> dict[tuple[str, str, int], tuple[float, float]]:
-    """(area, AUC of need at the end) by game, arm and seed, of the runs that are done."""
+def read(folder: Path) -> Table:
+    """The area, and the AUC of need at the end, of every run of the complete rounds."""
     found = {}
     for path in sorted((folder / "runs").iterdir()):
         if (path / "done.json").exists():
@@ -62,14 +71,8 @@ def read(folder: Path) -> dict[tuple[str, str, int], tuple[float, float]]:
             metrics = read_table(path / "metrics.csv")
             area = float(np.mean(metrics["train_return"].astype(np.float64)))
             key = config["world"], arm_of(config), int(config["seed"])
-            found[key] = area, last_number(metrics, "need_auc")
-    return found
-
-
-def main(folder: Path) -> None:
-    """Write both tables."""
-    found = read(folder)
-    games = tuple(dict.fromkeys(run.config["world"] for run in load_sweep("minatar-need").runs))
+            found[key] = {"area": area, "need_auc": last_number(metrics, "need_auc")}
+    games = dict.fromkeys(run.config["world"] for run in load_sweep("minatar-need").runs)
     seeds = [
         seed
         for seed in sorted({seed for _, _, seed in found})
@@ -77,30 +80,136 @@ def main(folder: Path) -> None:
     ]
     if not seeds:
         raise SystemExit(f"{folder} has no complete round yet.")
+    keys = [(game, arm, seed) for game in games for arm in ARMS for seed in seeds]
+    return long_table(("game", "arm", "seed"), {key: found[key] for key in keys})
 
-    def runs(game: str, arm: str, what: int) -> FloatArray:
-        return np.array([found[game, arm, seed][what] for seed in seeds])
 
-    areas, tests = {}, {}
-    for game in games:
+def runs(data: Table, game: str, arm: str, column: str = "area") -> FloatArray:
+    """One number for each seed."""
+    return data.where(game=game, arm=arm)[column]
+
+
+def areas_of(data: Table) -> Table:
+    """Each arm in each game: the area with its interval, and how true need was."""
+    rows = {}
+    for game in games_of(data):
         for arm in ARMS:
-            area, auc = student_interval(runs(game, arm, 0)), runs(game, arm, 1)
-            quality = {"need_auc": auc.mean(), "need_auc_lowest": auc.min()}
-            areas[game, arm] = {"seeds": len(seeds), **area.columns("area"), **quality}
-    pairs = [[[runs(game, arm, 0) for game in games] for arm in pair] for pair in TESTS]
+            own, auc = runs(data, game, arm), runs(data, game, arm, "need_auc")
+            rows[game, arm] = {
+                "seeds": len(own),
+                **student_interval(own).columns("area"),
+                "need_auc": auc.mean(),
+                "need_auc_lowest": auc.min(),
+            }
+    return long_table(("game", "arm"), rows)
+
+
+def tests_of(data: Table) -> Table:
+    """The planned comparisons, and whether need was true in every run that has one."""
+    games = games_of(data)
+    pairs = [[[runs(data, game, arm) for game in games] for arm in pair] for pair in TESTS]
     p = [permutation_test(a, b, stream(0, "minatar need"), paired=False) for a, b in pairs]
+    rows = {}
     for pair, (a, b), own, adjusted in zip(TESTS, pairs, p, holm(p), strict=True):
         ratios = np.array([x.mean() / y.mean() for x, y in zip(a, b, strict=True)])
-        tests[pair] = {
-            "seeds": len(seeds),
+        need = [
+            runs(data, game, arm, "need_auc") for arm in pair if arm in NEED_ARMS for game in games
+        ]
+        lowest = float(np.min(need))
+        rows[pair] = {
+            "seeds": len(a[0]),
             "games": len(games),
             "ahead": int((ratios > 1.0).sum()),
             "ratio": float(np.exp(np.log(ratios).mean())),
             "p": own,
             "p_holm": adjusted,
+            "need_auc_lowest": lowest,
+            "need_true": true_need(lowest) == "holds",
         }
-    write_table(folder / "areas.csv", long_table(("game", "arm"), areas))
-    write_table(folder / "tests.csv", long_table(("arm", "rival"), tests))
+    return long_table(("arm", "rival"), rows)
+
+
+def games_of(data: Table) -> list[str]:
+    """In the order of the sweep."""
+    return list(dict.fromkeys(data["game"].tolist()))
+
+
+def claims_of(tests: Table) -> list[Claim]:
+    """A claim for each comparison; docs/preregistration.md has the rule."""
+    claims = []
+    for row in zip(*(tests[name].tolist() for name in tests.names), strict=True):
+        test = dict(zip(tests.names, row, strict=True))
+        verdict: Verdict = "undecided"
+        if LOOKS * test["p_holm"] < 0.05:
+            verdict = "holds" if test["ratio"] > 1.0 else "does not hold"
+        claims.append(
+            Claim(
+                statement=f"{test['arm']} learns faster than {test['rival']}",
+                source="preregistration",
+                measured=f"ratio of areas {test['ratio']:.2f} (geometric mean over games), ahead "
+                f"in {test['ahead']} of {test['games']} games, p = {test['p_holm']:.2g} after Holm",
+                verdict=verdict,
+                preset=PRESET,
+                detail=f"Permutation test stratified by game, {test['seeds']} seeds. Decided if "
+                f"{LOOKS} times p is below 0.05, for {LOOKS} looks at the data. "
+                f"{DOUBTS[true_need(test['need_auc_lowest'])]}".rstrip(),
+            )
+        )
+    return claims
+
+
+@house_style()
+def draw(data: Table) -> Figure:
+    """The areas of all arms, one panel for each game."""
+    figure, grid = new_figure(2, 2, height=4.6, sharey=True)
+    for axes, game in zip(grid.ravel(), games_of(data), strict=True):
+        for place, arm in enumerate(ARMS):
+            own = runs(data, game, arm)
+            interval = student_interval(own)
+            color = "#D55E00" if arm in NEED_ARMS and "shuffled" not in arm else "#0072B2"
+            below = np.full(len(own), place + 0.25)
+            axes.plot(own, below, ".", color=color, alpha=0.5, markersize=4)
+            axes.plot(interval.estimate, place, "o", color=color, markersize=4)
+            if np.isfinite(interval.low):
+                axes.plot([interval.low, interval.high], [place, place], color=color)
+        axes.set_title(game.removeprefix("minatar/").replace("_", " "), fontsize=10)
+        axes.tick_params(labelsize=8)
+    grid[0, 0].set_yticks(range(len(ARMS)), list(ARMS))
+    grid[0, 0].invert_yaxis()
+    figure.supxlabel("area: mean training return", fontsize=9)
+    return figure
+
+
+def main(folder: Path) -> None:
+    """Write everything."""
+    data = read(folder)
+    tests = tests_of(data)
+    seeds = sorted(set(data["seed"].tolist()))
+    for name, table in (("data", data), ("areas", areas_of(data)), ("tests", tests)):
+        write_table(folder / f"{name}.csv", table)
+    write_json(folder / "claims.json", claims_of(tests))
+    save_figure(draw(data), folder)
+    meta = {
+        "study": "minatar-need",
+        "title": "MinAtar with learned need",
+        "question": "With a learned need of measured quality: does replay by gain x need learn "
+        "faster, and does it matter that the values are on the right transitions?",
+        "documentation": "docs/should_i_use_need.md",
+        "presets": [PRESET],
+        "config": {"seeds": seeds, "games": games_of(data), "arms": ARMS},
+        "captions": {
+            "figure": f"Areas of {len(seeds)} seeds: means with Student's 95% intervals, and seeds "
+            "as small dots below. Orange: need on its own transitions."
+        },
+        "notes": [
+            "The design was fixed in docs/preregistration.md before the runs. That page has their "
+            "days; the date here is that of the figure."
+        ],
+        **origin(),
+        "command": f"needreplay sweep minatar-need --out {folder}; "
+        f"python tools/minatar_need.py {folder}",
+    }
+    write_json(folder / "meta.json", meta)
     print(f"{len(seeds)} complete rounds (seeds {', '.join(map(str, seeds))}): {folder}/tests.csv")
 
 

@@ -122,6 +122,13 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
         "config": result.config,
         "captions": result.captions,
         "notes": result.notes,
+        **origin(),
+    }
+
+
+def origin() -> dict[str, Any]:
+    """Versions, machine and date, for a ``meta.json``."""
+    return {
         "versions": versions(),
         "machine": {
             "system": platform.platform(),
