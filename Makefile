@@ -97,7 +97,7 @@ test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted 
 docs: $(READY) ## Build the site: site/index.html opens without a server and loads nothing from the network.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q && echo "site/index.html"
 
-tables: $(READY) ## Write the speed tables of the README and the docs from results/bench.
+tables: $(READY) ## Write the tables of numbers in the README and the docs from results.
 	@$(BIN)/python tools/tables.py
 
 tutorials: $(READY) ## Run the tutorials and write their pages: what they print and draw.

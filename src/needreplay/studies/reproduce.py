@@ -122,7 +122,7 @@ def _make(study: Study, options: Options, out: Path, argv: Sequence[str], pool: 
 def _summary(result: Result) -> str:
     if not result.claims:
         return "no claim to check"
-    holding = sum(claim.verdict == "holds" for claim in result.claims)
+    holding = sum(claim.conclusion == "holds" for claim in result.claims)
     return f"{holding} of {len(result.claims)} claims hold"
 
 
