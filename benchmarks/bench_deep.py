@@ -21,6 +21,7 @@ import torch
 import timing
 from needreplay.deep import DeepAgent, deep_preset
 from needreplay.deep.networks import SuccessorNetwork
+from needreplay.deep.quality import RECENT
 from needreplay.training.run import QUALITY_PERIOD
 from needreplay.worlds.named import WorldSettings, make_world
 
@@ -114,7 +115,7 @@ def main() -> None:
         names = ["per-sr, own encoder and decoder", "per-sr-sampling"]
     elif kernels:
         names = ["per-sr, shared encoder", PLAIN_TORCH]
-    walkers = {name: walker(name, capacity, capacity if million else 5_000) for name in names}
+    walkers = {name: walker(name, capacity, capacity if million else RECENT) for name in names}
     seconds = timing.alternate({name: walk for name, (_, walk) in walkers.items()}, options.rounds)
     base = names[0]
     rows = [

@@ -39,7 +39,6 @@ import torch
 from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, need_quality
-from needreplay.deep.need_learners import normalized
 from needreplay.replay import ReplayBuffer
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.evaluation import play_episode
@@ -81,7 +80,7 @@ def measure(
         models[name] = NeedModel(
             env.observation_space,
             learner=learner,
-            features=(lambda o: normalized(q.hidden(o))) if shared == "shared" else None,
+            features=q.normalized_hidden if shared == "shared" else None,
             seed=seed,
         )
     seconds = dict.fromkeys(models, 0.0)
@@ -140,7 +139,7 @@ def measure(
             age = f"{learners[0]}, age {agent.updates - updates}"
             add(
                 age,
-                lambda o, c, v=old: np.stack([newest.query(q) for q in o]) @ v.features(c["obs"]).T,
+                lambda o, c, m=old: np.stack([*map(newest.query, o)]) @ m.features(c["obs"]).T,
             )
         older.append((agent.updates, copy.deepcopy(newest)))
 

@@ -49,7 +49,7 @@ TESTS = (
 )
 PRESET = "corrected"
 LOOKS = 3
-"""How often the tests are made (docs/preregistration.md): p counts as many times."""
+"""How often the tests are made (docs/preregistration.md): p is multiplied by this."""
 
 
 def arm_of(config: dict[str, object]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -355,6 +357,38 @@ def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
         learned.append(values(agent, "q"))
     for i, one in enumerate(learned):
         assert not any(torch.equal(one, other) for other in learned[:i])
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("learner", ["mixtures", "spectral", "linear"])
+def test_a_query_comes_with_the_vectors_of_what_is_new(learner: str, encoder: str) -> None:
+    agent = small_agent(sampler="per-sr-sampling", need_learner=learner, encoder=encoder)
+    model = agent.need_model
+    assert model is not None
+    rows: Any = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+    for t in range(6):
+        agent.observe(rows[t], 0, 0.0, rows[t + 1], False, False)
+    query: Any = agent.need_query(rows[7])
+    np.testing.assert_allclose(query, model.query(rows[7]), atol=1e-5)
+    stored = agent.replay.sampler.features.vectors[:6]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(stored, model.features(rows[:6]), rtol=1e-4, atol=1e-5)
+    # Nothing is new: a query alone.
+    query = agent.need_query(rows[0])
+    np.testing.assert_allclose(query, model.query(rows[0]), atol=1e-5)
+
+
+def test_a_copied_agent_has_need_on_layers_of_its_own() -> None:
+    agent = small_agent(sampler="per-sr-sampling", need_learner="mixtures", encoder="shared")
+    taught(agent, 30)
+    copied = copy.deepcopy(agent)
+    obs = np.ones(5, np.float32)
+    assert copied.need_model is not None
+    before = copied.need_model.query(obs)
+    pickle.dumps(copied.need_model)
+    with torch.no_grad():
+        for parameter in agent.q.online.parameters():
+            parameter.zero_()
+    np.testing.assert_array_equal(copied.need_model.query(obs), before)
 
 
 @pytest.mark.parametrize("steps", [45, 100])

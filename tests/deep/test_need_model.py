@@ -353,9 +353,26 @@ def test_quality_of_known_need() -> None:
     assert near.nearness > 0.8
     assert 10 < near.effective < 200
     assert measured(lambda ahead: -((ahead > 0) & (ahead <= 10)).astype(float)).auc == 0.0
-    empty = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=9)
-    nothing = need_quality(empty, lambda obs, _columns: np.asarray(obs), np.random.default_rng(0))
-    assert np.isnan(nothing).all()
+
+
+@pytest.mark.parametrize("steps", [0, 21, 22])
+def test_quality_of_an_episode_with_nothing_beside_it_is_unknown(steps: int) -> None:
+    buffer = ReplayBuffer.for_spaces((np.float64, (1,)), np.int64, capacity=22)
+    for number in range(steps):
+        buffer.add(
+            obs=[number],
+            next_obs=[number + 1],
+            action=0,
+            reward=0.0,
+            terminated=False,
+            truncated=number == steps - 1,
+        )
+
+    def needs_of(obs: Any, columns: Any) -> Any:
+        return columns["obs"][:, 0] - obs
+
+    quality = need_quality(buffer, needs_of, np.random.default_rng(0))
+    assert np.isnan(quality.auc) == (steps < 22)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])

@@ -194,13 +194,21 @@ def test_a_need_that_is_not_true_is_said_before_the_results(sweep: Path) -> None
 
 
 def test_a_need_that_was_not_measured_is_said_too(sweep: Path) -> None:
-    for seed, auc in ((8, ""), (9, ".9")):
-        metrics = f"steps,eval_return,need_variation,need_auc\n1,2,.3,{auc}\n"
+    for seed in (8, 9):
+        metrics = "steps,eval_return,need_variation,need_auc\n1,2,.3,\n"
         write_run(sweep, f"n{seed}", metrics, world="minatar/asterix", agent="per-sr", seed=seed)
     page = write_sweep_page(sweep).read_text()
     assert page.count("nothing can be concluded about it.") == 1
     said = "On minatar/asterix whether the need of per-sr was true was not measured; nothing"
     assert page.index(said) < page.index("Learning curves")
+
+
+def test_runs_without_an_auc_do_not_hide_those_with_a_low_one(sweep: Path) -> None:
+    for seed, auc in ((7, ".3"), (8, ""), (9, ".4")):
+        metrics = f"steps,eval_return,need_variation,need_auc\n1,2,.3,{auc}\n"
+        write_run(sweep, f"n{seed}", metrics, world="minatar/asterix", agent="per-sr", seed=seed)
+    page = write_sweep_page(sweep).read_text()
+    assert "was not true (AUC 0.35, mean of 2 runs); nothing" in page
 
 
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:

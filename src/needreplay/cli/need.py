@@ -51,7 +51,8 @@ class Need:
         path = self.out or folder / "need.html"
         command = shlex.join(argv)
         quality = player.need_quality(player.agent.replay, self.seed)
-        notes = [] if quality is None else [f"Need in the run's buffer: {quality.text()}"]
+        assert quality is not None
+        notes = [f"Need in the run's buffer: {quality.text()}"]
         write_deep_page(
             path, player, seed=self.seed, most_steps=self.steps, notes=notes, command=command
         )

@@ -26,7 +26,7 @@ from needreplay.deep.dqn import (
     to_transitions,
 )
 from needreplay.deep.need import NeedStats, need_stats, remove_negatives, rescale
-from needreplay.deep.need_learners import normalized
+from needreplay.deep.need_learners import LEARNERS
 from needreplay.deep.need_model import NeedModel
 from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
@@ -113,12 +113,13 @@ class DeepAgent:
         if settings.learns_successor:
             self.successor = SuccessorLearner(settings, successor.to(self.device), q)
         elif settings.uses_need:
-            shared = settings.encoder == "shared"
+            by_contrast = LEARNERS[settings.need_learner].far
+            shared = q.normalized_hidden if by_contrast else q.hidden
             self.need_model = NeedModel(
                 observation_space,
                 discount=settings.need_discount,
                 learner=settings.need_learner,
-                features=(lambda obs: normalized(q.hidden(obs))) if shared else None,
+                features=shared if settings.encoder == "shared" else None,
                 seed=seed,
                 device=device,
             )
@@ -335,7 +336,10 @@ class DeepAgent:
         if self.settings.samples_by_need and self.need_model is None:
             self._query_need(self._start(obs))
         elif self.settings.samples_by_need and self.need_model is not None:
-            self._query = self.set_new_features(obs)
+            *older, newest = self._new_ids()
+            for ids in older:
+                self._compute_vectors(ids)
+            self._query = self._compute_vectors(newest, obs)
         return self._query
 
     def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats | None]:
@@ -356,6 +360,7 @@ class DeepAgent:
             vectors = self._need_vectors(ids)
             self.replay.set_features(ids, vectors)
             vectors = vectors[: len(sampled.ids)]
+            # The query is from before the model's update; for statistics it is near enough.
             return None, need_stats(vectors @ self._query, vectors)
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
         raw = vectors @ model.query(obs)
@@ -395,7 +400,10 @@ class DeepAgent:
     def _query_need(self, start: Start) -> Current:
         successor = self.successor
         assert successor is not None
-        features = self.set_new_features(start.obs)
+        *older, newest = self._new_ids()
+        for ids in older:
+            self._compute_features(ids)
+        features = self._compute_features(newest, start.obs)
         action = start.action
         if action is None:
             shared = self.settings.encoder == "shared"
@@ -406,41 +414,37 @@ class DeepAgent:
         self._query = row[0].cpu().numpy()
         return current
 
-    def set_new_features(self, *extra: Any) -> Any:
-        """Give the buffer the features of all transitions stored since the last call.
+    def set_new_features(self) -> None:
+        """Give the buffer the features of all transitions stored since the last call."""
+        compute: Any = self._compute_features if self.need_model is None else self._compute_vectors
+        for ids in self._new_ids():
+            compute(ids)
 
-        Returns the features of the ``extra`` observations, or the need model's query of the only
-        one, computed in the same pass.
-        """
-        compute: Any = self._compute_features
-        if self.need_model is not None:
-            compute = self._compute_vectors
+    def _new_ids(self) -> list[IntArray]:
+        """The transitions stored since the last call, in parts for one pass each; at least one."""
         first = max(self.next_feature_id, self.replay.oldest_id)
         self.next_feature_id = self.replay.next_id
         ids = np.arange(first, self.next_feature_id)
-        while len(ids) > _MAX_ROWS:
-            compute(ids[:_MAX_ROWS])
-            ids = ids[_MAX_ROWS:]
-        return compute(ids, *extra)
+        return [ids[i : i + _MAX_ROWS] for i in range(0, len(ids), _MAX_ROWS)] or [ids]
 
-    def _compute_vectors(self, ids: IntArray, *extra: AnyArray) -> AnyArray | None:
-        """Compute and set the need model's vectors of transitions; returns the query of ``extra``.
+    def _compute_vectors(self, ids: IntArray, obs: AnyArray | None = None) -> AnyArray | None:
+        """Compute and set the need model's vectors of transitions; returns the query of ``obs``.
 
         A new transition is also the donor of one that is stored already.
         """
         model = self.need_model
         assert model is not None
         if not len(ids):
-            return model.query(*extra) if extra else None
+            return None if obs is None else model.query(obs)
         donors = ids
         if self._previous_slot is not None:
             ids = np.union1d(ids, self._along(ids, self._previous_slot))
             donors = self.need_donors(ids)
-        obs, query = self.replay.read(donors)["obs"], None
-        if extra:
-            vectors, query = model.features_and_query(obs, *extra)
+        rows, query = self.replay.read(donors)["obs"], None
+        if obs is None:
+            vectors = model.features(rows)
         else:
-            vectors = model.features(obs)
+            vectors, query = model.features_and_query(rows, obs)
         self.replay.set_features(ids, vectors)
         return query
 
@@ -502,7 +506,7 @@ class DeepAgent:
         def needs_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
             return self.needs_of(obs, columns["obs"], columns["action"])
 
-        return need_quality(buffer or self.replay, needs_of, rng)
+        return need_quality(self.replay if buffer is None else buffer, needs_of, rng)
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""

@@ -16,13 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from needreplay.deep.networks import Branches, Shape, decoder
+from needreplay.deep.networks import Branches, Shape, decoder, normalized
 from needreplay.deep.successor import decoder_loss, successor_loss
-
-
-def normalized(hidden: Tensor) -> Tensor:
-    """A layer's outputs, scaled in each row to mean 0 and variance 1."""
-    return functional.layer_norm(hidden, hidden.shape[1:])
 
 
 class Learner(nn.Module, ABC):
@@ -66,7 +61,7 @@ class Learner(nn.Module, ABC):
         """
 
 
-def itself(which: Tensor, uniform: int) -> Tensor:
+def is_itself(which: Tensor, uniform: int) -> Tensor:
     """True where a contrast is the state that looks: it is no random sample for itself."""
     return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
 
@@ -129,7 +124,7 @@ class Mixtures(Learner):
         parts = self._backward(hidden)
         others = (shares.transpose(0, 1) @ parts[:uniform].permute(1, 2, 0)).prod(0)
         own = (shares * parts[size:]).sum(2).prod(1, keepdim=True)
-        others = others.clamp(min=1e-30).log().masked_fill(itself(which, uniform), -torch.inf)
+        others = others.clamp(min=1e-30).log().masked_fill(is_itself(which, uniform), -torch.inf)
         positive = own.clamp(min=1e-30).log()
         return (
             torch.logsumexp(torch.cat((positive, others), 1), 1, keepdim=True) - positive
@@ -169,7 +164,7 @@ class Spectral(Learner):
         size = len(obs)
         queries = self.forward_head(hidden[:size][which])
         vectors = self.backward_head(hidden)
-        others = ~itself(which, uniform)
+        others = ~is_itself(which, uniform)
         squares: Tensor = (queries @ vectors[:uniform].T).square()
         contrast = (squares * others).sum() / others.sum()
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()

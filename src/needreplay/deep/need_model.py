@@ -204,7 +204,7 @@ class NeedModel:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
         Transitions are drawn uniformly, and the future is a geometric number of steps ahead. A
-        model by contrast looks from half of them and from as many of the newest, since need is
+        model by contrast looks from half of them and half from the newest, since need is
         asked for where the agent is. A future beyond the end of an episode does not count, which
         makes need that of the successor representation.
         """

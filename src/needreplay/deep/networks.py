@@ -41,10 +41,19 @@ class QNetwork(nn.Module):
         features: Tensor = self.body(scaled(obs, self.input_scale))
         return features
 
+    def normalized_hidden(self, obs: Tensor) -> Tensor:
+        """The last hidden layer, normalized."""
+        return normalized(self.hidden(obs))
+
     def forward(self, obs: Tensor) -> Tensor:
         """Q(s, a) for every action a, one row per observation."""
         values: Tensor = self.head(self.hidden(obs))
         return values
+
+
+def normalized(hidden: Tensor) -> Tensor:
+    """A layer's outputs, scaled in each row to mean 0 and variance 1."""
+    return functional.layer_norm(hidden, hidden.shape[1:])
 
 
 def scaled(obs: Tensor, scale: float) -> Tensor:

@@ -18,7 +18,7 @@ HORIZON = 10
 """Next steps that need should rank first."""
 POOL = 512
 """Transitions of the whole buffer that they are compared with."""
-NEWEST, RECENT = 2_000, 20_000
+START_AMONG, RECENT = 2_000, 20_000
 """Trajectories start among the newest; other episodes are looked for among the recent."""
 _NEAREST, _COORDINATES = 32, 1_024
 
@@ -85,9 +85,9 @@ def need_quality(
     """
     cases: list[_Case] = []
     first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
-    if end - first > 2 * HORIZON:
+    if end - first > 2 * HORIZON + 1:
         recent = _recent(buffer, first, end)
-        starts = rng.integers(max(first, end - NEWEST), end, 8 * queries)
+        starts = rng.integers(max(first, end - START_AMONG), end, 8 * queries)
         starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
         pool = rng.integers(buffer.oldest_id, end, POOL)
         cases = [_case(buffer, rng, int(start), recent) for start in starts]
@@ -193,7 +193,7 @@ def _is_real(columns: Any) -> AnyArray:
 
 
 def _flat(columns: Any) -> AnyArray:
-    """Observations as rows of numbers, of many at most ``_COORDINATES`` evenly spaced ones."""
+    """Observations as rows of numbers, of many about ``_COORDINATES`` evenly spaced ones."""
     if isinstance(columns, dict):
         return np.concatenate([_flat(column) for column in columns.values()], 1)
     rows: AnyArray = columns.reshape(len(columns), -1)

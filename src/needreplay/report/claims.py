@@ -34,7 +34,8 @@ class Claim:
         measured: what was found, with its interval.
         verdict: whether the claim holds.
         preset: the settings under which it was measured.
-        detail: how the measurement was made, or what else to know.
+        detail: how the measurement was made, or what else to know. If it ends with one of
+            ``DOUBTS``, nothing can be concluded, whatever the verdict.
     """
 
     statement: str

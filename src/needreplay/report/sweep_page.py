@@ -68,11 +68,11 @@ def _untrue_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:
             found.setdefault(key, []).append(run.need["need_auc"])
     said = []
     for (world, agent), auc in found.items():
-        mean = np.mean(auc)
-        if np.isnan(mean):
+        known = [each for each in auc if not np.isnan(each)]
+        if not known:
             said.append(f"On {world} whether the need of {agent} was true was not measured")
-        elif mean < TRUE_NEED:
-            how = f"AUC {mean:.2f}, mean of {counted(len(auc), 'run')}"
+        elif (mean := np.mean(known)) < TRUE_NEED:
+            how = f"AUC {mean:.2f}, mean of {counted(len(known), 'run')}"
             said.append(f"On {world} the need of {agent} was not true ({how})")
     return [f"{words}; nothing can be concluded about it." for words in said]
 
