@@ -10,8 +10,9 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
         --learners mixtures/4,spectral/4,linear/4 -- atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
-that need, as in the paper. Rows "successor, m solved" have m in closed form on the same features,
-from 500 batches of the buffer as it is then: with the need models' γ of 0.9, and with the agent's.
+that need, as in the paper. Rows "successor, m solved" are the need model ``linear`` on the same
+features, from 500 batches of the buffer as it is then: with the need models' γ of 0.9, and with the
+agent's. It is another need, M / p in place of M, and not the paper's with a better m.
 ``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
 measures it alone. The need models learn from its buffer and change nothing of it:
 "mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;

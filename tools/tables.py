@@ -264,8 +264,23 @@ def need_quality() -> list[str]:
     return table(heads, rows)
 
 
+def need_before() -> list[str]:
+    """AUC and hard AUC of two learners before they looked from the newest and were normalized."""
+    rows = []
+    for path in sorted((ROOT / "results/need-quality/before").glob("*.csv")):
+        cells = []
+        for learner in ("mixtures/4", "spectral/4"):
+            for file in (f"before/{path.name}", path.name):
+                *_, row = (r for r in rows_of(f"need-quality/{file}") if r["learner"] == learner)
+                hard = (float(row["auc_episode"]) + float(row["auc_time"])) / 2.0
+                cells.append(f"{float(row['auc']):.2f}, {hard:.2f}")
+        rows.append([f"minatar/{path.stem}", *cells])
+    names = [f"{name}, {when}" for name in ("mixtures", "spectral") for when in ("before", "now")]
+    return table(["AUC, hard", *names], rows)
+
+
 def need_paper() -> list[str]:
-    """The AUC of the paper's need by preset: m by TD, and in closed form on the same features."""
+    """The AUC of the paper's need by preset, and of `linear` on the same features."""
     found, rows = last_rows(), []
     for (world, learner), row in found.items():
         name, solved, preset = learner.partition(", m solved 0.9")
@@ -274,7 +289,7 @@ def need_paper() -> list[str]:
         own = [found[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
         head = [world, preset.strip(" ()") or "corrected", f"{int(row['steps']):,}"]
         rows.append([*head, *(f"{float(one['auc']):.2f}" for one in own)])
-    names = ["m by TD, as in the paper", "m solved, γ = 0.9", "m solved, γ = 0.99"]
+    names = ["the paper's m", "`linear` on the same φ, γ = 0.9", "the same, γ = 0.99"]
     return table(["world", "preset", "steps", *names], sorted(rows))
 
 
@@ -340,6 +355,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "need-quality": need_quality,
     "need-age": need_age,
     "need-paper": need_paper,
+    "need-before": need_before,
     "minatar-tests": minatar_tests,
     "minatar-areas": minatar_areas,
     "atari": atari,
