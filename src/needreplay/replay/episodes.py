@@ -268,6 +268,7 @@ class EpisodeWriter(Writer):
         self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         arrays = self._step, self._pending, self._rewards, self._flags, self._state
         self._windows = *arrays, self._slots, self._previous, self._sources, self._following
+        self._holds_nothing = False
         self.pending_info = {
             name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
         }
@@ -345,6 +346,10 @@ class EpisodeWriter(Writer):
     def hold(self, info: dict[str, AnyArray]) -> None:
         """Keep what belongs to the current step of each environment until its window closes."""
         n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
+        # With windows of one step nothing is held from one add to the next.
+        self._holds_nothing = n_step == 1 and not info
+        if self._holds_nothing:
+            return
         place = (self._state[:, _HEAD] + self._state[:, _HELD]) % n_step
         for name, pending in self.pending_info.items():
             missing = np.nan if pending.dtype.kind == "f" else NO_ID
@@ -352,6 +357,8 @@ class EpisodeWriter(Writer):
 
     def info_of(self, count: int) -> dict[str, AnyArray]:
         """What was held for the ``count`` transitions just written, one row each."""
+        if self._holds_nothing:
+            return {}
         sources = self._sources[:count]
         return {name: pending[sources] for name, pending in self.pending_info.items()}
 
