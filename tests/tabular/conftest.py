@@ -47,8 +47,8 @@ def _random_table(seed: int) -> TransitionTable:
     ends[np.arange(n_states), rng.integers(0, n_actions, n_states)] = True
     return TransitionTable(
         next_state=rng.integers(0, n_states, shape),
-        reward_mean=rng.choice([-1.0, 0.0, 0.0, 0.5, 1.0], shape),
-        reward_std=rng.choice([0.0, 0.0, 0.3], shape),
+        reward_mean=rng.choice(np.array([-1.0, 0.0, 0.0, 0.5, 1.0]), shape),
+        reward_std=rng.choice(np.array([0.0, 0.0, 0.3]), shape),
         ends=ends,
         start=int(rng.integers(0, n_states)),
     )

@@ -207,7 +207,7 @@ def test_agrees_with_the_plain_algorithm_on_random_tables(
     for seed in range(12 if uncompiled else 25):
         table = random_table(seed)
         rng = np.random.default_rng(seed)
-        M = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], (table.n_states, table.n_states))
+        M = rng.choice(np.array([-1.0, -0.5, 0.0, 0.5, 1.0]), (table.n_states,) * 2)
         settings = SweepingSettings(
             discount=0.9, step_size=0.5, epsilon=0.4, planning_updates=int(rng.integers(0, 7)),
             threshold=0.0, need=need, need_from=need_from, pop_without_need=pop,

@@ -154,7 +154,7 @@ def _case(buffer: ReplayBuffer, rng: np.random.Generator, start: int, recent: _R
     future = future[future >= 0]
     first, times, episodes = recent
     at = times[future - first]
-    same_time = np.flatnonzero((times >= max(0, at.min())) & (times <= at.max())) + first
+    same_time = np.flatnonzero((times >= max(0, int(at.min()))) & (times <= at.max())) + first
     same_time = same_time[~np.isin(same_time, path)]
     if len(same_time):
         same_time = rng.choice(same_time, HORIZON)

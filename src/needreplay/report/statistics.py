@@ -246,7 +246,8 @@ def _two_samples(
         drawn = combine(*_means(np.stack([first, second], axis=1), rng).T)
     else:
         drawn = combine(*(_means(one[:, np.newaxis], rng)[:, 0] for one in (first, second)))
-    return percentile_interval(float(combine(first.mean(), second.mean())), drawn)
+    (estimate,) = combine(first.mean(keepdims=True), second.mean(keepdims=True))
+    return percentile_interval(float(estimate), drawn)
 
 
 def _means(values: FloatArray, rng: np.random.Generator) -> FloatArray:
