@@ -265,18 +265,18 @@ def need_quality() -> list[str]:
 
 
 def need_before() -> list[str]:
-    """AUC and hard AUC of two learners before they looked from the newest and were normalized."""
+    """Two learners before and after they looked from the newest and were normalized."""
     rows = []
     for path in sorted((ROOT / "results/need-quality/before").glob("*.csv")):
         cells = []
         for learner in ("mixtures/4", "spectral/4"):
             for file in (f"before/{path.name}", path.name):
                 *_, row = (r for r in rows_of(f"need-quality/{file}") if r["learner"] == learner)
-                hard = (float(row["auc_episode"]) + float(row["auc_time"])) / 2.0
-                cells.append(f"{float(row['auc']):.2f}, {hard:.2f}")
+                both = (float(row["auc_episode"]) + float(row["auc_time"])) / 2.0
+                cells.append(f"{float(row['auc']):.2f}, {both:.2f}")
         rows.append([f"minatar/{path.stem}", *cells])
     names = [f"{name}, {when}" for name in ("mixtures", "spectral") for when in ("before", "now")]
-    return table(["AUC, hard", *names], rows)
+    return table(["AUC, mean of the two", *names], rows)
 
 
 def need_paper() -> list[str]:
