@@ -346,14 +346,14 @@ class DeepAgent:
         """The need that scales the update, if it does, and the need model's update if it is due.
 
         The buffer's vectors of the replayed transitions are renewed with it, not at every update:
-        in between, the model stays the same.
+        in between, the model stays the same (but for the layers of a shared encoder).
         """
         model, settings = self.need_model, self.settings
         assert model is not None
         due = self.updates % settings.need_period == 0
-        if settings.samples_by_need and not due:
-            return None, None
         if settings.samples_by_need:
+            if not due:
+                return None, None
             model.learn(self.replay)
             renewed = self.replay.next_to_refresh(settings.refresh * settings.need_period)
             ids = np.concatenate([sampled.ids, renewed])
