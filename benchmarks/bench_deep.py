@@ -41,16 +41,17 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "per-sr-sampling": ("per-sr-sampling", {}),
     "per-sr-sampling, shared encoder": ("per-sr-sampling", {"encoder": "shared"}),
+    "per-sr-sampling, cosine": ("per-sr-sampling", {"need_learner": "cosine"}),
+    "per-sr-sampling, cosine, refresh=0": (
+        "per-sr-sampling",
+        {"need_learner": "cosine", "refresh": 0},
+    ),
+    "per-sr-sampling, cosine, shared encoder": (
+        "per-sr-sampling",
+        {"need_learner": "cosine", "encoder": "shared"},
+    ),
+    "per-sr, cosine": ("per-sr", {"need_learner": "cosine"}),
     "per-sr-sampling, mixtures": ("per-sr-sampling", {"need_learner": "mixtures"}),
-    "per-sr-sampling, mixtures, refresh=0": (
-        "per-sr-sampling",
-        {"need_learner": "mixtures", "refresh": 0},
-    ),
-    "per-sr-sampling, mixtures, shared encoder": (
-        "per-sr-sampling",
-        {"need_learner": "mixtures", "encoder": "shared"},
-    ),
-    "per-sr, mixtures": ("per-sr", {"need_learner": "mixtures"}),
     "per-sr-sampling, spectral": ("per-sr-sampling", {"need_learner": "spectral"}),
     "per-sr-sampling, spectral, shared encoder": (
         "per-sr-sampling",

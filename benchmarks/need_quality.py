@@ -7,7 +7,7 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
 
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/atari.csv \
         --steps 8_000 --queries 30 --set min_history=1000 capacity=10000 decoder=small features=64 \
-        --learners mixtures/4,spectral/4,linear/4 -- atari/Pong
+        --learners cosine/4,mixtures/4,spectral/4,linear/4 -- atari/Pong
 
 The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
 that need, as in the paper. Rows "successor, m solved" are the need model ``linear`` on the same
@@ -15,13 +15,12 @@ features, from 500 batches of the buffer as it is then: with the need models' γ
 agent's. It is another need, M / p in place of M, and not the paper's with a better m.
 ``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
 measures it alone. The need models learn from its buffer and change nothing of it:
-"mixtures/4" at every fourth of its updates, as in the agents, "mixtures" at each;
-"mixtures-shared/4" is on the agent's Q network, "successor-own" is the paper's need as a need
-model: with a horizon of its own (γ = 0.9), and from twice as many transitions as the agent's.
-``cost`` is a learner's time / the time of the agent's whole update. Rows "mixtures/4, age" (of the
-first learner) use stored vectors that are so many updates old, as without any refresh. All are
-measured on the newest transitions of the buffer, from which the models learn too. Rows "mixtures/4,
-new episodes" are measured on episodes that the agent plays at the end and nothing learns from.
+"cosine/4" at every fourth of its updates, as in the agents, "cosine" at each; "cosine-shared/4" is
+on the agent's Q network, "successor-own" is the paper's need as a need model: with a horizon of its
+own (γ = 0.9), and from half as many transitions again as the agent's. ``cost`` is a learner's time
+/ the time of the agent's whole update. Rows "cosine/4, age" (of the first learner) use stored
+vectors that are so many updates old, as without any refresh. All are measured on the newest
+transitions of the buffer, from which the models learn too. Rows "cosine/4, new episodes" are measured on episodes that the agent plays at the end and nothing learns from.
 """
 
 from __future__ import annotations
@@ -140,7 +139,9 @@ def measure(
             age = f"{learners[0]}, age {agent.updates - updates}"
             add(
                 age,
-                lambda o, c, m=old: np.stack([*map(newest.query, o)]) @ m.features(c["obs"]).T,
+                lambda o, c, m=old: newest.from_products(
+                    np.stack([*map(newest.query, o)]) @ m.features(c["obs"]).T
+                ),
             )
         older.append((agent.updates, copy.deepcopy(newest)))
 
@@ -169,7 +170,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--learners",
-        default="mixtures/4,spectral/4,linear/4,mixtures-shared/4,spectral-shared/4,successor-own",
+        default="cosine/4,mixtures/4,spectral/4,linear/4,cosine-shared/4,spectral-shared/4,"
+        "successor-own",
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()

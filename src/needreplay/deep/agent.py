@@ -361,9 +361,9 @@ class DeepAgent:
             self.replay.set_features(ids, vectors)
             vectors = vectors[: len(sampled.ids)]
             # The query is from before the model's update; for statistics it is near enough.
-            return None, need_stats(vectors @ self._query, vectors)
+            return None, need_stats(model.from_products(vectors @ self._query), vectors)
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
-        raw = vectors @ model.query(obs)
+        raw = model.from_products(vectors @ model.query(obs))
         if due:
             model.learn(self.replay)
         need = to_tensor(np.maximum(raw, 0.0), self.device)

@@ -1,4 +1,4 @@
-"""Ways to learn need as an inner product q(s) · v(s') from pairs of a state and a later one.
+"""Ways to learn need from pairs of a state and a later one, as a power of q(s) · v(s').
 
 All but the paper's learn p(s' in the future of s) / p(s' in the buffer), up to a factor that
 depends on s. A loss takes observations of the buffer and, for those with a known future, a later
@@ -16,14 +16,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from needreplay.deep.networks import Branches, Shape, decoder, normalized
+from needreplay.deep.networks import Branches, Shape, decoder
 from needreplay.deep.successor import decoder_loss, successor_loss
+
+
+CONTRASTS = 64
+"""Uniform states that a later one is told from."""
 
 
 class Learner(nn.Module, ABC):
     """Two vectors for each observation, over the layers of ``body`` or features that are given."""
 
     n_vector: int
+    power = 1
+    """need is max(0, q · v)^power"""
     nonnegative = False
     """whether neither vector is ever negative"""
     far = True
@@ -34,15 +40,8 @@ class Learner(nn.Module, ABC):
         self.body: Any = body
 
     def hidden(self, obs: Tensor) -> Tensor:
-        """The features that both vectors are made of.
-
-        Learners by contrast normalize those of layers of their own, which made need truer in
-        MinAtar (docs/need.md). Features that are given stay as they are.
-        """
-        if isinstance(self.body, nn.Module):
-            features: Tensor = self.body(obs)
-            return normalized(features) if self.far else features
-        with torch.no_grad():
+        """The features that both vectors are made of; those that are given are not trained."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and isinstance(self.body, nn.Module)):
             return self.body(obs)  # type: ignore[no-any-return]
 
     @abstractmethod
@@ -54,25 +53,80 @@ class Learner(nn.Module, ABC):
         """v(s), one row for each of ``hidden``."""
 
     @abstractmethod
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
 
-        The first ``uniform`` of ``obs`` are uniform in the buffer.
+        Sums over ``obs`` with ``weights`` estimate means over the buffer.
         """
 
 
-def is_itself(which: Tensor, uniform: int) -> Tensor:
-    """True where a contrast is the state that looks: it is no random sample for itself."""
-    return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
+def weights_of_others(which: Tensor, weights: Tensor) -> Tensor:
+    """The weights for each state that looks; 0 for itself, which is no random sample for it."""
+    return weights.repeat(len(which), 1).scatter_(1, which.unsqueeze(1), 0.0)
+
+
+def contrast_loss(own: Tensor, others: Tensor, which: Tensor, weights: Tensor) -> Tensor:
+    """Which of many states is the later one? (InfoNCE), from logarithms of need.
+
+    −log own / (own + ``CONTRASTS`` · mean need in the buffer). At its optimum need is the density
+    ratio, whatever their number.
+    """
+    counts = CONTRASTS * weights_of_others(which, weights)
+    own = own.unsqueeze(1)
+    each = torch.cat((own, others + counts.log()), 1)
+    return (torch.logsumexp(each, 1, keepdim=True) - own).mean()
+
+
+class Cosine(Learner):
+    """A power of a cosine, learned by contrast: need = (|b| (1 + cos(u, b)) / 2)^6.
+
+    u is of s and b of s'. As q · v it is q = (u / |u|, 1) / 2 and v = (b, |b|). A high power
+    tells states apart with few numbers, and samplers take an exponent of need anyway.
+    """
+
+    power = 6
+
+    def __init__(
+        self,
+        body: Callable[[Tensor], Tensor],
+        n_hidden: int,
+        discount: float,  # noqa: ARG002 - in the pairs
+        shape: Shape,  # noqa: ARG002
+        size: int = 16,
+    ) -> None:
+        super().__init__(body)
+        self.n_vector = size
+        self.forward_head = nn.Linear(n_hidden, size - 1)
+        # Both start the same: need begins as similarity, and sampling accepts most candidates.
+        self.backward_head = copy.deepcopy(self.forward_head)
+
+    def query(self, hidden: Tensor) -> Tensor:
+        """(u / |u|, 1) / 2."""
+        unit = functional.normalize(self.forward_head(hidden), dim=1)
+        return torch.cat((unit, torch.ones_like(unit[:, :1])), 1) / 2.0
+
+    def stored(self, hidden: Tensor) -> Tensor:
+        """(b, |b|)."""
+        vectors: Tensor = self.backward_head(hidden)
+        return torch.cat((vectors, vectors.norm(dim=1, keepdim=True)), 1)
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
+        """The contrast of the later state and those of the batch."""
+        if len(which) == 0 or len(obs) < 2:
+            return None
+        hidden = self.hidden(torch.cat((obs, later)))
+        size = len(obs)
+        queries, vectors = self.query(hidden[:size][which]), self.stored(hidden)
+        own, others = (queries * vectors[size:]).sum(1), queries @ vectors[:size].T
+        logs = (self.power * values.clamp(min=1e-4).log() for values in (own, others))
+        return contrast_loss(*logs, which, weights)
 
 
 class Mixtures(Learner):
     """A product of mixtures, learned by contrast.
 
     need = Π_e F_e(s) · B_e(s'), each expert e with a softmax F_e and a positive B_e. The product
-    is the inner product of the Kronecker products of the F_e and of the B_e. The loss asks which of
-    many states is a later one, the others being uniform in the buffer (InfoNCE); its optimum is the
-    density ratio, whatever their number.
+    is the inner product of the Kronecker products of the F_e and of the B_e.
     """
 
     nonnegative = True
@@ -114,21 +168,18 @@ class Mixtures(Learner):
         """B(s): 256 positive numbers."""
         return self._product(self._backward(hidden))
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
-        """Cross-entropy of the later state among the uniform ones of the batch."""
-        if len(which) == 0 or uniform < 2:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
+        """The contrast of the later state and those of the batch."""
+        if len(which) == 0 or len(obs) < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         shares = self._forward(hidden[:size][which])
         parts = self._backward(hidden)
-        others = (shares.transpose(0, 1) @ parts[:uniform].permute(1, 2, 0)).prod(0)
-        own = (shares * parts[size:]).sum(2).prod(1, keepdim=True)
-        others = others.clamp(min=1e-30).log().masked_fill(is_itself(which, uniform), -torch.inf)
-        positive = own.clamp(min=1e-30).log()
-        return (
-            torch.logsumexp(torch.cat((positive, others), 1), 1, keepdim=True) - positive
-        ).mean()
+        others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
+        own = (shares * parts[size:]).sum(2).prod(1)
+        logs = (values.clamp(min=1e-30).log() for values in (own, others))
+        return contrast_loss(*logs, which, weights)
 
 
 class Spectral(Learner):
@@ -156,17 +207,16 @@ class Spectral(Learner):
         vectors: Tensor = self.backward_head(hidden)
         return vectors
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
         """The squares over pairs of different transitions."""
-        if len(which) == 0 or uniform < 2:
+        if len(which) == 0 or len(obs) < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         queries = self.forward_head(hidden[:size][which])
         vectors = self.backward_head(hidden)
-        others = ~is_itself(which, uniform)
-        squares: Tensor = (queries @ vectors[:uniform].T).square()
-        contrast = (squares * others).sum() / others.sum()
+        squares: Tensor = (queries @ vectors[:size].T).square()
+        contrast = (squares * weights_of_others(which, weights)).sum(1).mean()
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
         return contrast - 2.0 * agreement
 
@@ -209,7 +259,7 @@ class Linear(Learner):
         return hidden
 
     @torch.no_grad()
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> None:  # noqa: ARG002
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> None:  # noqa: ARG002
         """Add the pairs to A, and now and then invert it."""
         hidden = self.hidden(torch.cat((obs, later))).double()
         before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
@@ -265,7 +315,7 @@ class Successor(Learner):
         squared = features.square().sum(1, keepdim=True)
         return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:  # noqa: ARG002
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:  # noqa: ARG002
         """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
         features = self.encoder(self.hidden(torch.cat((obs, later))))
         phi = features[: len(obs)]
@@ -288,6 +338,7 @@ def _successor(branches: Branches, features: Tensor) -> Tensor:
 
 
 LEARNERS: dict[str, Any] = {
+    "cosine": Cosine,
     "mixtures": Mixtures,
     "spectral": Spectral,
     "linear": Linear,

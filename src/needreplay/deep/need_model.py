@@ -1,10 +1,11 @@
-"""``NeedModel``: a learned need for any learner, as an inner product that samples exactly.
+"""``NeedModel``: a learned need for any learner, in a form that samples exactly.
 
-Need(s, s') = q(s) · v(s'). The buffer stores v of each transition, ``query`` is q of the present
-state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
+Need(s, s') = q(s) · v(s'), or a power of it. The buffer stores v of each transition, ``query`` is q
+of the present state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
 p(s' in the discounted future of s) / p(s' in the buffer): just the weight under which samples from
-the buffer follow that future. The states that it is contrasted with are therefore drawn uniformly
-from the buffer, by the model's own random numbers, and never from a prioritized batch.
+the buffer follow that future. The states that it is contrasted with are therefore drawn from the
+buffer by the model's own random numbers and weighed as uniform ones, and never are those of a
+prioritized batch.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ LARGE_IMAGE = 36
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
 NEWEST = 2_000
-"""Half of the states that a model by contrast looks from are among so many newest transitions."""
+NEWEST_SHARE = 0.75
+"""Of the states that a model by contrast learns from, this share is among so many newest ones."""
 
 
 class NeedModel:
@@ -53,12 +55,12 @@ class NeedModel:
         observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
             MultiBinary, or a Dict of these, which is flattened to a row.
         discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
-        learner: ``mixtures``, ``spectral``, ``linear`` or ``successor`` (the paper's); see
-            ``need_learners``.
+        learner: ``cosine``, ``mixtures``, ``spectral``, ``linear`` or ``successor`` (the paper's);
+            see ``need_learners``.
         features: your own features of observations, a function from a tensor (a row for each
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
-        batch_size: states that an update looks from, and uniform ones that it compares with.
+        batch_size: states that an update learns from.
         learning_rate: step size of Adam.
         seed: decides the initial layers and the transitions that the model learns from.
         device: where the layers are.
@@ -69,9 +71,9 @@ class NeedModel:
         observation_space: Any,
         *,
         discount: float = 0.9,
-        learner: str = "mixtures",
+        learner: str = "cosine",
         features: Callable[[Tensor], Tensor] | None = None,
-        batch_size: int = 64,
+        batch_size: int = 48,
         learning_rate: float = 1e-3,
         seed: int = 0,
         device: str = "cpu",
@@ -95,6 +97,10 @@ class NeedModel:
             if features is None:
                 network = _network(self._shape)
                 body, n_hidden = q_body(network, self._shape)
+                if LEARNERS[learner].far:
+                    # Makes need truer in MinAtar (docs/need.md).
+                    body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
+                    body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
                 if network == "nature":
                     body = _Standardized(body, self._shape)
             else:
@@ -128,14 +134,17 @@ class NeedModel:
         correct_for: Any = "gain",
         uniform_mix: float = 0.0,
     ) -> FeatureNeedSampler:
-        """A sampler by gain and this model's need; the arguments are ``FeatureNeedSampler``'s."""
+        """A sampler by gain and this model's need; the arguments are ``FeatureNeedSampler``'s.
+
+        If need is a power of q · v, that is part of the sampler's own ``need_alpha``.
+        """
         # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
         return FeatureNeedSampler(
             self.n_features,
             nonnegative=self.learner.nonnegative,
             backward=True,
             alpha=alpha,
-            need_alpha=need_alpha,
+            need_alpha=need_alpha * self.learner.power,
             correct_for=correct_for,
             uniform_mix=uniform_mix,
         )
@@ -149,10 +158,16 @@ class NeedModel:
     def query(self, obs: Any) -> FloatArray:
         """q of one observation: what ``sample(need=...)`` takes.
 
-        Of a batch (of several environments): the mean, so that need is the mean of their needs.
+        Of a batch (of several environments): the mean, so that need is the mean of their needs. If
+        need is a power (``cosine``), that of one of them, drawn at random.
         """
         vectors = self._vectors(obs, self.learner.query)
-        return vectors if vectors.ndim == 1 else vectors.mean(0)
+        if vectors.ndim == 1:
+            return vectors
+        if self.learner.power == 1:
+            return vectors.mean(0)
+        one: FloatArray = vectors[self._rng.integers(len(vectors))]
+        return one
 
     @torch.no_grad()
     def features_and_query(self, others: Any, obs: Any) -> tuple[FloatArray, FloatArray]:
@@ -166,15 +181,19 @@ class NeedModel:
         """The need of a batch of observations ``others``, seen from ``obs``.
 
         Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
-        values, which ``mixtures`` has not, stand for 0.
+        values, which only ``spectral`` and ``linear`` have, stand for 0.
         """
-        values: FloatArray = self.features(others) @ self.query(obs)
-        return values
+        return self.from_products(self.features(others) @ self.query(obs))
 
     def needs(self, obs: Any, others: Any) -> FloatArray:
         """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
-        values: FloatArray = self._vectors(obs, self.learner.query) @ self.features(others).T
-        return values
+        queries = self._vectors(obs, self.learner.query)
+        return self.from_products(queries @ self.features(others).T)
+
+    def from_products(self, products: FloatArray) -> FloatArray:
+        """Need, from inner products of queries and features."""
+        power = self.learner.power
+        return products if power == 1 else np.maximum(products, 0.0) ** power
 
     @torch.no_grad()
     def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
@@ -204,9 +223,10 @@ class NeedModel:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
         Transitions are drawn uniformly, and the future is a geometric number of steps ahead. A
-        model by contrast looks from half of them and half from the newest, since need is
-        asked for where the agent is. A future beyond the end of an episode does not count, which
-        makes need that of the successor representation.
+        model by contrast takes three quarters of them from the newest, since need is asked for
+        where the agent is. It looks from all, and contrasts with all, weighed as uniform ones. A
+        future beyond the end of an episode does not count, which makes need that of the successor
+        representation.
         """
         if not isinstance(buffer, ReplayBuffer):
             raise NeedReplayError(
@@ -219,18 +239,23 @@ class NeedModel:
         if self.updates == 0 and isinstance(self.learner.body, _Standardized):
             some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
-        ids, half = self._rng.integers(buffer.oldest_id, buffer.next_id, size), 0
-        steps: Any = 1
+        first, end = buffer.oldest_id, buffer.next_id
+        ids, steps = self._rng.integers(first, end, size), np.ones(size, dtype=np.int64)
+        weights = np.full(size, 1.0 / size)
         if self.learner.far:
-            half, steps = size // 2, self._rng.geometric(1.0 - self.discount, size)
-            newest = max(buffer.oldest_id, buffer.next_id - NEWEST)
-            ids = np.concatenate([ids, self._rng.integers(newest, buffer.next_id, half)])
-        later = buffer.future(ids[half:], steps)
+            steps = self._rng.geometric(1.0 - self.discount, size)
+            count, newest = int(size * NEWEST_SHARE), max(first, end - NEWEST)
+            ids[:count] = self._rng.integers(newest, end, count)
+            # 1 / how often a state is expected among these, if that is once for uniform ones.
+            expected = count * (end - first) / (end - newest)
+            weights = 1.0 / (size - count + expected * (ids >= newest))
+        later = buffer.future(ids, steps)
         known = np.flatnonzero(later >= 0)
         columns = buffer.read(np.concatenate([ids, later[known]]))
         rows, _ = self._tensor(columns["obs"])
-        which = torch.from_numpy(known + half).to(self.device)
-        loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
+        which = torch.from_numpy(known).to(self.device)
+        weighed = torch.from_numpy(weights).float().to(self.device)
+        loss = self.learner.loss(rows[:size], rows[size:], which, weighed)
         self.updates += 1
         if loss is None:
             return math.nan

@@ -91,9 +91,9 @@ class DeepSettings:
     """... and at its end"""
 
     # Need.
-    need_learner: Literal["successor", "mixtures", "spectral", "linear"] = "successor"
-    """the paper's successor network (all settings below), or a need model: a product of mixtures
-    or least squares learned by contrast, or random features in closed form"""
+    need_learner: Literal["successor", "cosine", "mixtures", "spectral", "linear"] = "successor"
+    """the paper's successor network (all settings below), or a need model: a power of a cosine, a
+    product of mixtures or least squares, learned by contrast, or random features in closed form"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
     need_period: int = 4
@@ -162,7 +162,7 @@ class DeepSettings:
         if self.learns_successor and self.shuffle_need:
             raise NeedReplayError(
                 "shuffle_need is True, but need_learner is 'successor', which has no such control; "
-                "choose a need model: mixtures, spectral or linear."
+                "choose a need model: cosine, mixtures, spectral or linear."
             )
         for name in ("successor_moves_features", "need_moves_features"):
             if self.encoder == "shared" and getattr(self, name):

@@ -103,7 +103,7 @@ class NeedReplay(_ByGain):
     """What importance weights correct for: gain, need, both."""
     discount: float = 0.9
     """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
-    learner: str = "mixtures"
+    learner: str = "cosine"
     """How need is learned: see ``NeedModel``."""
     learn_every: int = 1
     """Gradient steps of the algorithm for each update of the need model."""
