@@ -20,10 +20,6 @@ from needreplay.deep.networks import Branches, Shape, decoder
 from needreplay.deep.successor import decoder_loss, successor_loss
 
 
-CONTRASTS = 64
-"""Uniform states that a later one is told from."""
-
-
 class Learner(nn.Module, ABC):
     """Two vectors for each observation, over the layers of ``body`` or features that are given."""
 
@@ -56,7 +52,8 @@ class Learner(nn.Module, ABC):
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
 
-        Sums over ``obs`` with ``weights`` estimate means over the buffer.
+        ``weights`` are p(in the buffer) / p(among the states that are drawn), of ``obs`` and then
+        of ``later``. The sum of those of ``obs`` is about 1.
         """
 
 
@@ -66,15 +63,16 @@ def weights_of_others(which: Tensor, weights: Tensor) -> Tensor:
 
 
 def contrast_loss(own: Tensor, others: Tensor, which: Tensor, weights: Tensor) -> Tensor:
-    """Which of many states is the later one? (InfoNCE), from logarithms of need.
+    """Which of these states is the later one? From logarithms of need (InfoNCE).
 
-    −log own / (own + ``CONTRASTS`` · mean need in the buffer). At its optimum need is the density
-    ratio, whatever their number.
+    If the others are drawn with probability r, a state is it with a probability in proportion to
+    p(later) / r = need · p(buffer) / r. So need is the density ratio at the optimum, however the
+    others are drawn and however many they are.
     """
-    counts = CONTRASTS * weights_of_others(which, weights)
-    own = own.unsqueeze(1)
-    each = torch.cat((own, others + counts.log()), 1)
-    return (torch.logsumexp(each, 1, keepdim=True) - own).mean()
+    size = others.shape[1]
+    others = others + weights_of_others(which, weights[:size]).log()
+    own = (own + weights[size:].log()).unsqueeze(1)
+    return (torch.logsumexp(torch.cat((own, others), 1), 1, keepdim=True) - own).mean()
 
 
 class Cosine(Learner):
@@ -216,7 +214,7 @@ class Spectral(Learner):
         queries = self.forward_head(hidden[:size][which])
         vectors = self.backward_head(hidden)
         squares: Tensor = (queries @ vectors[:size].T).square()
-        contrast = (squares * weights_of_others(which, weights)).sum(1).mean()
+        contrast = (squares * weights_of_others(which, weights[:size])).sum(1).mean()
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
         return contrast - 2.0 * agreement
 

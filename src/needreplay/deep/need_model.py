@@ -241,21 +241,20 @@ class NeedModel:
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         first, end = buffer.oldest_id, buffer.next_id
         ids, steps = self._rng.integers(first, end, size), np.ones(size, dtype=np.int64)
-        weights = np.full(size, 1.0 / size)
+        newest, count = first, 0
         if self.learner.far:
             steps = self._rng.geometric(1.0 - self.discount, size)
-            count, newest = int(size * NEWEST_SHARE), max(first, end - NEWEST)
+            newest, count = max(first, end - NEWEST), int(size * NEWEST_SHARE)
             ids[:count] = self._rng.integers(newest, end, count)
-            # 1 / how often a state is expected among these, if that is once for uniform ones.
-            expected = count * (end - first) / (end - newest)
-            weights = 1.0 / (size - count + expected * (ids >= newest))
         later = buffer.future(ids, steps)
         known = np.flatnonzero(later >= 0)
-        columns = buffer.read(np.concatenate([ids, later[known]]))
-        rows, _ = self._tensor(columns["obs"])
+        ids = np.concatenate([ids, later[known]])
+        # A uniform state is expected once among so many that are drawn.
+        drawn = size - count + (ids >= newest) * count * (end - first) / (end - newest)
+        weights = torch.from_numpy(1.0 / drawn).float().to(self.device)
+        rows, _ = self._tensor(buffer.read(ids)["obs"])
         which = torch.from_numpy(known).to(self.device)
-        weighed = torch.from_numpy(weights).float().to(self.device)
-        loss = self.learner.loss(rows[:size], rows[size:], which, weighed)
+        loss = self.learner.loss(rows[:size], rows[size:], which, weights)
         self.updates += 1
         if loss is None:
             return math.nan
