@@ -27,6 +27,8 @@ from needreplay.worlds.named import WorldSettings, make_world
 
 STEPS = 80
 """Of a round: few, so that agents are compared while the machine is the same."""
+LEARNED = 1_000
+"""Updates of a need model before the first round."""
 PLAIN_TORCH = "per-sr, shared encoder, plain torch"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per": ("per", {}),
@@ -78,7 +80,7 @@ def walker(name: str, capacity: int, filled: int) -> tuple[DeepAgent, Callable[[
         for network in agent.networks().values():
             if isinstance(network, SuccessorNetwork):
                 network.branches.use_kernels = False
-    _fill(agent, filled)
+    _fill(agent, env, filled)
     state: dict[str, Any] = {"obs": env.reset(seed=0)[0]}
 
     def walk() -> None:
@@ -93,13 +95,21 @@ def walker(name: str, capacity: int, filled: int) -> tuple[DeepAgent, Callable[[
     return agent, walk
 
 
-def _fill(agent: DeepAgent, count: int) -> None:
-    """Random boards, so that the buffer is as full as it will be."""
+def _fill(agent: DeepAgent, env: Any, count: int) -> None:
+    """Random play, and a need model that has learned from it.
+
+    How its numbers are spread decides what sampling by them costs.
+    """
     rng = np.random.default_rng(0)
-    boards = (rng.random((1_000, *(4, 10, 10))) < 0.1).astype(np.uint8)
-    for number in range(count):
-        obs, next_obs = boards[number % 999], boards[number % 999 + 1]
-        agent.observe(obs, int(number % 6), 0.0, next_obs, number % 50 == 49, False)
+    obs, _ = env.reset(seed=1)
+    for _ in range(count):
+        action = int(rng.integers(6))
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        agent.observe(obs, action, float(reward), next_obs, bool(terminated), bool(truncated))
+        obs = env.reset()[0] if terminated or truncated else next_obs
+    if agent.need_model is not None:
+        for _ in range(LEARNED):
+            agent.need_model.learn(agent.replay)
     if agent.settings.samples_by_need:
         agent.set_new_features()
 

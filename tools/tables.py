@@ -265,7 +265,7 @@ def need_quality() -> list[str]:
 
 
 def need_before() -> list[str]:
-    """Two learners before and after they looked from the newest and were normalized."""
+    """Two learners before and after they were normalized and learned from the newest more often."""
     rows = []
     for path in sorted((ROOT / "results/need-quality/before").glob("*.csv")):
         cells = []
@@ -330,7 +330,7 @@ def need_age() -> list[str]:
     ages, found = ["", "3750", "7500", "11250"], {}
     for row in quality_rows():
         name, _, age = row["learner"].partition(", age ")
-        if name == "mixtures/4" and row["world"].startswith("minatar/"):
+        if name == "cosine/4" and row["world"].startswith("minatar/"):
             found[row["world"], int(row["steps"]), age] = f"{float(row['auc']):.2f}"
     rows = [
         [world, f"{steps:,}", *(found.get((world, steps, age), "") for age in ages)]

@@ -302,7 +302,7 @@ def test_psers_beta_is_its_papers() -> None:
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
 @pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
-@pytest.mark.parametrize("learner", ["mixtures", "spectral", "linear"])
+@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "linear"])
 def test_need_models_serve_the_agents(
     learner: str, sampler: str, encoder: str, tmp_path: Path
 ) -> None:
@@ -360,7 +360,7 @@ def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
 
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
-@pytest.mark.parametrize("learner", ["mixtures", "spectral", "linear"])
+@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "linear"])
 def test_a_query_comes_with_the_vectors_of_what_is_new(learner: str, encoder: str) -> None:
     agent = small_agent(sampler="per-sr-sampling", need_learner=learner, encoder=encoder)
     model = agent.need_model

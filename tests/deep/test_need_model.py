@@ -15,6 +15,7 @@ from gymnasium import spaces
 from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
 from needreplay.deep import need_model
 from needreplay.deep import quality as quality_module
+from needreplay.deep.need_learners import contrast_loss
 from needreplay.deep.quality import auc, need_quality
 from needreplay.worlds import make_table
 
@@ -54,10 +55,12 @@ def walk(moves: Any = CHAIN) -> tuple[ReplayBuffer, Any, Any]:
 @pytest.mark.parametrize(
     ("moves", "learner", "updates", "rate", "size"),
     [
+        (CHAIN, "cosine", 500, 0.03, 128),
         (CHAIN, "mixtures", 500, 0.03, 128),
         (CHAIN, "spectral", 800, 0.02, 128),
         (CHAIN, "linear", 400, 0, 128),
-        (MAZE, "mixtures", 800, 0.03, 256),
+        (MAZE, "cosine", 800, 0.03, 512),
+        (MAZE, "mixtures", 800, 0.03, 512),
         (MAZE, "linear", 400, 0, 128),
     ],
 )
@@ -91,50 +94,133 @@ def test_need_is_the_future_over_the_buffer(
         assert np.corrcoef(model.need(state, visited), expected[state])[0, 1] > 0.99
 
 
-@pytest.mark.parametrize(("learner", "new"), [("mixtures", 64), ("spectral", 64), ("linear", 4)])
-def test_models_by_contrast_look_from_the_newest_half_of_the_time(
+@pytest.mark.parametrize(
+    ("learner", "new"), [("cosine", 96), ("mixtures", 96), ("spectral", 96), ("linear", 4)]
+)
+def test_models_by_contrast_learn_from_the_newest_more_often(
     learner: str, new: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100 of 3,000 transitions are new. All are contrasted with 128 of the whole buffer."""
+    """100 of 3,000 transitions are new. With their weights all are means over the buffer."""
     monkeypatch.setattr(need_model, "NEWEST", 100)
-    buffer, _, _ = walk()
+    buffer, p, _ = walk()
     model = NeedModel(spaces.Discrete(N), learner=learner, features=lambda c: c, batch_size=128)
     looked: list[int] = []
-    read: list[Any] = []
-    future, columns = buffer.future, buffer.read
+    losses: list[tuple[Any, ...]] = []
+    future, loss = buffer.future, model.learner.loss
     monkeypatch.setattr(buffer, "future", lambda i, k: looked.extend(i) or future(i, k))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(buffer, "read", lambda i: read.append(i) or columns(i))  # type: ignore[func-returns-value]
-    for _ in range(20):
+    monkeypatch.setattr(model.learner, "loss", lambda *a: losses.append(a) or loss(*a))  # type: ignore[func-returns-value]
+    for _ in range(200):
         model.learn(buffer)
     newest = buffer.next_id - 100
     assert np.mean(np.array(looked) >= newest) * 128 == pytest.approx(new, abs=3)
-    assert len(looked) == 20 * 128
-    uniform = np.concatenate([ids[:128] for ids in read])
-    assert np.mean(uniform >= newest) == pytest.approx(1 / 30, abs=0.015)
+    shares = sum((obs.T * weights[:128]).sum(1) for obs, _, _, weights in losses) / 200
+    np.testing.assert_allclose(shares, p, atol=0.015)
+    # The weight of a later state is that of the same state among those that are drawn.
+    by_contrast = learner != "linear"
+    for _, _, _, weights in losses:
+        assert len(np.unique(weights[128:])) == (2 if by_contrast else 1)
+        assert np.isin(weights[128:], weights[:128]).all()
 
 
-@pytest.mark.parametrize("learner", ["mixtures", "spectral"])
-def test_states_are_contrasted_with_uniform_ones_alone(learner: str) -> None:
-    """Rows 4 and 5 are the newest: they look, and no other state is compared with them."""
+BY_CONTRAST = ["cosine", "mixtures", "spectral"]
+
+
+@pytest.mark.parametrize("learner", BY_CONTRAST)
+def test_a_state_of_twice_the_weight_counts_as_two(learner: str) -> None:
+    """Rows 4 and 5 are the same state; none of them looks."""
     model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
     generator = torch.Generator().manual_seed(0)
-    obs, later = torch.randn(6, 3, generator=generator), torch.randn(2, 3, generator=generator)
+    obs, later = torch.randn(5, 3, generator=generator), torch.randn(2, 3, generator=generator)
+    weights, which = torch.rand(7, generator=generator), torch.tensor([0, 3])
+    twice = weights.clone()
+    twice[4] *= 2.0
+    one = model.loss(obs, later, which, twice)
+    both = model.loss(
+        torch.cat((obs, obs[4:])), later, which, torch.cat((weights[:5], weights[4:]))
+    )
+    assert one is not None
+    assert both is not None
+    torch.testing.assert_close(one, both)
+    assert one != model.loss(obs, later, which, weights)
 
-    def loss(changed: int, by: float = 1.0) -> float:
-        rows = obs.clone()
-        rows[changed] += by
-        value = model.loss(rows, later, torch.tensor([3, 4]), 4)
-        assert value is not None
-        return value.item()
 
-    unchanged = loss(0, by=0.0)
-    assert loss(5) == unchanged
-    assert all(loss(row) != unchanged for row in range(5))
+@pytest.mark.parametrize("learner", BY_CONTRAST)
+def test_a_state_is_not_contrasted_with_itself(learner: str) -> None:
+    model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
+    obs, later = torch.randn(5, 3), torch.randn(1, 3)
+    weights, which = torch.rand(6), torch.tensor([1])
+    heavy = weights.clone()
+    heavy[1] = 1e6
+    assert model.loss(obs, later, which, weights) == model.loss(obs, later, which, heavy)
+
+
+def test_the_contrast_is_exact_however_the_others_are_drawn() -> None:
+    """Need of the density ratio is a stationary point, though old states are seldom drawn."""
+    p_later, p_buffer = torch.tensor([0.1, 0.2, 0.7]), torch.tensor([0.5, 0.3, 0.2])
+    drawn = torch.tensor([0.1, 0.1, 0.8])
+    weights, ratio = p_buffer / drawn, p_later / p_buffer
+
+    def expected_loss(logs: Any) -> Any:
+        """Of one later state among two others, over all draws; state 3 looks, weight 0."""
+        total = torch.zeros((), dtype=torch.float64)
+        for own, one, two in itertools.product(range(3), repeat=3):
+            rows = [one, two]
+            loss = contrast_loss(
+                logs[[own]],
+                torch.cat((logs[rows], torch.zeros(1)))[None],
+                torch.tensor([2]),
+                torch.cat((weights[rows], torch.ones(1), weights[[own]])),
+            )
+            total = total + p_later[own] * drawn[one] * drawn[two] * loss
+        return total
+
+    def slope(of: Any) -> float:
+        logs = of.log().double().requires_grad_()
+        expected_loss(logs).backward()
+        assert logs.grad is not None
+        return float(logs.grad.abs().max())
+
+    assert slope(ratio) < 1e-6
+    assert slope(ratio.sqrt()) > 1e-2
+
+
+def test_need_is_a_power_of_the_product_and_sampled_so() -> None:
+    space = spaces.Box(-1.0, 1.0, (3,))
+    space.seed(0)
+    model = NeedModel(space)
+    power = model.learner.power
+    assert power > 1
+    others, one = np.stack([space.sample() for _ in range(40)]), space.sample()
+    products = model.features(others) @ model.query(one)
+    np.testing.assert_allclose(model.need(one, others), products**power, rtol=1e-5)
+    again = model.needs(others[:2], others)[1]
+    np.testing.assert_allclose(again, model.need(others[1], others), rtol=1e-4)
+    # |b| (1 + cos(u, b)) / 2
+    b, u = model.features(others)[:, :-1], model.query(one)[:-1]
+    cosines = b @ u / np.linalg.norm(b, axis=1) / np.linalg.norm(u)
+    lengths = np.linalg.norm(b, axis=1)
+    np.testing.assert_allclose(products, lengths * (1.0 + cosines) / 2.0, rtol=1e-5)
+    assert model.sampler(need_alpha=0.5).need_alpha == power / 2
+
+
+def test_a_query_of_several_observations() -> None:
+    """The mean where that is the mean of needs; one of them where need is a power."""
+    space = spaces.Box(-1.0, 1.0, (3,))
+    space.seed(0)
+    obs = np.stack([space.sample() for _ in range(3)])
+    linear, cosine = NeedModel(space, learner="spectral"), NeedModel(space)
+    mean = np.mean([linear.query(one) for one in obs], axis=0)
+    np.testing.assert_allclose(linear.query(obs), mean, rtol=1e-4, atol=1e-6)
+    single = np.stack([cosine.query(one) for one in obs])
+    drawn = [int(np.abs(single - cosine.query(obs)).max(1).argmin()) for _ in range(60)]
+    assert set(drawn) == {0, 1, 2}
+    assert min(np.bincount(drawn)) > 8
 
 
 def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
     space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3) + 2.0
-    for learner, normalizes in (("mixtures", True), ("spectral", True), ("linear", False)):
+    for learner in ("cosine", "mixtures", "spectral", "linear"):
+        normalizes = learner != "linear"
         own = NeedModel(space, learner=learner).learner.hidden(rows)
         assert bool(own.mean(1).abs().max() < 1e-5) is normalizes
         assert bool((own.var(1, correction=0) - 1.0).abs().max() < 1e-2) is normalizes
@@ -496,7 +582,7 @@ def test_a_model_trains_beside_an_environment() -> None:
     assert 0.0 <= need.quality(buffer, queries=4).auc <= 1.0
 
 
-@pytest.mark.parametrize("learner", ["mixtures", "spectral", "successor"])
+@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "successor"])
 def test_given_layers_are_not_trained(learner: str) -> None:
     layer = torch.nn.Linear(4, 10)
     before = layer.weight.detach().clone()

@@ -116,8 +116,8 @@ class Cosine(Learner):
         size = len(obs)
         queries, vectors = self.query(hidden[:size][which]), self.stored(hidden)
         own, others = (queries * vectors[size:]).sum(1), queries @ vectors[:size].T
-        logs = (self.power * values.clamp(min=1e-4).log() for values in (own, others))
-        return contrast_loss(*logs, which, weights)
+        logs, other_logs = (self.power * each.clamp(min=1e-4).log() for each in (own, others))
+        return contrast_loss(logs, other_logs, which, weights)
 
 
 class Mixtures(Learner):
@@ -176,8 +176,8 @@ class Mixtures(Learner):
         parts = self._backward(hidden)
         others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
         own = (shares * parts[size:]).sum(2).prod(1)
-        logs = (values.clamp(min=1e-30).log() for values in (own, others))
-        return contrast_loss(*logs, which, weights)
+        logs, other_logs = (each.clamp(min=1e-30).log() for each in (own, others))
+        return contrast_loss(logs, other_logs, which, weights)
 
 
 class Spectral(Learner):

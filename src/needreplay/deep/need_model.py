@@ -1,11 +1,10 @@
 """``NeedModel``: a learned need for any learner, in a form that samples exactly.
 
 Need(s, s') = q(s) · v(s'), or a power of it. The buffer stores v of each transition, ``query`` is q
-of the present state, and ``need_learners`` has the ways to learn the two. At its optimum need is proportional to
-p(s' in the discounted future of s) / p(s' in the buffer): just the weight under which samples from
-the buffer follow that future. The states that it is contrasted with are therefore drawn from the
-buffer by the model's own random numbers and weighed as uniform ones, and never are those of a
-prioritized batch.
+of the present state, and ``need_learners`` has the ways to learn the two. At its optimum need is
+proportional to p(s' in the discounted future of s) / p(s' in the buffer): just the weight under
+which samples from the buffer follow that future. The states that it is contrasted with are
+therefore never those of a prioritized batch. The model draws its own, and weighs them as uniform.
 """
 
 from __future__ import annotations
@@ -162,12 +161,10 @@ class NeedModel:
         need is a power (``cosine``), that of one of them, drawn at random.
         """
         vectors = self._vectors(obs, self.learner.query)
-        if vectors.ndim == 1:
-            return vectors
-        if self.learner.power == 1:
-            return vectors.mean(0)
-        one: FloatArray = vectors[self._rng.integers(len(vectors))]
-        return one
+        if vectors.ndim == 2:
+            one = self.learner.power > 1
+            vectors = vectors[self._rng.integers(len(vectors))] if one else vectors.mean(0)
+        return vectors
 
     @torch.no_grad()
     def features_and_query(self, others: Any, obs: Any) -> tuple[FloatArray, FloatArray]:
@@ -193,7 +190,8 @@ class NeedModel:
     def from_products(self, products: FloatArray) -> FloatArray:
         """Need, from inner products of queries and features."""
         power = self.learner.power
-        return products if power == 1 else np.maximum(products, 0.0) ** power
+        needs: FloatArray = products if power == 1 else np.maximum(products, 0.0) ** power
+        return needs
 
     @torch.no_grad()
     def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
