@@ -17,7 +17,7 @@ agent's. It is another need, M / p in place of M, and not the paper's with a bet
 measures it alone. The need models learn from its buffer and change nothing of it: "cosine/4" at
 every fourth of its updates, as in the agents, "cosine" at each; "cosine-shared/4" is on the agent's
 Q network, "successor-own" is the paper's need as a need model: with a horizon of its own (γ = 0.9),
-and from half as many transitions again as the agent's. ``cost`` is a learner's time / the time of
+and from twice as many transitions as the agent's. ``cost`` is a learner's time / the time of
 the agent's whole update. Rows "cosine/4, age" (of the first learner) use stored vectors that are so
 many updates old, as without any refresh. All are measured on the newest transitions of the buffer,
 from which the models learn too. Rows "cosine/4, new episodes" are measured on episodes that the

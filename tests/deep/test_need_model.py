@@ -95,93 +95,75 @@ def test_need_is_the_future_over_the_buffer(
 
 
 @pytest.mark.parametrize(
-    ("learner", "new"), [("cosine", 96), ("mixtures", 96), ("spectral", 96), ("linear", 4)]
+    ("learner", "looks", "new"),
+    [("cosine", 64, 32), ("mixtures", 64, 32), ("spectral", 64, 32), ("linear", 128, 4)],
 )
-def test_models_by_contrast_learn_from_the_newest_more_often(
-    learner: str, new: int, monkeypatch: pytest.MonkeyPatch
+def test_models_by_contrast_look_from_the_newest_half_of_the_time(
+    learner: str, looks: int, new: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100 of 3,000 transitions are new. With their weights all are means over the buffer."""
+    """100 of 3,000 transitions are new. All are contrasted with 128 of the whole buffer."""
     monkeypatch.setattr(need_model, "NEWEST", 100)
-    buffer, p, _ = walk()
+    buffer, _, _ = walk()
     model = NeedModel(spaces.Discrete(N), learner=learner, features=lambda c: c, batch_size=128)
     looked: list[int] = []
-    losses: list[tuple[Any, ...]] = []
-    future, loss = buffer.future, model.learner.loss
+    read: list[Any] = []
+    future, columns = buffer.future, buffer.read
     monkeypatch.setattr(buffer, "future", lambda i, k: looked.extend(i) or future(i, k))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(model.learner, "loss", lambda *a: losses.append(a) or loss(*a))  # type: ignore[func-returns-value]
-    for _ in range(200):
+    monkeypatch.setattr(buffer, "read", lambda i: read.append(i) or columns(i))  # type: ignore[func-returns-value]
+    for _ in range(20):
         model.learn(buffer)
     newest = buffer.next_id - 100
-    assert np.mean(np.array(looked) >= newest) * 128 == pytest.approx(new, abs=3)
-    shares = sum((obs.T * weights[:128]).sum(1) for obs, _, _, weights in losses) / 200
-    np.testing.assert_allclose(shares, p, atol=0.015)
-    # The weight of a later state is that of the same state among those that are drawn.
-    by_contrast = learner != "linear"
-    for _, _, _, weights in losses:
-        assert len(np.unique(weights[128:])) == (2 if by_contrast else 1)
-        assert np.isin(weights[128:], weights[:128]).all()
+    assert np.mean(np.array(looked) >= newest) * looks == pytest.approx(new, abs=3)
+    assert len(looked) == 20 * looks
+    uniform = np.concatenate([ids[:128] for ids in read])
+    assert np.mean(uniform >= newest) == pytest.approx(1 / 30, abs=0.015)
 
 
 BY_CONTRAST = ["cosine", "mixtures", "spectral"]
 
 
 @pytest.mark.parametrize("learner", BY_CONTRAST)
-def test_a_state_of_twice_the_weight_counts_as_two(learner: str) -> None:
-    """Rows 4 and 5 are the same state; none of them looks."""
+def test_states_are_contrasted_with_uniform_ones_alone(learner: str) -> None:
+    """Rows 4 and 5 are the newest: they look, and no other state is compared with them."""
     model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
     generator = torch.Generator().manual_seed(0)
-    obs, later = torch.randn(5, 3, generator=generator), torch.randn(2, 3, generator=generator)
-    weights, which = torch.rand(7, generator=generator), torch.tensor([0, 3])
-    twice = weights.clone()
-    twice[4] *= 2.0
-    one = model.loss(obs, later, which, twice)
-    both = model.loss(
-        torch.cat((obs, obs[4:])), later, which, torch.cat((weights[:5], weights[4:]))
-    )
-    assert one is not None
-    assert both is not None
-    torch.testing.assert_close(one, both)
-    assert one != model.loss(obs, later, which, weights)
+    obs, later = torch.randn(6, 3, generator=generator), torch.randn(2, 3, generator=generator)
+
+    def loss(changed: int, by: float = 1.0) -> float:
+        rows = obs.clone()
+        rows[changed] += by
+        value = model.loss(rows, later, torch.tensor([3, 4]), 4)
+        assert value is not None
+        return value.item()
+
+    unchanged = loss(0, by=0.0)
+    assert loss(5) == unchanged
+    assert all(loss(row) != unchanged for row in range(5))
 
 
-@pytest.mark.parametrize("learner", BY_CONTRAST)
-def test_a_state_is_not_contrasted_with_itself(learner: str) -> None:
-    model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
-    obs, later = torch.randn(5, 3), torch.randn(1, 3)
-    weights, which = torch.rand(6), torch.tensor([1])
-    heavy = weights.clone()
-    heavy[1] = 1e6
-    assert model.loss(obs, later, which, weights) == model.loss(obs, later, which, heavy)
+def test_a_state_is_not_contrasted_with_itself() -> None:
+    """Hand-worked: −log 2 / (2 + 3 + 5), without the 7 of the state that looks."""
+    own, others = torch.tensor([2.0]).log(), torch.tensor([[3.0, 7.0, 5.0]]).log()
+    assert contrast_loss(own, others, torch.tensor([1])).item() == pytest.approx(np.log(5.0))
+    assert contrast_loss(own, others, torch.tensor([3])).item() == pytest.approx(np.log(8.5))
 
 
-def test_the_contrast_is_exact_however_the_others_are_drawn() -> None:
-    """Need of the density ratio is a stationary point, though old states are seldom drawn."""
+def test_the_density_ratio_is_the_optimum_of_the_contrast() -> None:
     p_later, p_buffer = torch.tensor([0.1, 0.2, 0.7]), torch.tensor([0.5, 0.3, 0.2])
-    drawn = torch.tensor([0.1, 0.1, 0.8])
-    weights, ratio = p_buffer / drawn, p_later / p_buffer
 
-    def expected_loss(logs: Any) -> Any:
-        """Of one later state among two others, over all draws; state 3 looks, weight 0."""
+    def slope(need: Any) -> float:
+        """Of the expected loss over all draws of a later state and two others."""
+        logs = need.log().double().requires_grad_()
         total = torch.zeros((), dtype=torch.float64)
-        for own, one, two in itertools.product(range(3), repeat=3):
-            rows = [one, two]
-            loss = contrast_loss(
-                logs[[own]],
-                torch.cat((logs[rows], torch.zeros(1)))[None],
-                torch.tensor([2]),
-                torch.cat((weights[rows], torch.ones(1), weights[[own]])),
-            )
-            total = total + p_later[own] * drawn[one] * drawn[two] * loss
-        return total
-
-    def slope(of: Any) -> float:
-        logs = of.log().double().requires_grad_()
-        expected_loss(logs).backward()
+        for own, *rows in itertools.product(range(3), repeat=3):
+            share = p_later[own] * p_buffer[rows].prod()
+            total = total + share * contrast_loss(logs[[own]], logs[rows][None], torch.tensor([9]))
+        total.backward()  # type: ignore[no-untyped-call]
         assert logs.grad is not None
         return float(logs.grad.abs().max())
 
-    assert slope(ratio) < 1e-6
-    assert slope(ratio.sqrt()) > 1e-2
+    assert slope(p_later / p_buffer) < 1e-6
+    assert slope((p_later / p_buffer).sqrt()) > 1e-2
 
 
 def test_need_is_a_power_of_the_product_and_sampled_so() -> None:
@@ -212,9 +194,33 @@ def test_a_query_of_several_observations() -> None:
     mean = np.mean([linear.query(one) for one in obs], axis=0)
     np.testing.assert_allclose(linear.query(obs), mean, rtol=1e-4, atol=1e-6)
     single = np.stack([cosine.query(one) for one in obs])
-    drawn = [int(np.abs(single - cosine.query(obs)).max(1).argmin()) for _ in range(60)]
-    assert set(drawn) == {0, 1, 2}
-    assert min(np.bincount(drawn)) > 8
+    before = cosine.state_dict()
+
+    def drawn() -> list[int]:
+        return [int(np.abs(single - cosine.query(obs)).max(1).argmin()) for _ in range(60)]
+
+    first = drawn()
+    assert min(np.bincount(first, minlength=3)) > 8
+    cosine.load_state_dict(before)
+    assert drawn() == first
+
+
+def test_a_state_of_another_learner_is_refused(tmp_path: Path) -> None:
+    space = spaces.Box(-1.0, 1.0, (3,))
+    NeedModel(space, learner="spectral").save(tmp_path / "need")
+    with pytest.raises(NeedReplayError, match=r"learner 'spectral'.*'cosine' here"):
+        NeedModel(space).load(tmp_path / "need")
+    earlier = {k: v for k, v in NeedModel(space).state_dict().items() if k != "learner"}
+    with pytest.raises(NeedReplayError, match="earlier version"):
+        NeedModel(space).load_state_dict(earlier)
+
+
+def test_what_a_sampler_cannot_take_is_named_as_it_was_given() -> None:
+    model = NeedModel(spaces.Box(-1.0, 1.0, (3,)))
+    with pytest.raises(NeedReplayError, match=r"need_alpha is -1"):
+        model.sampler(need_alpha=-1.0)
+    with pytest.raises(NeedReplayError, match="batch_size is 1"):
+        NeedModel(spaces.Box(-1.0, 1.0, (3,)), batch_size=1)
 
 
 def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
@@ -303,7 +309,7 @@ def _stacked(space: Any, given: list[Any]) -> Any:
 def test_every_kind_of_observation(name: str) -> None:
     space = SPACES[name]
     space.seed(0)
-    model = NeedModel(space, batch_size=8)
+    model = NeedModel(space, batch_size=32)
     buffer = ReplayBuffer.for_spaces(
         space,
         spaces.Box(-1.0, 1.0, (2,)),

@@ -49,29 +49,26 @@ class Learner(nn.Module, ABC):
         """v(s), one row for each of ``hidden``."""
 
     @abstractmethod
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
 
-        ``weights`` are p(in the buffer) / p(among the states that are drawn), of ``obs`` and then
-        of ``later``. The sum of those of ``obs`` is about 1.
+        The first ``uniform`` of ``obs`` are uniform in the buffer.
         """
 
 
-def weights_of_others(which: Tensor, weights: Tensor) -> Tensor:
-    """The weights for each state that looks; 0 for itself, which is no random sample for it."""
-    return weights.repeat(len(which), 1).scatter_(1, which.unsqueeze(1), 0.0)
+def is_itself(which: Tensor, uniform: int) -> Tensor:
+    """True where a contrast is the state that looks: it is no random sample for itself."""
+    return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
 
 
-def contrast_loss(own: Tensor, others: Tensor, which: Tensor, weights: Tensor) -> Tensor:
+def contrast_loss(own: Tensor, others: Tensor, which: Tensor) -> Tensor:
     """Which of these states is the later one? From logarithms of need (InfoNCE).
 
-    If the others are drawn with probability r, a state is it with a probability in proportion to
-    p(later) / r = need · p(buffer) / r. So need is the density ratio at the optimum, however the
-    others are drawn and however many they are.
+    The others are uniform in the buffer. Then need is the density ratio at the optimum, whatever
+    their number.
     """
-    size = others.shape[1]
-    others = others + weights_of_others(which, weights[:size]).log()
-    own = (own + weights[size:].log()).unsqueeze(1)
+    others = others.masked_fill(is_itself(which, others.shape[1]), -torch.inf)
+    own = own.unsqueeze(1)
     return (torch.logsumexp(torch.cat((own, others), 1), 1, keepdim=True) - own).mean()
 
 
@@ -108,16 +105,16 @@ class Cosine(Learner):
         vectors: Tensor = self.backward_head(hidden)
         return torch.cat((vectors, vectors.norm(dim=1, keepdim=True)), 1)
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
-        """The contrast of the later state and those of the batch."""
-        if len(which) == 0 or len(obs) < 2:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+        """The contrast of the later state and the uniform ones of the batch."""
+        if len(which) == 0 or uniform < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         queries, vectors = self.query(hidden[:size][which]), self.stored(hidden)
-        own, others = (queries * vectors[size:]).sum(1), queries @ vectors[:size].T
+        own, others = (queries * vectors[size:]).sum(1), queries @ vectors[:uniform].T
         logs, other_logs = (self.power * each.clamp(min=1e-4).log() for each in (own, others))
-        return contrast_loss(logs, other_logs, which, weights)
+        return contrast_loss(logs, other_logs, which)
 
 
 class Mixtures(Learner):
@@ -166,18 +163,18 @@ class Mixtures(Learner):
         """B(s): 256 positive numbers."""
         return self._product(self._backward(hidden))
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
-        """The contrast of the later state and those of the batch."""
-        if len(which) == 0 or len(obs) < 2:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+        """The contrast of the later state and the uniform ones of the batch."""
+        if len(which) == 0 or uniform < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         shares = self._forward(hidden[:size][which])
         parts = self._backward(hidden)
-        others = (shares.transpose(0, 1) @ parts[:size].permute(1, 2, 0)).prod(0)
+        others = (shares.transpose(0, 1) @ parts[:uniform].permute(1, 2, 0)).prod(0)
         own = (shares * parts[size:]).sum(2).prod(1)
         logs, other_logs = (each.clamp(min=1e-30).log() for each in (own, others))
-        return contrast_loss(logs, other_logs, which, weights)
+        return contrast_loss(logs, other_logs, which)
 
 
 class Spectral(Learner):
@@ -205,16 +202,17 @@ class Spectral(Learner):
         vectors: Tensor = self.backward_head(hidden)
         return vectors
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The squares over pairs of different transitions."""
-        if len(which) == 0 or len(obs) < 2:
+        if len(which) == 0 or uniform < 2:
             return None
         hidden = self.hidden(torch.cat((obs, later)))
         size = len(obs)
         queries = self.forward_head(hidden[:size][which])
         vectors = self.backward_head(hidden)
-        squares: Tensor = (queries @ vectors[:size].T).square()
-        contrast = (squares * weights_of_others(which, weights[:size])).sum(1).mean()
+        others = ~is_itself(which, uniform)
+        squares: Tensor = (queries @ vectors[:uniform].T).square()
+        contrast = (squares * others).sum() / others.sum()
         agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
         return contrast - 2.0 * agreement
 
@@ -257,7 +255,7 @@ class Linear(Learner):
         return hidden
 
     @torch.no_grad()
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> None:  # noqa: ARG002
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> None:  # noqa: ARG002
         """Add the pairs to A, and now and then invert it."""
         hidden = self.hidden(torch.cat((obs, later))).double()
         before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
@@ -313,7 +311,7 @@ class Successor(Learner):
         squared = features.square().sum(1, keepdim=True)
         return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, weights: Tensor) -> Tensor | None:  # noqa: ARG002
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:  # noqa: ARG002
         """l_u + l_g; l_u trains m alone, l_g alone the autoencoder."""
         features = self.encoder(self.hidden(torch.cat((obs, later))))
         phi = features[: len(obs)]

@@ -4,7 +4,8 @@ Need(s, s') = q(s) · v(s'), or a power of it. The buffer stores v of each trans
 of the present state, and ``need_learners`` has the ways to learn the two. At its optimum need is
 proportional to p(s' in the discounted future of s) / p(s' in the buffer): just the weight under
 which samples from the buffer follow that future. The states that it is contrasted with are
-therefore never those of a prioritized batch. The model draws its own, and weighs them as uniform.
+therefore drawn uniformly from the buffer, by the model's own random numbers, and never from a
+prioritized batch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray
@@ -36,8 +37,7 @@ LARGE_IMAGE = 36
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
 NEWEST = 2_000
-NEWEST_SHARE = 0.75
-"""Of the states that a model by contrast learns from, this share is among so many newest ones."""
+"""Half of the states that a model by contrast looks from are among so many newest transitions."""
 
 
 class NeedModel:
@@ -59,7 +59,8 @@ class NeedModel:
         features: your own features of observations, a function from a tensor (a row for each
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
-        batch_size: states that an update learns from.
+        batch_size: uniform states that an update learns from, at least 2. A model by contrast looks
+            from half as many, and compares each with all.
         learning_rate: step size of Adam.
         seed: decides the initial layers and the transitions that the model learns from.
         device: where the layers are.
@@ -72,22 +73,23 @@ class NeedModel:
         discount: float = 0.9,
         learner: str = "cosine",
         features: Callable[[Tensor], Tensor] | None = None,
-        batch_size: int = 48,
+        batch_size: int = 64,
         learning_rate: float = 1e-3,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         check_number("discount", discount, float, (0.0, 1.0))
-        check_number("batch_size", batch_size, int, AT_LEAST_ONE)
+        check_number("batch_size", batch_size, int, (2, math.inf))
         if discount >= 1.0:
             raise NeedReplayError(f"discount is {discount}; need takes one from 0 to below 1.")
         if learner not in LEARNERS:
             raise unknown("learner of need", learner, LEARNERS)
         self.discount, self.batch_size = float(discount), batch_size
         self.device = torch.device(device)
-        self.updates = 0
+        self.learner_name, self.updates = learner, 0
         self._parts, self._shape = _inputs(observation_space)
         self._rng = stream(seed, "need model")
+        self._query_rng = stream(seed, "need query")
         # Layers are initialized on the CPU, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "need networks").integers(2**62)))
@@ -137,6 +139,7 @@ class NeedModel:
 
         If need is a power of q · v, that is part of the sampler's own ``need_alpha``.
         """
+        check_number("need_alpha", need_alpha, float, (0.0, math.inf))
         # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
         return FeatureNeedSampler(
             self.n_features,
@@ -163,7 +166,7 @@ class NeedModel:
         vectors = self._vectors(obs, self.learner.query)
         if vectors.ndim == 2:
             one = self.learner.power > 1
-            vectors = vectors[self._rng.integers(len(vectors))] if one else vectors.mean(0)
+            vectors = vectors[self._query_rng.integers(len(vectors))] if one else vectors.mean(0)
         return vectors
 
     @torch.no_grad()
@@ -220,11 +223,10 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly, and the future is a geometric number of steps ahead. A
-        model by contrast takes three quarters of them from the newest, since need is asked for
-        where the agent is. It looks from all, and contrasts with all, weighed as uniform ones. A
-        future beyond the end of an episode does not count, which makes need that of the successor
-        representation.
+        Transitions are drawn uniformly. A model by contrast looks from a quarter of them and as many
+        of the newest, since need is asked for where the agent is, a geometric number of steps
+        ahead. A future beyond the end of an episode does not count, which makes need that of the
+        successor representation.
         """
         if not isinstance(buffer, ReplayBuffer):
             raise NeedReplayError(
@@ -238,21 +240,18 @@ class NeedModel:
             some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         first, end = buffer.oldest_id, buffer.next_id
-        ids, steps = self._rng.integers(first, end, size), np.ones(size, dtype=np.int64)
-        newest, count = first, 0
+        ids, looks = self._rng.integers(first, end, size), size
+        steps: Any = 1
         if self.learner.far:
-            steps = self._rng.geometric(1.0 - self.discount, size)
-            newest, count = max(first, end - NEWEST), int(size * NEWEST_SHARE)
-            ids[:count] = self._rng.integers(newest, end, count)
-        later = buffer.future(ids, steps)
+            looks = 2 * max(1, size // 4)
+            new = self._rng.integers(max(first, end - NEWEST), end, looks // 2)
+            ids, steps = np.concatenate([ids, new]), self._rng.geometric(1.0 - self.discount, looks)
+        skipped = len(ids) - looks
+        later = buffer.future(ids[skipped:], steps)
         known = np.flatnonzero(later >= 0)
-        ids = np.concatenate([ids, later[known]])
-        # A uniform state is expected once among so many that are drawn.
-        drawn = size - count + (ids >= newest) * count * (end - first) / (end - newest)
-        weights = torch.from_numpy(1.0 / drawn).float().to(self.device)
-        rows, _ = self._tensor(buffer.read(ids)["obs"])
-        which = torch.from_numpy(known).to(self.device)
-        loss = self.learner.loss(rows[:size], rows[size:], which, weights)
+        rows, _ = self._tensor(buffer.read(np.concatenate([ids, later[known]]))["obs"])
+        which = torch.from_numpy(known + skipped).to(self.device)
+        loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
         self.updates += 1
         if loss is None:
             return math.nan
@@ -285,16 +284,29 @@ class NeedModel:
     def state_dict(self) -> dict[str, Any]:
         """Layers, optimizer, random state and counts: tensors and plain values alone."""
         optimizer = None if self.optimizer is None else self.optimizer.state_dict()
-        random = json.dumps(self._rng.bit_generator.state)
-        network = self.learner.state_dict()
-        return {"network": network, "optimizer": optimizer, "rng": random, "updates": self.updates}
+        streams = (self._rng, self._query_rng)
+        return {
+            "learner": self.learner_name,
+            "network": self.learner.state_dict(),
+            "optimizer": optimizer,
+            "rng": json.dumps([each.bit_generator.state for each in streams]),
+            "updates": self.updates,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what ``state_dict`` of a model with the same settings returned."""
+        if (found := state.get("learner")) != self.learner_name:
+            saved = f"the learner {found!r}" if found else "an earlier version"
+            raise NeedReplayError(
+                f"This state is of {saved}; make the model with what it was made with "
+                f"(learner is {self.learner_name!r} here)."
+            )
         self.learner.load_state_dict(state["network"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
-        self._rng.bit_generator.state = json.loads(state["rng"])
+        states = json.loads(state["rng"])
+        for each, random in zip((self._rng, self._query_rng), states, strict=True):
+            each.bit_generator.state = random
         self.updates = int(state["updates"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
