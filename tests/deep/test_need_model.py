@@ -55,8 +55,8 @@ def walk(moves: Any = CHAIN) -> tuple[ReplayBuffer, Any, Any]:
 @pytest.mark.parametrize(
     ("moves", "learner", "updates", "rate", "size"),
     [
-        (CHAIN, "cosine", 500, 0.03, 128),
-        (CHAIN, "mixtures", 500, 0.03, 128),
+        (CHAIN, "cosine", 400, 0.03, 1024),
+        (CHAIN, "mixtures", 400, 0.03, 1024),
         (CHAIN, "spectral", 800, 0.02, 128),
         (CHAIN, "linear", 400, 0, 128),
         (MAZE, "cosine", 800, 0.03, 512),

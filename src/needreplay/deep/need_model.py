@@ -223,8 +223,8 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly. A model by contrast looks from a quarter of them and as many
-        of the newest, since need is asked for where the agent is, a geometric number of steps
+        Transitions are drawn uniformly. A model by contrast looks from a quarter of them and as
+        many of the newest, since need is asked for where the agent is, a geometric number of steps
         ahead. A future beyond the end of an episode does not count, which makes need that of the
         successor representation.
         """
