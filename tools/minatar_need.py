@@ -204,8 +204,9 @@ def main(folder: Path) -> None:
         "notes": [
             "The design was fixed in docs/preregistration.md before the runs. That page has their "
             "days; the date here is that of the figure.",
-            "All runs were made at commit 873ff60. Since then need models look from the newest "
-            "transitions half of the time and normalize their layers, so newer runs differ.",
+            "All runs were made at commit 873ff60, with mixtures. Since then need models look from "
+            "the newest transitions half of the time and normalize their layers, and cosine is the "
+            "default, so newer runs differ.",
         ],
         **origin(),
         "command": f"needreplay sweep minatar-need --out {folder}; "

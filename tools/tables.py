@@ -265,7 +265,7 @@ def need_quality() -> list[str]:
 
 
 def need_before() -> list[str]:
-    """Two learners before and after they were normalized and learned from the newest more often."""
+    """Two learners before and after they looked from the newest and were normalized."""
     rows = []
     for path in sorted((ROOT / "results/need-quality/before").glob("*.csv")):
         cells = []
