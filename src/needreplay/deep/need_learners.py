@@ -92,7 +92,7 @@ class Cosine(Learner):
         super().__init__(body)
         self.n_vector = size
         self.forward_head = nn.Linear(n_hidden, size - 1)
-        # Both start the same: need begins as similarity, and sampling accepts most candidates.
+        # Both start the same: need begins as similarity, and few candidates are rejected then.
         self.backward_head = copy.deepcopy(self.forward_head)
 
     def query(self, hidden: Tensor) -> Tensor:

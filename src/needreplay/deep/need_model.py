@@ -181,7 +181,7 @@ class NeedModel:
         """The need of a batch of observations ``others``, seen from ``obs``.
 
         Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
-        values, which only ``spectral`` and ``linear`` have, stand for 0.
+        values, which ``cosine`` and ``mixtures`` never have, stand for 0.
         """
         return self.from_products(self.features(others) @ self.query(obs))
 
