@@ -48,6 +48,14 @@ class Learner(nn.Module, ABC):
     def stored(self, hidden: Tensor) -> Tensor:
         """v(s), one row for each of ``hidden``."""
 
+    def products(
+        self, obs: Tensor, later: Tensor, which: Tensor, uniform: int
+    ) -> tuple[Tensor, Tensor]:
+        """q · v of each state that looks and its later one, and of it and each uniform one."""
+        hidden = self.hidden(torch.cat((obs, later)))
+        queries, vectors = self.query(hidden[: len(obs)][which]), self.stored(hidden)
+        return (queries * vectors[len(obs) :]).sum(1), queries @ vectors[:uniform].T
+
     @abstractmethod
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
@@ -109,12 +117,9 @@ class Cosine(Learner):
         """The contrast of the later state and the uniform ones of the batch."""
         if len(which) == 0 or uniform < 2:
             return None
-        hidden = self.hidden(torch.cat((obs, later)))
-        size = len(obs)
-        queries, vectors = self.query(hidden[:size][which]), self.stored(hidden)
-        own, others = (queries * vectors[size:]).sum(1), queries @ vectors[:uniform].T
-        logs, other_logs = (self.power * each.clamp(min=1e-4).log() for each in (own, others))
-        return contrast_loss(logs, other_logs, which)
+        products = self.products(obs, later, which, uniform)
+        own, others = (self.power * each.clamp(min=1e-4).log() for each in products)
+        return contrast_loss(own, others, which)
 
 
 class Mixtures(Learner):
@@ -206,15 +211,10 @@ class Spectral(Learner):
         """The squares over pairs of different transitions."""
         if len(which) == 0 or uniform < 2:
             return None
-        hidden = self.hidden(torch.cat((obs, later)))
-        size = len(obs)
-        queries = self.forward_head(hidden[:size][which])
-        vectors = self.backward_head(hidden)
+        own, products = self.products(obs, later, which, uniform)
         others = ~is_itself(which, uniform)
-        squares: Tensor = (queries @ vectors[:uniform].T).square()
-        contrast = (squares * others).sum() / others.sum()
-        agreement: Tensor = (queries * vectors[size:]).sum(1).mean()
-        return contrast - 2.0 * agreement
+        contrast = (products.square() * others).sum() / others.sum()
+        return contrast - 2.0 * own.mean()
 
 
 class Linear(Learner):
