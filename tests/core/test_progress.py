@@ -1,4 +1,4 @@
-"""The bar: seen on a terminal, silent elsewhere."""
+"""The bar on a terminal, and a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from needreplay.core import progress as progress_module
 from needreplay.core.progress import Progress
 
 
@@ -41,7 +42,24 @@ def test_a_bar_ends_with_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
 
-def test_nothing_is_printed_or_loaded_where_nobody_watches() -> None:
+def test_a_log_gets_a_line_now_and_then(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    with Progress().task("fig2", total=200) as bar:
+        for now in (101.0, 129.0, 131.0, 140.0, 161.0, 195.0):
+            bar.advance(40 if now < 195.0 else 0)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == "fig2: 60%, 21 s to finish\n"
+    with Progress(visible=False).task("fig2", total=200) as bar:
+        now = 1000.0
+        bar.advance(40)
+    assert capfd.readouterr().err == ""
+
+
+def test_nothing_is_printed_or_loaded_for_a_short_task() -> None:
     script = (
         "import sys; from needreplay.core.progress import Progress\n"
         "with Progress().task('fig2', total=3) as bar: bar.advance(3)\n"

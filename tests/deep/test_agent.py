@@ -333,6 +333,33 @@ def test_need_models_serve_the_agents(
     assert np.ptp(needs[0]) > 0.0
 
 
+@pytest.mark.parametrize("learner", ["cosine", "mixtures"])
+def test_updates_are_scaled_by_the_models_need(learner: str) -> None:
+    """Also where need is a power of the product."""
+    agent = small_agent(need_learner=learner, sampler="per-sr", scale="raw", need_period=10**6)
+    taught(agent, 60)
+    model, obs, batch = agent.need_model, np.ones(5, np.float32), agent.replay.sample(8)
+    assert model is not None
+    need, stats = agent._learn_need(obs, batch)
+    expected = model.need(obs, batch["obs"])
+    assert need is not None
+    assert stats is not None
+    np.testing.assert_allclose(need.numpy(), expected, rtol=1e-5)
+    assert stats.mean == pytest.approx(expected.mean(), rel=1e-5)
+
+
+def test_statistics_of_sampling_are_of_need_too() -> None:
+    agent = small_agent(need_learner="cosine", sampler="per-sr-sampling", need_period=1)
+    taught(agent, 60)
+    model, obs, batch = agent.need_model, np.ones(5, np.float32), agent._sample()
+    assert model is not None
+    query = agent.need_query(obs)
+    _, stats = agent._learn_need(obs, batch)
+    products = model.features(batch["obs"]) @ query
+    assert stats is not None
+    assert stats.mean == pytest.approx((products**6).mean(), rel=1e-4)
+
+
 def test_a_need_model_learns_at_every_period_of_updates() -> None:
     for period, expected in ((1, 30), (2, 15), (4, 8)):
         agent = small_agent(need_learner="mixtures", sampler="per-sr", need_period=period)
@@ -404,7 +431,7 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     buffer, model = agent.replay, agent.need_model
     assert model is not None
     ids = np.arange(buffer.oldest_id, buffer.next_id)
-    donors = agent.need_donors(ids)
+    donors = agent.shuffled.donors(ids)
     assert sorted(donors) == ids.tolist()
     assert (donors != ids).all()
     # What it gives to its update, or to its sampler at the last refresh.
@@ -440,5 +467,5 @@ def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:
             agent.set_new_features()
             ids = np.arange(buffer.oldest_id, buffer.next_id)
             stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
-            donors = agent.need_donors(ids)
+            donors = agent.shuffled.donors(ids)
             np.testing.assert_allclose(stored, model.features(circle[donors]), atol=1e-6)

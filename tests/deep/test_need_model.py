@@ -234,6 +234,35 @@ def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
         assert torch.equal(given.hidden(rows), 2.0 * rows)
 
 
+def test_units_of_models_by_contrast_cannot_all_fall_silent() -> None:
+    """A shift of all units does not reach the last ReLU, since they are normalized before it."""
+    space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3)
+    for learner in ("cosine", "mixtures", "spectral", "linear"):
+        model = NeedModel(space, learner=learner).learner
+        *_, last = (layer for layer in model.body.modules() if isinstance(layer, torch.nn.Linear))
+        with torch.no_grad():
+            last.bias -= 100.0
+        told_apart = bool(model.hidden(rows).std(0).max() > 0.0)
+        assert told_apart is (learner != "linear")
+
+
+def test_need_by_cosine_begins_as_similarity() -> None:
+    """Before any update nothing is nearer to a state than itself, and then the two heads part."""
+    buffer = walk()[0]
+    model = NeedModel(spaces.Discrete(N))
+
+    def similarity() -> Any:
+        """(1 + cos(u, b)) / 2, of state 0 and all states."""
+        vectors = model.features(np.arange(N))
+        return vectors @ model.query(0) / vectors[:, -1]
+
+    assert similarity()[0] == pytest.approx(1.0, rel=1e-5)
+    assert similarity()[1:].max() < 0.999
+    for _ in range(20):
+        model.learn(buffer)
+    assert similarity()[0] < 0.999
+
+
 def test_the_papers_successor_features_are_m_of_codes() -> None:
     """On one-hot features m · φ / |φ|² is M itself, without the buffer's distribution."""
     buffer, _, (_, successor) = walk()
@@ -367,7 +396,10 @@ def test_probabilities_are_priority_times_need() -> None:
     one = space.sample()
     batch = buffer.sample(64, need=model.query(one))
     scores = priorities * model.need(one, buffer.read(np.arange(32))["obs"])
-    np.testing.assert_allclose(batch.probabilities, scores[batch.ids] / scores.sum(), rtol=1e-4)
+    factors = batch.probabilities * scores.sum() / scores[batch.ids]
+    if batch.normalized:
+        assert factors[0] == pytest.approx(1.0, rel=1e-4)
+    np.testing.assert_allclose(factors, factors[0], rtol=1e-4)
 
 
 def test_saved_and_loaded_it_learns_the_same(tmp_path: Path) -> None:

@@ -39,6 +39,33 @@ def test_every_algorithm_samples_by_gain_x_need(name: str, learner: str) -> None
     assert min(ratio.max() / ratio.min() for ratio in ratios) < 1.001
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_shuffled_need_is_that_of_other_transitions(n_steps: int) -> None:
+    """Partly filled and long full, before anything is renewed; the second learn cuts episodes."""
+    env = make_vec_env(lambda: Walk(length=9), 2)
+    replay = NeedReplay(shuffle_need=True, refresh=0)
+    model = small("DQN", env, n_steps=n_steps, learning_starts=10**6, buffer_size=48, replay=replay)
+    for _ in range(5):
+        model.learn(20)
+        held = model.replay_buffer
+        inner = held.buffer
+        ids = np.arange(inner.oldest_id, inner.next_id)
+        donors = held._shuffled.donors(ids)
+        assert sorted(donors) == ids.tolist()
+        assert (donors != ids).all()
+        stored = inner.sampler.features.vectors[ids % inner.capacity]
+        expected = held.need.features(inner.read(donors)["obs"])
+        np.testing.assert_allclose(stored, expected, atol=1e-5)
+    assert inner.oldest_id > 0
+    # What is renewed has the donors' features too.
+    held.need.learn(inner)
+    held._set_shuffled(ids)
+    expected = held.need.features(inner.read(donors)["obs"])
+    np.testing.assert_allclose(
+        inner.sampler.features.vectors[ids % inner.capacity], expected, atol=1e-5
+    )
+
+
 def test_need_of_zero_exponent_is_prioritized_replay() -> None:
     model = small("DQN", replay=NeedReplay(need_alpha=0.0)).learn(40)
     assert model.replay_buffer.buffer.sampler.need_alpha == 0.0

@@ -22,7 +22,11 @@ from needreplay.integrations.sb3 import NeedReplay, PrioritizedReplay
 from .sb3_models import ALGORITHMS, Walk, assert_same, env_for, parameters, small
 
 OBS = np.array([[1.0, 2.0], [3.0, 0.0]], dtype=np.float32)
-REPLAYS = [PrioritizedReplay(kind="rank", beta=0.5), NeedReplay(discount=0.8)]
+REPLAYS = {
+    "rank": PrioritizedReplay(kind="rank", beta=0.5),
+    "need": NeedReplay(discount=0.8),
+    "shuffled": NeedReplay(shuffle_need=True),
+}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -46,7 +50,7 @@ def test_a_saved_model_is_the_same_and_learns_on(name: str, tmp_path: Path) -> N
     assert changed.replay_buffer.buffer.sampler.alpha == 0.2
 
 
-@pytest.mark.parametrize("replay", REPLAYS, ids=["rank", "need"])
+@pytest.mark.parametrize("replay", REPLAYS.values(), ids=REPLAYS)
 def test_a_saved_buffer_samples_the_same(replay: Any, tmp_path: Path) -> None:
     model = small("DQN", make_vec_env(lambda: Walk(), 2), n_steps=3, replay=replay).learn(64)
     model.save_replay_buffer(tmp_path / "buffer")

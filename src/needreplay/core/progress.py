@@ -1,14 +1,20 @@
-"""A progress bar with time to finish, on standard error if that is a terminal."""
+"""Progress and time to finish, on standard error: a bar on a terminal, else a line at times."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from needreplay.core.clock import duration
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
+
+LINE_PERIOD = 30.0
+"""Seconds between two lines where standard error is not a terminal."""
 
 
 class Bar:
@@ -27,7 +33,7 @@ class Progress:
     """Makes bars: ``with progress.task("fig2", total=100) as bar: bar.advance(3)``.
 
     Args:
-        visible: whether to show them; ``None``: only if standard error is a terminal.
+        visible: whether to show them; ``None``: as lines if standard error is no terminal.
     """
 
     def __init__(self, *, visible: bool | None = None) -> None:
@@ -37,8 +43,10 @@ class Progress:
     @contextmanager
     def task(self, label: str, total: float) -> Iterator[Bar]:
         """A bar for the ``with`` block; tasks may be nested."""
-        visible = sys.stderr.isatty() if self._visible is None else self._visible
-        if not visible:
+        if self._visible is None and not sys.stderr.isatty():
+            yield Bar(_lines(label, total))
+            return
+        if self._visible is False:
             yield Bar()
             return
         outermost = self._drawn is None
@@ -52,6 +60,24 @@ class Progress:
             if outermost:
                 drawn.stop()
                 self._drawn = None
+
+
+def _lines(label: str, total: float) -> Callable[[float], None]:
+    """Prints "fig2: 40%, 3 min to finish" every ``LINE_PERIOD`` seconds."""
+    began = printed = time.monotonic()
+    done = 0.0
+
+    def advance(amount: float) -> None:
+        nonlocal printed, done
+        done += amount
+        now = time.monotonic()
+        if now - printed < LINE_PERIOD or not 0.0 < done < total:
+            return
+        printed = now
+        left = duration((now - began) * (total - done) / done)
+        print(f"{label}: {done / total:.0%}, {left} to finish", file=sys.stderr, flush=True)
+
+    return advance
 
 
 def _rich_progress() -> RichProgress:

@@ -32,6 +32,7 @@ from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
 from needreplay.deep.quality import NeedQuality, need_quality
 from needreplay.deep.settings import DeepSettings
+from needreplay.deep.shuffled import ShuffledNeed
 from needreplay.deep.successor import Current, SuccessorLearner
 from needreplay.replay import (
     Batch,
@@ -142,15 +143,8 @@ class DeepAgent:
         )
         self.next_feature_id = 0
         """the first transition whose features the buffer does not have (per-sr-sampling)"""
-        self._next_slot: IntArray | None = None
-        """shuffled need: all slots of the buffer as one random cycle ..."""
-        self._previous_slot: IntArray | None = None
-        """... and backward"""
-        if settings.uses_need and settings.shuffle_need:
-            order = stream(seed, "shuffled need").permutation(settings.capacity)
-            self._next_slot = np.empty_like(order)
-            self._next_slot[order] = np.roll(order, -1)
-            self._previous_slot = np.argsort(self._next_slot)
+        shuffles = settings.uses_need and settings.shuffle_need
+        self.shuffled = ShuffledNeed(self.replay, seed) if shuffles else None
         self._query: AnyArray | None = None
         self._previous: tuple[AnyArray, int] | None = None
 
@@ -372,29 +366,9 @@ class DeepAgent:
     def _need_vectors(self, ids: IntArray, obs: Any = None) -> AnyArray:
         """The need model's vectors of transitions; with shuffled need those of others."""
         assert self.need_model is not None
-        if self._next_slot is not None:
-            ids, obs = self.need_donors(ids), None
+        if self.shuffled is not None:
+            ids, obs = self.shuffled.donors(ids), None
         return self.need_model.features(self.replay.read(ids)["obs"] if obs is None else obs)
-
-    def need_donors(self, ids: IntArray) -> IntArray:
-        """Shuffled need: the transitions whose need those of ``ids`` have instead of their own.
-
-        Each is the next one that is stored along a fixed cycle of all slots: a permutation without
-        fixed points as soon as two are stored.
-        """
-        assert self._next_slot is not None
-        return self._along(ids, self._next_slot)
-
-    def _along(self, ids: IntArray, step: IntArray) -> IntArray:
-        """The transitions that are reached first from ``ids``, by steps from slot to slot."""
-        capacity, last = self.replay.capacity, self.replay.next_id - 1
-        slots = step[ids % capacity]
-        while True:
-            found: IntArray = last - (last - slots) % capacity
-            missing = found < self.replay.oldest_id
-            if not missing.any():
-                return found
-            slots = np.where(missing, step[slots], slots)
 
     @torch.no_grad()
     def _query_need(self, start: Start) -> Current:
@@ -437,9 +411,9 @@ class DeepAgent:
         if not len(ids):
             return None if obs is None else model.query(obs)
         donors = ids
-        if self._previous_slot is not None:
-            ids = np.union1d(ids, self._along(ids, self._previous_slot))
-            donors = self.need_donors(ids)
+        if self.shuffled is not None:
+            ids = np.union1d(ids, self.shuffled.receivers(ids))
+            donors = self.shuffled.donors(ids)
         rows, query = self.replay.read(donors)["obs"], None
         if obs is None:
             vectors = model.features(rows)

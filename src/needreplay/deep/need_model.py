@@ -96,10 +96,10 @@ class NeedModel:
             # Not the module itself, which would be trained with the model.
             body: Any = None if features is None else functools.partial(features)
             if features is None:
-                network = _network(self._shape)
-                body, n_hidden = q_body(network, self._shape)
-                if LEARNERS[learner].far:
-                    # Makes need truer in MinAtar (docs/need.md).
+                network, by_contrast = _network(self._shape), LEARNERS[learner].far
+                # Half the filters are as true, and cheaper. Normalized is truer (docs/need.md).
+                body, n_hidden = q_body(network, self._shape, half=by_contrast)
+                if by_contrast:
                     body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
                     body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
                 if network == "nature":

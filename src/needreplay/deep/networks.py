@@ -84,25 +84,28 @@ def own_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
     return body, features.shape[1]
 
 
-def q_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
-    """All layers below the head, and the number of units in the last of them."""
+def q_body(network: str, shape: Shape, *, half: bool = False) -> tuple[nn.Module, int]:
+    """All layers below the head, and the number of units in the last of them.
+
+    ``half``: convolutions with half as many filters.
+    """
     if ":" in network:
         return own_body(network, shape)
     if network == "vector":
         return nn.Sequential(
             nn.Linear(shape[0], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()
         ), 128
-    channels = shape[0]
+    channels, unit = shape[0], 8 if half else 16
     if network == "minatar":
-        convolutions = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
+        convolutions = nn.Sequential(nn.Conv2d(channels, unit, 3), nn.ReLU(), nn.Flatten())
         n_hidden = 128
     else:
         convolutions = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, stride=4),
+            nn.Conv2d(channels, 2 * unit, 8, stride=4),
             nn.ReLU(),
-            nn.Conv2d(32, 64, 4, stride=2),
+            nn.Conv2d(2 * unit, 4 * unit, 4, stride=2),
             nn.ReLU(),
-            nn.Conv2d(64, 64, 3),
+            nn.Conv2d(4 * unit, 4 * unit, 3),
             nn.ReLU(),
             nn.Flatten(),
         )

@@ -166,6 +166,34 @@ def test_sparse_need_ends_exhaustively_and_stays_exact(mix: float) -> None:
     assert p_value(all_slots, wanted) > 0.01
 
 
+@pytest.mark.parametrize("need_alpha", [0.5, 1.0, 2.0, 6.0, 9.0])
+def test_a_pass_over_the_buffer_is_exact_and_ends_when_the_tree_is_faster(
+    need_alpha: float,
+) -> None:
+    """Half of the slots are empty; few candidates were accepted lately, now many are."""
+    rng = stream(17, "features")
+    samplers = tree, exhaustive = pair(1400, need_alpha=need_alpha)
+    features = some_features(rng, 700, True)
+    fill(samplers, rng.random(700) * (rng.random(700) < 0.7), features)
+    need = some_features(rng, 1, True)[0]
+    expected = exhaustive.probabilities(need)
+    tree.arrays()["recent_rate"][:] = 1e-6
+    sampled = tree.sample(5000, rng, need)
+    assert tree.fallbacks.exhaustive == 5000
+    assert tree.arrays()["candidates"].tolist() == [0, 0]
+    assert p_value(sampled, expected) > 0.01
+    check_probabilities(sampled, expected)
+    assert sampled.normalized
+    tree.set_features(np.arange(700), np.tile(need, (700, 1)))
+    for _ in range(10):
+        tree.sample(8, rng, need)
+    assert 5000 < tree.fallbacks.exhaustive < 5080
+    tree.check_valid()
+    tree.arrays()["end"][0] = 600
+    with pytest.raises(NeedReplayError, match="beyond the end"):
+        tree.check_valid()
+
+
 def test_all_negative_need_samples_by_priority() -> None:
     rng = stream(8, "features")
     for mix in (0.0, 0.25):

@@ -24,6 +24,7 @@ from needreplay.replay import Batch, Episodes, ReplayBuffer
 
 if TYPE_CHECKING:
     from needreplay.deep.need_model import NeedModel
+    from needreplay.deep.shuffled import ShuffledNeed
 
 Observation = AnyArray | dict[str, AnyArray]
 
@@ -123,6 +124,13 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             **options,
         )
         """The transitions."""
+        self._shuffled: ShuffledNeed | None = None
+        self._next_shuffled = 0
+        """the first transition whose features are not yet its donor's"""
+        if isinstance(self.replay, NeedReplay) and self.replay.shuffle_need:
+            from needreplay.deep.shuffled import ShuffledNeed
+
+            self._shuffled = ShuffledNeed(self.buffer, self.seed)
         self._ids: IntArray = np.zeros(0, dtype=np.int64)
         self.present: Observation | None = None
         """Where need is seen from: the present observation of every environment."""
@@ -155,6 +163,10 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             truncated=ended & truncated,
             **info,
         )
+        if self._shuffled is not None:
+            new = np.arange(self._next_shuffled, self.buffer.next_id)
+            self._next_shuffled = self.buffer.next_id
+            self._set_shuffled(np.union1d(new, self._shuffled.receivers(new)))
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
@@ -180,8 +192,19 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         assert isinstance(self.replay, NeedReplay)
         if self.buffer.batches % self.replay.learn_every == 0:
             self.need.learn(self.buffer)
-            self.need.refresh(self.buffer, self.replay.refresh)
+            if self._shuffled is None:
+                self.need.refresh(self.buffer, self.replay.refresh)
+            else:
+                self._set_shuffled(self.buffer.next_to_refresh(self.replay.refresh))
         return self.need.query(self.present)
+
+    def _set_shuffled(self, ids: IntArray) -> None:
+        """Set the stored features of ``ids``: those of their donors."""
+        assert self.need is not None
+        assert self._shuffled is not None
+        if len(ids):
+            donors = self.buffer.read(self._shuffled.donors(ids))["obs"]
+            self.buffer.set_features(ids, self.need.features(donors))
 
     def _to_samples(self, batch: Batch, env: VecNormalize | None) -> PrioritizedSamples:
         obs, next_obs = (

@@ -109,6 +109,9 @@ class NeedReplay(_ByGain):
     """Gradient steps of the algorithm for each update of the need model."""
     refresh: int = 64
     """Transitions whose stored features are renewed at each update of the need model."""
+    shuffle_need: bool = False
+    """A control: each stored transition has the need of another one. What is lost by it is what
+    need is worth."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -127,8 +127,12 @@ def score_slots(
 
 def slots_at(scores: FloatArray, uniforms: FloatArray) -> IntArray:
     """The slots at ``uniforms`` in [0, 1] of the cumulative scores; never one whose score is 0."""
-    cumulative = np.cumsum(scores)
-    last = np.searchsorted(cumulative, cumulative[-1:], side="left") if len(scores) else 0
+    return places_at(np.cumsum(scores), uniforms)
+
+
+def places_at(cumulative: FloatArray, uniforms: FloatArray) -> IntArray:
+    """Where ``uniforms`` in [0, 1] are in cumulative scores; never where a score is 0."""
+    last = np.searchsorted(cumulative, cumulative[-1:], side="left") if len(cumulative) else 0
     slots = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
     clipped: IntArray = np.minimum(slots, last).astype(np.int64)
     return clipped

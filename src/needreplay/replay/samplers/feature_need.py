@@ -16,7 +16,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers import norm_tree, vector_tree
 from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.exhaustive import largest_need, score_slots, slots_at
+from needreplay.replay.samplers.exhaustive import places_at, score_slots, slots_at
 from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
@@ -47,9 +47,9 @@ class FeatureNeedSampler(NeedSampler):
     the current features φ. ``FeatureStore`` has the equations. Slots without features have need 0.
 
     With the vector tree (``nonnegative`` and need_alpha 1) probabilities are normalized. With the
-    norm tree they are right up to a constant. After about as many rejections as a pass over the
-    buffer costs, the rest of the batch is sampled by that pass: ``fallbacks.exhaustive`` counts
-    these slots, and ``acceptance_rate`` is how many candidates are accepted.
+    norm tree they are right up to a constant. Where so few candidates are accepted that a pass over
+    the buffer costs less, slots are sampled by that pass: ``fallbacks.exhaustive`` counts these
+    slots, and ``acceptance_rate`` is how many candidates are accepted.
 
     With ``uniform_mix`` and the norm tree, the total score S is only estimated, from the recent
     acceptance rate. Scores become score_j + c / N with c = S mix / (1 - mix), and slots are sampled
@@ -110,11 +110,13 @@ class FeatureNeedSampler(NeedSampler):
             self._bounds = SumTree(capacity)
             self._keep("bounds", self._bounds.array)
             self._norms = self._keep("norms", np.full(capacity, power(0.0, b)))
+            self._end = self._keep("end", np.zeros(1, dtype=np.int64))
         self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
         self._recent_rate = self._keep("recent_rate", np.ones(2))
         self._query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
         self._by_need = self._rejects = False
+        self._work: tuple[IntArray, FloatArray] | None = None
 
     @property
     def acceptance_rate(self) -> float:
@@ -146,7 +148,9 @@ class FeatureNeedSampler(NeedSampler):
             vector_tree.note_changed(self._vector_tree, slots)
             return
         if vectors_changed:
-            norm_tree.set_norms(self.features.vectors, slots, self.need_alpha, self._norms)
+            vectors = self.features.vectors
+            end = norm_tree.set_norms(vectors, slots, self.need_alpha, self._norms)
+            self._end[0] = max(self._end[0], end)
         norm_tree.set_bounds(self._bounds.array, self._powers, self._norms, slots)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
@@ -253,11 +257,13 @@ class FeatureNeedSampler(NeedSampler):
         share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         filled, rejected = 0, 0
-        most_rejected = size + self._capacity // norm_tree.SLOTS_PER_CANDIDATE
+        most_rejected = size + int(self._end[0]) // norm_tree.SLOTS_PER_CANDIDATE
         while filled < size and rejected <= most_rejected:
             wanted, rate = size - filled, float(self._recent_rate[0])
             if share > 0.0:
                 rate = (rate * bound + share) / (bound + share)
+            if wanted / rate > wanted + most_rejected:
+                break
             likely = (wanted + SPARE * math.sqrt(wanted)) / rate
             shares, luck = rng.random((2, min(math.ceil(likely), wanted + most_rejected)))
             n, accepted, tried = self._try(
@@ -319,17 +325,28 @@ class FeatureNeedSampler(NeedSampler):
         """
         if self.uniform_mix > 0.0:
             begin = 0
-        need = np.maximum(0.0, self.features.need_of(np.arange(self._capacity), self._query))
-        largest = largest_need(self._powers, need)
-        self._query, need = self._query / largest, np.minimum(need / largest, 1.0)
-        scores, total, found = score_slots(self._powers, need, self.need_alpha, self.occupied)
-        slots[begin:] = slots_at(scores, rng.random(len(slots) - begin))
-        self._total, self._by_need, self._rejects = total, found == BY_SCORE, False
-        if self._by_need:
-            self._recent_rate[1] = total * largest**self.need_alpha / bound
+        if self._work is None:
+            self._work = np.empty(self._capacity, dtype=np.int64), np.empty(self._capacity)
+        some, cumulative = self._work
+        stored = self._powers[: self._end[0]], self.features.vectors
+        n, largest = norm_tree.score_all(*stored, self._query, self.need_alpha, some, cumulative)
+        self._total, self._by_need = float(cumulative[n - 1]) if n else 0.0, True
+        self._rejects = False
+        uniforms = rng.random(len(slots) - begin)
         self._counts[BY_SCORE] += begin
-        self._counts[EXHAUSTIVE if self._by_need else found] += len(slots) - begin
-        return Sampled(slots, scores[slots] / total)
+        if self._total == 0.0:
+            none = np.zeros(self._capacity)
+            scores, self._total, found = score_slots(self._powers, none, 1.0, self.occupied)
+            slots[begin:], self._by_need = slots_at(scores, uniforms), False
+            self._counts[found] += len(uniforms)
+            return Sampled(slots, scores[slots] / self._total)
+        slots[begin:] = some[places_at(cumulative[:n], uniforms)]
+        self._query = self._query / largest
+        self._counts[EXHAUSTIVE] += len(uniforms)
+        rate = self._total * largest**self.need_alpha / bound
+        self._recent_rate[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - self._recent_rate[0])
+        self._recent_rate[1] = rate
+        return Sampled(slots, self._scores(slots) / self._total)
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
@@ -347,6 +364,9 @@ class FeatureNeedSampler(NeedSampler):
         if self._vector_tree is not None:
             vector_tree.check_tree(self._vector_tree, self._powers, vectors)
             return
+        end = int(self._end[0])
+        if not 0 <= end <= self._capacity or vectors[end:].any():
+            raise NeedReplayError("A slot beyond the end of those with features has some.")
         self._bounds.check_valid()
         norms = np.empty(self._capacity)
         norm_tree.set_norms(vectors, np.arange(self._capacity), self.need_alpha, norms)

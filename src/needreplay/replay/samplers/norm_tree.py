@@ -28,9 +28,12 @@ of d products in float64, each wrong by at most d · 1e-16 of |q| |v|."""
 AT_A_TIME = 32
 """Candidates found together, so that their memory accesses overlap."""
 
-SLOTS_PER_CANDIDATE = 8
+SLOTS_PER_CANDIDATE = 16
 """How many slots a pass over the buffer scores in the time of one candidate, which is read from a
 random address."""
+
+LARGEST_WHOLE = 8
+"""Powers up to this are products in a pass: a general power takes longer than all else."""
 
 
 @partial(jit, reassociate=True)
@@ -43,10 +46,13 @@ def _norm(rows: AnyArray, row: int) -> float:
 
 
 @jit
-def set_norms(vectors: AnyArray, slots: IntArray, need_alpha: float, norms: FloatArray) -> None:
-    """norms[j] = |v_j|^b for each of ``slots``."""
+def set_norms(vectors: AnyArray, slots: IntArray, need_alpha: float, norms: FloatArray) -> int:
+    """norms[j] = |v_j|^b for each of ``slots``; returns the end of these, the last one plus 1."""
+    end = 0
     for i in range(len(slots)):
         norms[slots[i]] = power(_norm(vectors, slots[i]), need_alpha)
+        end = max(end, slots[i] + 1)
+    return end
 
 
 @jit
@@ -96,6 +102,41 @@ def try_candidates(
                     if accepted == len(slots):
                         break
     return accepted, tried
+
+
+@partial(jit, reassociate=True)
+def score_all(
+    powers: FloatArray,
+    vectors: AnyArray,
+    query: FloatArray,
+    need_alpha: float,
+    slots: IntArray,
+    cumulative: FloatArray,
+) -> tuple[int, float]:
+    """The slots with need, and cumulative scores: priority_j^alpha (need_j / largest need)^b.
+
+    Writes the last two. Returns how many there are, and the largest need.
+    """
+    n, largest, total = 0, 0.0, 0.0
+    for slot in range(len(powers)):
+        if powers[slot] > 0.0:
+            need = dot(vectors, slot, query)
+            if need > 0.0:
+                slots[n], cumulative[n] = slot, need
+                n += 1
+                largest = max(largest, need)
+    whole = int(need_alpha) if need_alpha <= LARGEST_WHOLE else 0
+    for i in range(n):
+        share = cumulative[i] / largest
+        need_power = share
+        if whole == need_alpha:
+            for _ in range(1, whole):
+                need_power *= share
+        else:
+            need_power = power(share, need_alpha)
+        total += combine(powers[slots[i]], need_power)
+        cumulative[i] = total
+    return n, largest
 
 
 @jit

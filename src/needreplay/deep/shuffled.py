@@ -1,0 +1,47 @@
+"""Shuffled need, the control for need: the same values, on wrong transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay.core.rng import stream
+from needreplay.core.types import IntArray
+from needreplay.replay import ReplayBuffer
+
+
+class ShuffledNeed:
+    """Gives every stored transition the need of another one: the next along a cycle of all slots.
+
+    The cycle is fixed, and slots that hold nothing yet are passed over: a permutation without fixed
+    points as soon as two are stored.
+
+    Args:
+        buffer: whose transitions have need.
+        seed: decides the cycle.
+    """
+
+    def __init__(self, buffer: ReplayBuffer, seed: int) -> None:
+        self.buffer = buffer
+        order = stream(seed, "shuffled need").permutation(buffer.capacity)
+        self._next_slot = np.empty_like(order)
+        self._next_slot[order] = np.roll(order, -1)
+        self._previous_slot = np.argsort(self._next_slot)
+
+    def donors(self, ids: IntArray) -> IntArray:
+        """The transitions whose need those of ``ids`` have instead of their own."""
+        return self._along(ids, self._next_slot)
+
+    def receivers(self, ids: IntArray) -> IntArray:
+        """The transitions that have the need of ``ids``."""
+        return self._along(ids, self._previous_slot)
+
+    def _along(self, ids: IntArray, step: IntArray) -> IntArray:
+        """The transitions that are reached first from ``ids``, by steps from slot to slot."""
+        capacity, last = self.buffer.capacity, self.buffer.next_id - 1
+        slots = step[ids % capacity]
+        while True:
+            found: IntArray = last - (last - slots) % capacity
+            missing = found < self.buffer.oldest_id
+            if not missing.any():
+                return found
+            slots = np.where(missing, step[slots], slots)
