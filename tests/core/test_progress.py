@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from needreplay.core import progress as progress_module
 from needreplay.core.progress import Progress
 
 
@@ -46,7 +45,7 @@ def test_a_log_gets_a_line_now_and_then(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("needreplay.core.progress.time.monotonic", lambda: now)
     with Progress().task("fig2", total=200) as bar:
         for now in (101.0, 129.0, 131.0, 140.0, 161.0, 195.0):
             bar.advance(40 if now < 195.0 else 0)

@@ -354,6 +354,7 @@ def test_statistics_of_sampling_are_of_need_too() -> None:
     model, obs, batch = agent.need_model, np.ones(5, np.float32), agent._sample()
     assert model is not None
     query = agent.need_query(obs)
+    assert query is not None
     _, stats = agent._learn_need(obs, batch)
     products = model.features(batch["obs"]) @ query
     assert stats is not None
@@ -430,6 +431,7 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
         agent.learn(circle[t + 1])
     buffer, model = agent.replay, agent.need_model
     assert model is not None
+    assert agent.shuffled is not None
     ids = np.arange(buffer.oldest_id, buffer.next_id)
     donors = agent.shuffled.donors(ids)
     assert sorted(donors) == ids.tolist()
@@ -461,6 +463,7 @@ def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:
     circle = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
     buffer, model = agent.replay, agent.need_model
     assert model is not None
+    assert agent.shuffled is not None
     for t in range(199):
         agent.observe(circle[t], 0, 0.0, circle[t + 1], False, False)
         if t % 4 == 3:

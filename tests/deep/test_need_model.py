@@ -234,6 +234,15 @@ def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
         assert torch.equal(given.hidden(rows), 2.0 * rows)
 
 
+def test_convolutions_of_models_by_contrast_have_half_the_filters() -> None:
+    for shape, filters in (((4, 10, 10), [16]), ((4, 84, 84), [32, 64, 64])):
+        for learner in ("cosine", "mixtures", "spectral", "linear"):
+            body = NeedModel(spaces.Box(0, 1, shape), learner=learner).learner.body
+            layers = [each for each in body.modules() if isinstance(each, torch.nn.Conv2d)]
+            part = 1 if learner == "linear" else 2
+            assert [layer.out_channels for layer in layers] == [n // part for n in filters]
+
+
 def test_units_of_models_by_contrast_cannot_all_fall_silent() -> None:
     """A shift of all units does not reach the last ReLU, since they are normalized before it."""
     space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3)
@@ -241,7 +250,7 @@ def test_units_of_models_by_contrast_cannot_all_fall_silent() -> None:
         model = NeedModel(space, learner=learner).learner
         *_, last = (layer for layer in model.body.modules() if isinstance(layer, torch.nn.Linear))
         with torch.no_grad():
-            last.bias -= 100.0
+            last.bias.sub_(100.0)
         told_apart = bool(model.hidden(rows).std(0).max() > 0.0)
         assert told_apart is (learner != "linear")
 

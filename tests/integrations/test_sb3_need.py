@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,13 +58,18 @@ def test_shuffled_need_is_that_of_other_transitions(n_steps: int) -> None:
         expected = held.need.features(inner.read(donors)["obs"])
         np.testing.assert_allclose(stored, expected, atol=1e-5)
     assert inner.oldest_id > 0
-    # What is renewed has the donors' features too.
-    held.need.learn(inner)
-    held._set_shuffled(ids)
-    expected = held.need.features(inner.read(donors)["obs"])
-    np.testing.assert_allclose(
-        inner.sampler.features.vectors[ids % inner.capacity], expected, atol=1e-5
-    )
+
+
+def test_shuffled_need_stays_shuffled_when_it_is_renewed() -> None:
+    replay = NeedReplay(shuffle_need=True, refresh=48)
+    model = small("DQN", make_vec_env(lambda: Walk(length=9), 2), buffer_size=48, replay=replay)
+    held = model.learn(80).replay_buffer
+    held.sample(8)
+    ids = np.arange(held.buffer.oldest_id, held.buffer.next_id)
+    donors = held._shuffled.donors(ids)
+    stored = held.buffer.sampler.features.vectors[ids % 48]
+    expected = held.need.features(held.buffer.read(donors)["obs"])
+    np.testing.assert_allclose(stored, expected, atol=1e-5)
 
 
 def test_need_of_zero_exponent_is_prioritized_replay() -> None:
@@ -96,7 +102,18 @@ def test_need_sees_observations_before_vecnormalize() -> None:
     assert present[0, 0] == 0.0
 
 
+def test_a_buffer_of_another_replay_is_refused(tmp_path: Path) -> None:
+    """Else a control would quietly be none."""
+    small("DQN", replay=NeedReplay()).learn(40).save_replay_buffer(tmp_path / "buffer")
+    model = small("DQN", replay=NeedReplay(shuffle_need=True))
+    model.load_replay_buffer(tmp_path / "buffer")
+    with pytest.raises(NeedReplayError, match=r"need=True\).* saved with .*need=False"):
+        model.learn(40)
+
+
 def test_refused() -> None:
+    with pytest.raises(NeedReplayError, match="shuffle_need is 'false'"):
+        NeedReplay(shuffle_need="false")  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="learn_every is 0"):
         NeedReplay(learn_every=0)
     with pytest.raises(NeedReplayError, match="learner of need"):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
 from needreplay.studies.deep import exact
-from needreplay.studies.deep.exact import ARMS, Case
+from needreplay.studies.deep.exact import ARMS, BLOCKS, Case
 from needreplay.studies.deep.exact_tasks import deep_sea, exact_task, taxi
+from needreplay.studies.study import Options
 
 
 def test_need_is_a_row_and_a_column_of_the_closed_form() -> None:
@@ -67,3 +70,28 @@ def test_a_tiny_run_of_every_arm() -> None:
     assert all(len(curve) == exact.CHECKPOINTS for curve in curves.values())
     assert all(np.isfinite(curve).all() for curve in curves.values())
     assert len({tuple(curve) for curve in curves.values()}) > 4  # arms differ
+
+
+def test_blocks_with_other_arms_and_steps_are_reported_together() -> None:
+    """Every preset in one call; what is measured is made up: exact need is better by 0.1."""
+
+    class Runner:
+        def run(self, _: Any, cases: list[Case], *__: Any, **___: Any) -> dict[Case, Any]:
+            def curve(case: Case) -> Any:
+                luck = np.random.default_rng(case.seed).normal(size=20) / 100
+                return np.array([luck + 0.1 * case.arm.startswith("exact")])
+
+            return {case: {"value": curve(case)} for case in cases}
+
+    options = Options(tuple(BLOCKS), None, 0, 1, "full")
+    result = exact.run(options, Runner())  # type: ignore[arg-type]
+    n_runs = sum(len(block.tasks) * len(block.arms) for block in BLOCKS.values())
+    assert len(result.tables["data"]["area"]) == 10 * n_runs
+    assert "12,000 or 48,000 steps" in result.captions["figure"]
+    of = {claim.statement: claim for claim in result.claims}
+    assert len(of) == len(exact.TESTS)
+    question = of["exact need, .25 uniform learns faster than shuffled need, .25 uniform"]
+    assert question.verdict == "holds"
+    assert "ahead in 13 of 13 tasks" in question.measured
+    backward = of["exact need, .25 uniform learns faster than backward need, .25 uniform"]
+    assert "ahead in 9 of 9 tasks" in backward.measured

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.core.jit import jit
 from needreplay.core.rng import stream
 from needreplay.core.types import IntArray
 from needreplay.replay import ReplayBuffer
@@ -36,12 +37,17 @@ class ShuffledNeed:
         return self._along(ids, self._previous_slot)
 
     def _along(self, ids: IntArray, step: IntArray) -> IntArray:
-        """The transitions that are reached first from ``ids``, by steps from slot to slot."""
-        capacity, last = self.buffer.capacity, self.buffer.next_id - 1
-        slots = step[ids % capacity]
-        while True:
-            found: IntArray = last - (last - slots) % capacity
-            missing = found < self.buffer.oldest_id
-            if not missing.any():
-                return found
-            slots = np.where(missing, step[slots], slots)
+        found = np.empty(len(ids), dtype=np.int64)
+        _walk(step, ids, self.buffer.oldest_id, self.buffer.next_id - 1, found)
+        return found
+
+
+@jit
+def _walk(step: IntArray, ids: IntArray, oldest: int, last: int, found: IntArray) -> None:
+    """The transitions that are reached first from ``ids``, by steps from slot to slot."""
+    capacity = len(step)
+    for i in range(len(ids)):
+        slot = step[ids[i] % capacity]
+        while last - (last - slot) % capacity < oldest:
+            slot = step[slot]
+        found[i] = last - (last - slot) % capacity

@@ -194,6 +194,17 @@ def test_a_pass_over_the_buffer_is_exact_and_ends_when_the_tree_is_faster(
         tree.check_valid()
 
 
+@pytest.mark.parametrize("mix", [0.0, 0.25])
+def test_a_pass_knows_probabilities_where_need_is_tiny(mix: float) -> None:
+    tree = FeatureNeedSampler(2, backward=True, uniform_mix=mix)
+    tree.allocate(400)
+    tree.set_priorities(np.arange(400), np.ones(400))
+    tree.set_features(np.arange(400), np.tile([0.0, 1e-10], (400, 1)))
+    tree.arrays()["recent_rate"][:] = 1e-9
+    sampled = tree.sample(8, stream(0, "tiny"), np.array([1.0, 1e-300]))
+    np.testing.assert_allclose(sampled.probabilities, 1 / 400)
+
+
 def test_all_negative_need_samples_by_priority() -> None:
     rng = stream(8, "features")
     for mix in (0.0, 0.25):

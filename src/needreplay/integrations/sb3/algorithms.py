@@ -134,6 +134,11 @@ class WithReplay(OffPolicyAlgorithm):
             super().train(gradient_steps=gradient_steps, batch_size=batch_size)
             return
         assert isinstance(buffer, PrioritizedReplayBuffer)
+        if buffer.replay != self.replay:
+            raise NeedReplayError(
+                f"This model has replay={self.replay}, but its buffer was saved with "
+                f"replay={buffer.replay}. Make or load the model with the buffer's."
+            )
         if len(buffer.buffer) == 0:
             return  # no n-step return is complete yet
         # Transitions are stored as the environment made them, before VecNormalize.

@@ -11,7 +11,7 @@ from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.need import CorrectFor
-from needreplay.replay.validation import check_beta
+from needreplay.replay.validation import check_beta, flag
 from needreplay.rules.priority import annealed
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class NeedReplay(_ByGain):
         super().__post_init__()
         check_number("learn_every", self.learn_every, int, AT_LEAST_ONE)
         check_number("refresh", self.refresh, int, COUNT)
+        flag("shuffle_need", self.shuffle_need)
 
     def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
         """A new need model with these settings."""

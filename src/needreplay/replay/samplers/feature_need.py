@@ -328,8 +328,16 @@ class FeatureNeedSampler(NeedSampler):
         if self._work is None:
             self._work = np.empty(self._capacity, dtype=np.int64), np.empty(self._capacity)
         some, cumulative = self._work
-        stored = self._powers[: self._end[0]], self.features.vectors
-        n, largest = norm_tree.score_all(*stored, self._query, self.need_alpha, some, cumulative)
+        powers, vectors = self._powers[: self._end[0]], self.features.vectors
+        for reachable in (False, True):
+            if reachable:
+                # The query's largest entries are of features that no slot has.
+                entries = np.where(vectors.any(axis=0), self._query, 0.0)
+                norm_tree.unit(entries, self._query)
+            how = self._query, self.need_alpha
+            n, largest = norm_tree.score_all(powers, vectors, *how, some, cumulative)
+            if n == 0 or largest > TINY:
+                break
         self._total, self._by_need = float(cumulative[n - 1]) if n else 0.0, True
         self._rejects = False
         uniforms = rng.random(len(slots) - begin)

@@ -42,7 +42,7 @@ BY_PRIORITY = 1
 UNIFORM = 2
 """Every priority was 0 as well: sampled uniformly."""
 EXHAUSTIVE = 3
-"""Rejected too often: sampled by the score, but with a pass over the whole buffer."""
+"""Candidates are rejected too often: sampled by the score, with a pass over the buffer."""
 
 UNKNOWN = -1
 """The state of a slot whose state was not set, or the age of features that were not."""

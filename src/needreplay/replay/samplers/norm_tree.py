@@ -28,7 +28,7 @@ of d products in float64, each wrong by at most d · 1e-16 of |q| |v|."""
 AT_A_TIME = 32
 """Candidates found together, so that their memory accesses overlap."""
 
-SLOTS_PER_CANDIDATE = 16
+SLOTS_PER_CANDIDATE = 8
 """How many slots a pass over the buffer scores in the time of one candidate, which is read from a
 random address."""
 

@@ -281,12 +281,13 @@ def run(options: Options, runner: TrialRunner) -> Result:
             key = (task_name(case), case.arm, seed)
             rows.append((key, {"area": curve.mean(), "last": curve[-1]}))
     data = long_table(("task", "arm", "seed"), rows)
+    lengths = dict.fromkeys(f"{block.steps:,}" for block in blocks)
     return Result(
         tables={"data": data},
         figures={"figure": _draw(data)},
         captions={
             "figure": "Area under the policy's exact value (ε = 0.1) in "
-            f"{' or '.join(f'{block.steps:,}' for block in blocks)} steps (0: the random policy, "
+            f"{' or '.join(lengths)} steps (0: the random policy, "
             f"1: the best), {len(seeds)} seeds: means with Student's 95% intervals, and seeds as "
             "small dots."
         },
@@ -313,6 +314,8 @@ def _draw(data: Table) -> Figure:
             continue
         for place, arm in enumerate(arms):
             own = areas(data, tasks[number], arm)
+            if len(own) == 0:
+                continue  # not an arm of this block
             interval = student_interval(own)
             color = "#D55E00" if arm.startswith("exact") else "#0072B2"
             axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
