@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from needreplay import ReplayBuffer
+
 pytest.importorskip("torch")
 pytest.importorskip("stable_baselines3")
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -31,13 +33,27 @@ def test_each_is_one_file_under_150_lines(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "steps"), [("cartpole_dqn", 600), ("pendulum_sac", 600)])
-def test_every_sampler_runs_and_differs_from_the_others(name: str, steps: int) -> None:
-    """They share everything until the first update, and differ after it."""
-    module = example(name)
-    first, second, third = (module.train(sampler, steps, 2) for sampler in module.SAMPLERS)
-    assert first[0] == second[0] == third[0]
-    assert first != second
-    assert second != third
+def test_every_sampler_runs_and_differs_from_the_others(
+    name: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share everything until the first update, and then replay other transitions."""
+    module, sample = example(name), ReplayBuffer.sample
+    replayed: list[list[int]] = []
+
+    def recorded(buffer: ReplayBuffer, *args: Any, **options: Any) -> Any:
+        batch = sample(buffer, *args, **options)
+        replayed[-1] += batch.ids.tolist()
+        return batch
+
+    monkeypatch.setattr(ReplayBuffer, "sample", recorded)
+    returns = []
+    for sampler in module.SAMPLERS:
+        replayed.append([])
+        returns.append(module.train(sampler, steps, 2))
+    assert returns[0][0] == returns[1][0] == returns[2][0]
+    assert replayed[0] != replayed[1]
+    assert replayed[1] != replayed[2]
+    assert len(replayed[0]) == len(replayed[1]) == len(replayed[2]) > 0
 
 
 def test_a_seed_decides_everything() -> None:
