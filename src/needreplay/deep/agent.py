@@ -412,7 +412,7 @@ class DeepAgent:
             return None if obs is None else model.query(obs)
         donors = ids
         if self.shuffled is not None:
-            ids = np.union1d(ids, self.shuffled.receivers(ids))
+            ids = self.shuffled.affected(ids)
             donors = self.shuffled.donors(ids)
         rows, query = self.replay.read(donors)["obs"], None
         if obs is None:

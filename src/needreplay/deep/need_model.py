@@ -97,7 +97,7 @@ class NeedModel:
             body: Any = None if features is None else functools.partial(features)
             if features is None:
                 network, by_contrast = _network(self._shape), LEARNERS[learner].far
-                # Half the filters are as true, and cheaper. Normalized is truer (docs/need.md).
+                # Half the filters: about as true, and cheaper. Normalized: truer (docs/need.md).
                 body, n_hidden = q_body(network, self._shape, half=by_contrast)
                 if by_contrast:
                     body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))

@@ -32,9 +32,9 @@ class ShuffledNeed:
         """The transitions whose need those of ``ids`` have instead of their own."""
         return self._along(ids, self._next_slot)
 
-    def receivers(self, ids: IntArray) -> IntArray:
-        """The transitions that have the need of ``ids``."""
-        return self._along(ids, self._previous_slot)
+    def affected(self, ids: IntArray) -> IntArray:
+        """New transitions ``ids``, and those that have the need of one of them from now on."""
+        return np.union1d(ids, self._along(ids, self._previous_slot))
 
     def _along(self, ids: IntArray, step: IntArray) -> IntArray:
         found = np.empty(len(ids), dtype=np.int64)

@@ -166,7 +166,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         if self._shuffled is not None:
             new = np.arange(self._next_shuffled, self.buffer.next_id)
             self._next_shuffled = self.buffer.next_id
-            self._set_shuffled(np.union1d(new, self._shuffled.receivers(new)))
+            self._set_shuffled(self._shuffled.affected(new))
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
