@@ -75,6 +75,18 @@ def test_future_against_a_plain_model(
     ids = np.arange(buffer.oldest_id, buffer.next_id)
     where = {place[o.flat[-1]]: i for i, o in zip(ids, buffer.read(ids)["obs"], strict=True)}
     assert len(where) == len(ids)
+    for of in (buffer, other):
+        numbers, times = of.episodes(ids)
+        for (which, t), i in where.items():
+            assert times[i - ids[0]] == t
+            assert {numbers[j - ids[0]] for (w, _), j in where.items() if w == which} == {
+                numbers[i - ids[0]]
+            }
+        # Each begins later than those before it: numbers grow with the first transition.
+        begun = [
+            numbers[i - ids[0]] for (_, t), i in sorted(where.items(), key=lambda x: x[1]) if t == 0
+        ]
+        assert begun == list(range(begun[0], begun[0] + len(begun)))
     lengths = []
     for steps in (0, 1, 2, 5, 1000):
         expected: Any = [-1] * len(ids)
@@ -125,3 +137,7 @@ def test_refusals() -> None:
     plain.add(obs=0.0)
     with pytest.raises(NeedReplayError, match="make it with episodes"):
         plain.future([0], 1)
+    with pytest.raises(NeedReplayError, match="make it with episodes"):
+        plain.episodes([0])
+    with pytest.raises(NeedReplayError, match="are stored"):
+        buffer.episodes([1])

@@ -17,7 +17,7 @@ FILM_STEPS = 1_000
 
 @dataclass(frozen=True)
 class Eval:
-    """Play the newest checkpoint of a run: returns of complete episodes, and how true need is.
+    """Play the newest checkpoint of a run: returns of complete episodes, and how accurate need is.
 
     For example
       needreplay eval runs/a --episodes 30

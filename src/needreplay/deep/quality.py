@@ -1,42 +1,68 @@
-"""How true need is: can it tell the states that come next from others?
+"""How accurate need is: can it tell the states that come next from others?
 
-Measured on a buffer's newest trajectories, whatever computes need.
+It is measured on episodes that the need model never learned from, whatever computes need, and the
+same numbers are given for scores that know nothing of the future: a need that is not clearly above
+these has shown nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ReplayBuffer
-from needreplay.rules.need import TRUE_NEED
+from needreplay.rules.need import accurate_need
 
 HORIZON = 10
 """Next steps that need should rank first."""
 POOL = 512
-"""Transitions of the whole buffer that they are compared with."""
-START_AMONG, RECENT = 2_000, 20_000
-"""Trajectories start among the newest; other episodes are looked for among the recent."""
+"""Transitions of the whole buffer that need selects from."""
+START_AMONG = 2_000
+"""Queries are among so many of the newest transitions of withheld episodes."""
+NEAR, RECENT = 5_000, 20_000
+"""How far in age others are, before and after; and other episodes at the same time."""
+_PAIRS, _TRIES = 20, 400
 _NEAREST, _COORDINATES = 32, 1_024
 
+NeedsOf = Callable[[Any, dict[str, Any]], AnyArray]
+"""A function of a batch of observations and of transitions (columns of the buffer, and their
+``ids``); [i, j] is the need of transition j, seen from observation i."""
 
-class NeedQuality(NamedTuple):
-    """Means over queries, NaN where the buffer has no long enough trajectory."""
+
+class Scores(NamedTuple):
+    """Probabilities that one of the next 10 states is ranked above another: 0.5 is chance.
+
+    Means over queries, NaN where there was nothing to compare with.
+    """
 
     auc: float
-    """probability that need ranks one of the next 10 states above a random transition: 0.5 is
-    chance, 1 is perfect"""
-    auc_hard: float
-    """the same against hard cases: the two that follow, together"""
+    """above a state of another episode that is as old"""
     auc_past: float
-    """against the last 10 states of the same episode"""
+    """above any earlier state of the same episode"""
+    auc_last: float
+    """above the 10 states just before"""
     auc_time: float
-    """against states of other episodes at the same time steps"""
-    auc_episode: float
-    """against any earlier states of the same episode"""
+    """above a state of another episode at the same time steps"""
+
+
+RECENCY, SIMILARITY, UNTRAINED, SHUFFLED = "recency", "similarity", "untrained", "other query"
+"""What is measured beside need: how new a transition is; how similar its observation is to the
+query's; need before any update; need seen from a random transition of another episode."""
+
+
+@dataclass(frozen=True)
+class NeedQuality:
+    """How accurate need is, beside what trivial scores reach."""
+
+    auc: float
+    """see ``Scores``; so are the next three"""
+    auc_past: float
+    auc_last: float
+    auc_time: float
     variation: float
     """standard deviation of need over the buffer / its mean"""
     effective: float
@@ -44,145 +70,242 @@ class NeedQuality(NamedTuple):
     nearness: float
     """distance of transitions sampled by need to the true next states: 0 as far as uniform samples,
     1 as near as the nearest 32"""
+    baselines: Mapping[str, Scores]
+    """of scores that know nothing of the future, by name"""
+
+    def best_baseline(self, name: str = "auc") -> float:
+        """The highest of the trivial scores in ``name``.
+
+        A newer state of the same episode is a later one, so recency does not count there.
+        """
+        left_out = RECENCY if name in ("auc_past", "auc_last") else ""
+        found = [getattr(s, name) for which, s in self.baselines.items() if which != left_out]
+        known = [value for value in found if not np.isnan(value)]
+        return max(known, default=float("nan"))
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether conclusions about need can be drawn; see ``accurate_need``."""
+        return accurate_need(self.auc, self.best_baseline())
 
     def text(self) -> str:
         """One line, with the verdict."""
         if np.isnan(self.auc):
-            return "no episode is long enough to measure its quality."
-        verdict = "true" if self.auc >= TRUE_NEED else "not true: conclude nothing about it"
+            return (
+                "not measured yet: it takes an episode of more than 20 steps that the need model "
+                "does not learn from (every 20th, if it withholds episodes)."
+            )
+        verdict = "accurate" if self.is_accurate else "not accurate: conclude nothing about it"
         return (
-            f"AUC {self.auc:.2f} for the next {HORIZON} states ({verdict}), {self.auc_hard:.2f} "
-            f"against hard cases; it selects about {self.effective:,.0f} transitions (variation "
-            f"{self.variation:.2g}), nearness {self.nearness:.2f}."
+            f"AUC {self.auc:.2f} for the next {HORIZON} states ({verdict}; trivial scores reach "
+            f"{self.best_baseline():.2f}), {self.auc_past:.2f} against the episode's past, "
+            f"{self.auc_time:.2f} against other episodes at the same time; it selects about "
+            f"{self.effective:,.0f} transitions (variation {self.variation:.2g}), nearness "
+            f"{self.nearness:.2f}."
         )
 
 
 def auc(positive: AnyArray, negative: AnyArray) -> float:
-    """P(a positive is above a negative), ties half.
+    """P(a positive is above a negative), ties half; NaN where there is none of either.
 
     >>> auc(np.array([3.0, 1.0]), np.array([0.0, 1.0]))
     0.875
     """
     difference = np.subtract.outer(positive, negative)
-    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
+    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0))) if difference.size else (
+        float("nan")
+    )
 
 
 def need_quality(
     buffer: ReplayBuffer,
-    needs_of: Callable[[Any, dict[str, Any]], AnyArray],
+    needs_of: NeedsOf,
     rng: np.random.Generator,
     *,
+    withheld: Callable[[IntArray], BoolArray],
+    untrained: NeedsOf | None = None,
+    direction: Literal["forward", "backward"] = "forward",
     queries: int = 32,
 ) -> NeedQuality:
     """Measure need on ``buffer``.
 
     Args:
         buffer: with episodes.
-        needs_of: a function of a batch of observations and of transitions (columns of the buffer,
-            and their ``ids``); [i, j] is the need of transition j, seen from observation i.
-        rng: chooses trajectories and transitions.
-        queries: states that need looks from.
+        needs_of: need; see ``NeedsOf``.
+        rng: chooses queries and transitions.
+        withheld: a function of numbers of episodes: which ones need did not learn from. Queries
+            are from these alone.
+        untrained: need before any update, one of the trivial scores.
+        direction: of need; for backward need, read "before" for "after" and the reverse in the
+            meaning of every number.
+        queries: states that need is seen from.
     """
-    cases: list[_Case] = []
-    first, end = max(buffer.oldest_id, buffer.next_id - RECENT), buffer.next_id
-    if end - first > 2 * HORIZON + 1:
-        recent = _recent(buffer, first, end)
-        starts = rng.integers(max(first, end - START_AMONG), end, 8 * queries)
-        starts = starts[buffer.future(starts, HORIZON + 1) >= 0][:queries]
-        pool = rng.integers(buffer.oldest_id, end, POOL)
-        cases = [_case(buffer, rng, int(start), recent) for start in starts]
-    if not cases:
-        return NeedQuality(*[np.nan] * len(NeedQuality._fields))
+    found = _cases(buffer, rng, withheld, queries, backward=direction == "backward")
+    if not found:
+        unknown = Scores(*[np.nan] * len(Scores._fields))
+        return NeedQuality(*unknown, np.nan, np.nan, np.nan, {})
+    first, end = buffer.oldest_id, buffer.next_id
+    pool = rng.integers(first, end, POOL)
     # Each transition is read, and goes through the layers, once for all queries.
-    ids = np.unique(np.concatenate([pool, *(np.concatenate(case[1:]) for case in cases)]))
-    later = np.unique(np.concatenate([case.future for case in cases]))
-    seen = buffer.read(np.array([case.now for case in cases]))["obs"]
-    parts = []
+    ids = np.unique(np.concatenate([pool, *(np.concatenate(case[1:]) for case in found)]))
+    now = np.array([case.now for case in found])
+    seen = buffer.read(now)["obs"]
+    elsewhere = buffer.read(_others(buffer, rng, now))["obs"]
+    parts: dict[str, list[AnyArray]] = {}
+    flat = []
     for some in np.array_split(ids, -(-len(ids) // POOL)):
-        columns = buffer.read(some)
-        need = np.asarray(needs_of(seen, {**columns, "ids": some}), dtype=np.float64)
-        parts.append((need, _flat(columns["obs"])))
-    needs = np.concatenate([need for need, _ in parts], 1)
-    rows = np.concatenate([flat for _, flat in parts])
+        columns = {**buffer.read(some), "ids": some}
+        scores = {"need": needs_of(seen, columns), SHUFFLED: needs_of(elsewhere, columns)}
+        if untrained is not None:
+            scores[UNTRAINED] = untrained(seen, columns)
+        for name, values in scores.items():
+            parts.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
+        flat.append(_flat(columns["obs"]))
+    needs = {name: np.concatenate(each, 1) for name, each in parts.items()}
+    sign = -1.0 if direction == "backward" else 1.0
+    needs[RECENCY] = np.broadcast_to(sign * ids, needs["need"].shape)
+    later = np.unique(np.concatenate([case.future for case in found]))
     of_pool = np.searchsorted(ids, pool)
-    is_real = _is_real(columns["obs"])
+    rows, of_queries = np.concatenate(flat), _flat(seen)
+    is_real = _is_real(seen)
     if is_real.any():
         spread = rows[of_pool].std(0, dtype=np.float64)
-        rows = rows / np.where(is_real & (spread > 0.0), spread, 1.0)
-    jaccard = not isinstance(columns["obs"], dict) and not is_real.any()
+        unit = np.where(is_real & (spread > 0.0), spread, 1.0)
+        rows, of_queries = rows / unit, of_queries / unit
+    jaccard = not isinstance(seen, dict) and not is_real.any()
+    needs[SIMILARITY] = -_distances(of_queries, rows, jaccard=jaccard)
     distances = _distances(rows[of_pool], rows[np.searchsorted(ids, later)], jaccard=jaccard)
-    found = []
-    for case, need in zip(cases, needs, strict=True):
-        future, past, same_time, earlier = (need[np.searchsorted(ids, of)] for of in case[1:])
-        is_other = ~np.isin(pool, np.concatenate([case.past, [case.now], case.future]))
-        random = need[of_pool[is_other]]
-        shares = np.maximum(0.0, random)
-        shares = shares / shares.sum() if shares.any() else np.full(len(shares), 1 / len(shares))
-        found.append(
-            (
-                auc(future, random),
-                auc(future, np.concatenate([past, same_time])),
-                auc(future, past),
-                auc(future, same_time) if len(same_time) else np.nan,
-                auc(future, earlier),
-                float(shares.std() * len(shares)),
-                float(len(buffer) / len(shares) / np.square(shares).sum()),
-                _nearness(distances[is_other][:, np.isin(later, case.future)].min(1), shares),
-            )
-        )
-    values = np.array(found)
-    known = ~np.isnan(values)
-    means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
-    return NeedQuality(*means.tolist())
+    selected = [
+        _selection(case, needs["need"][i][of_pool], pool, len(buffer), distances, later)
+        for i, case in enumerate(found)
+    ]
+    scores_of = {name: _scores(found, values, ids) for name, values in needs.items()}
+    own = scores_of.pop("need")
+    return NeedQuality(*own, *_known_means(np.array(selected)), baselines=scores_of)
 
 
 class _Case(NamedTuple):
-    """One query: the transition that need looks from, and those that it should tell apart."""
+    """One query: the transition that need is seen from, and those that it should tell apart."""
 
     now: int
     future: IntArray
+    others: IntArray
     past: IntArray
+    last: IntArray
     same_time: IntArray
-    earlier: IntArray
 
 
-def _case(buffer: ReplayBuffer, rng: np.random.Generator, start: int, recent: _Recent) -> _Case:
-    """A query from the state ``HORIZON`` steps after ``start``."""
-    steps = np.arange(2 * HORIZON + 1)
-    path = buffer.future(np.full(len(steps), start), steps)
-    past, now, future = path[:HORIZON], path[HORIZON], path[HORIZON + 1 :]
-    future = future[future >= 0]
-    first, times, episodes = recent
-    at = times[future - first]
-    same_time = np.flatnonzero((times >= max(0, int(at.min()))) & (times <= at.max())) + first
-    same_time = same_time[~np.isin(same_time, path)]
-    if len(same_time):
-        same_time = rng.choice(same_time, HORIZON)
-    earlier = np.flatnonzero(episodes[: now - first] == episodes[now - first]) + first
-    return _Case(int(now), future, past, same_time, rng.choice(earlier, HORIZON))
+def _cases(
+    buffer: ReplayBuffer,
+    rng: np.random.Generator,
+    withheld: Callable[[IntArray], BoolArray],
+    queries: int,
+    *,
+    backward: bool,
+) -> list[_Case]:
+    first, end = buffer.oldest_id, buffer.next_id
+    if end - first <= 2 * HORIZON:
+        return []
+    ids = np.arange(first, end)
+    number, step = buffer.episodes(ids)
+    known = ids[withheld(number)]
+    # There is a next state, and 10 earlier ones that are stored (or the reverse).
+    known = known[(step[known - first] >= HORIZON) & (buffer.future(known, 1) >= 0)]
+    if backward:
+        known = known[buffer.future(known, HORIZON) >= 0]
+    known = known[-START_AMONG:]
+    if not len(known):
+        return []
+    members: dict[int, IntArray] = {}
+    cases = []
+    for now in rng.choice(known, queries):
+        episode = int(number[now - first])
+        if episode not in members:
+            members[episode] = ids[number == episode]
+        own = members[episode]
+        at = int(np.searchsorted(own, now))
+        before, after = own[:at], own[at + 1 :]
+        if backward:
+            before, after = after[::-1], before[::-1]
+        future, last = after[:HORIZON], before[-HORIZON:]
+        if len(last) < HORIZON or not len(future):
+            continue
+        times = step[future - first]
+        near = slice(max(0, now - first - RECENT), now - first + RECENT)
+        same = (step[near] >= times.min()) & (step[near] <= times.max()) & (number[near] != episode)
+        same_time = ids[near][same]
+        if len(same_time):
+            same_time = rng.choice(same_time, 2 * HORIZON)
+        others = _as_old(rng, future - first, number, episode) + first
+        past = rng.choice(before, HORIZON)
+        cases.append(_Case(int(now), future, others, past, last, same_time))
+    return cases
 
 
-class _Recent(NamedTuple):
-    """Transitions from id ``first`` on: the time step of each in its episode, and its episode.
+def _as_old(
+    rng: np.random.Generator, future: IntArray, number: IntArray, episode: int
+) -> IntArray:
+    """Transitions of other episodes in pairs, one as much older than a next state as one is newer.
 
-    Time is negative where the start of an episode is not stored.
+    So a score that knows only how new a transition is has an AUC of 0.5.
     """
+    for reach in (NEAR, len(number)):
+        center = rng.choice(future, _TRIES)
+        apart = rng.integers(1, reach + 1, _TRIES)
+        older, newer = center - apart, center + apart
+        stored = (older >= 0) & (newer < len(number))
+        older, newer = older[stored], newer[stored]
+        fine = (number[older] != episode) & (number[newer] != episode)
+        if fine.sum() >= _PAIRS or reach == len(number):
+            break
+    pairs: IntArray = np.concatenate([older[fine][:_PAIRS], newer[fine][:_PAIRS]])
+    return pairs
 
-    first: int
-    times: IntArray
-    episodes: IntArray
+
+def _others(buffer: ReplayBuffer, rng: np.random.Generator, now: IntArray) -> IntArray:
+    """For each query a random transition, of another episode if there is one."""
+    first, end = buffer.oldest_id, buffer.next_id
+    drawn = rng.integers(first, end, (8, len(now)))
+    number, _ = buffer.episodes(drawn.ravel())
+    differs = number.reshape(drawn.shape) != buffer.episodes(now)[0]
+    others: IntArray = drawn[differs.argmax(0), np.arange(len(now))]
+    return others
 
 
-def _recent(buffer: ReplayBuffer, first: int, end: int) -> _Recent:
-    following = (buffer.future(np.arange(first, end), 1) - first).tolist()
-    times, episodes = [0] * (end - first), list(range(end - first))
-    if first > 0:
-        # Episodes that were under way are among the first; so are some that were not.
-        times[:64] = [-(2**40)] * len(times[:64])
-    for i, after in enumerate(following):
-        if after >= 0:
-            times[after], episodes[after] = times[i] + 1, episodes[i]
-    return _Recent(first, np.array(times, dtype=np.int64), np.array(episodes, dtype=np.int64))
+def _scores(cases: list[_Case], values: AnyArray, ids: IntArray) -> Scores:
+    found = []
+    for case, row in zip(cases, values, strict=True):
+        future, *others = (row[np.searchsorted(ids, of)] for of in case[1:])
+        found.append([auc(future, other) for other in others])
+    return Scores(*_known_means(np.array(found)))
+
+
+def _selection(
+    case: _Case,
+    need: FloatArray,
+    pool: IntArray,
+    size: int,
+    distances: AnyArray,
+    later: IntArray,
+) -> tuple[float, float, float]:
+    """Variation, effective number and nearness of one query; ``need`` is that of the pool."""
+    is_other = ~np.isin(pool, np.concatenate([case.last, [case.now], case.future]))
+    shares = np.maximum(0.0, need[is_other])
+    shares = shares / shares.sum() if shares.any() else np.full(len(shares), 1 / len(shares))
+    distance = distances[is_other][:, np.isin(later, case.future)].min(1)
+    return (
+        float(shares.std() * len(shares)),
+        float(size / len(shares) / np.square(shares).sum()),
+        _nearness(distance, shares),
+    )
+
+
+def _known_means(values: FloatArray) -> list[float]:
+    """Of each column, without NaN; NaN where nothing else is there."""
+    known = ~np.isnan(values)
+    means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
+    listed: list[float] = means.tolist()
+    return listed
 
 
 def _is_real(columns: Any) -> AnyArray:
@@ -201,10 +324,10 @@ def _flat(columns: Any) -> AnyArray:
     return rows if columns.dtype.kind == "f" else rows.astype(np.float32)
 
 
-def _distances(pool: AnyArray, future: AnyArray, *, jaccard: bool) -> AnyArray:
-    """Of each row of numbers of ``pool`` to each of ``future``."""
-    products = pool @ future.T
-    both = np.square(pool).sum(1)[:, None] + np.square(future).sum(1)
+def _distances(some: AnyArray, others: AnyArray, *, jaccard: bool) -> AnyArray:
+    """Of each row of numbers of ``some`` to each of ``others``."""
+    products = some @ others.T
+    both = np.square(some).sum(1)[:, None] + np.square(others).sum(1)
     if jaccard:
         # Jaccard's distance of planes: an empty board is not near to every other.
         return 1.0 - products / np.maximum(both - products, 1e-9)  # type: ignore[no-any-return]

@@ -465,6 +465,16 @@ class ReplayBuffer:
                 )
             return self._writer.future(wanted, counts)
 
+    def episodes(self, ids: ArrayLike) -> tuple[IntArray, IntArray]:
+        """The number of the episode that each of ``ids`` belongs to, and its step in it from 0 on.
+
+        Episodes are numbered from 0 in the order in which they begin, over all environments. A
+        buffer without episodes raises.
+        """
+        with self._lock:
+            number, step = self._writer.places(self._stored(ids)).T
+            return number, step
+
     def _stored(self, ids: ArrayLike) -> IntArray:
         """``ids``, checked: all of them are stored."""
         ring, wanted = self._ring, validation.as_ids(ids)

@@ -36,8 +36,9 @@ discounted = jit(rules.discounted)
 Autoreset = Literal["same_step", "next_step"]
 
 _OBS_FRAME, _NEXT_FRAME = "obs frame", "next obs frame"
-_HEAD, _HELD, _LAST, _ENDED = 0, 1, 2, 3
-"""Of each environment: its oldest open step, how many are open, its last id, whether it ended."""
+_HEAD, _HELD, _LAST, _ENDED, _EPISODE, _TIME = range(6)
+"""Of each environment: its oldest open step, how many are open, its last id, whether it ended, and
+the episode and the step in it of its last transition."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def _accumulate(
     previous: IntArray,
     sources: IntArray,
     following: IntArray,
+    places: IntArray,
     layout: tuple[int, int, int, int],
     discount: float,
     cuts: bool,
@@ -151,7 +153,8 @@ def _accumulate(
     terminated, was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps
     whose window is open. For each transition written, ``slots`` gets its slot, ``previous`` the id
     before it in its episode, ``sources`` its row of ``pending``. ``following`` has, by slot, the id
-    after each transition in its episode. ``layout`` is where the columns of a window's last step
+    after each transition in its episode, and ``places`` the number of its episode (in the order in
+    which episodes begin) and its step in it. ``layout`` is where the columns of a window's last step
     start and end in a row, and where reward and discount are, in bytes.
     Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c. With
     ``cuts`` there is no new step: episodes that are not skipped end with the last one.
@@ -184,6 +187,11 @@ def _accumulate(
             following[slot] = NO_ID
             if before >= 0 and new - before < len(rows):
                 following[before % len(rows)] = new
+            if before == NO_ID:
+                state[e, _EPISODE] = state[:, _EPISODE].max() + 1
+                state[e, _TIME] = -1
+            state[e, _TIME] += 1
+            places[slot, 0], places[slot, 1] = state[e, _EPISODE], state[e, _TIME]
             slots[stored], previous[stored], sources[stored] = slot, before, source
             state[e, _LAST] = new
             stored += 1
@@ -252,8 +260,9 @@ class EpisodeWriter(Writer):
         super().__init__(first_step, last_step, returns)
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
-        self._places = next_from, next_to, reward_at, discount_at
+        self._layout = next_from, next_to, reward_at, discount_at
         self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
+        self._places: IntArray = np.full((capacity, 2), NO_ID, dtype=np.int64)
         self._allocate(info)
 
     def _allocate(self, info: Mapping[str, Column]) -> None:
@@ -262,12 +271,13 @@ class EpisodeWriter(Writer):
         self._pending: Bytes = np.zeros((n_envs * n_step, self.layout.stride), dtype=np.uint8)
         self._rewards: FloatArray = np.zeros((n_envs, n_step + 1))
         self._flags: BoolArray = np.zeros((n_envs, 3), dtype=np.bool_)
-        self._state: IntArray = np.zeros((n_envs, 4), dtype=np.int64)
+        self._state: IntArray = np.zeros((n_envs, 6), dtype=np.int64)
         self._slots: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._previous: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
         arrays = self._step, self._pending, self._rewards, self._flags, self._state
-        self._windows = *arrays, self._slots, self._previous, self._sources, self._following
+        links = self._following, self._places
+        self._windows = *arrays, self._slots, self._previous, self._sources, *links
         self._holds_nothing = False
         self.pending_info = {
             name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
@@ -287,7 +297,7 @@ class EpisodeWriter(Writer):
         if not self.native_adds:
             return None
         skips_resets = self.episodes.autoreset == "next_step"
-        rest = *self._places, float(self.episodes.discount), skips_resets
+        rest = *self._layout, float(self.episodes.discount), skips_resets
         return self._targets, *self._windows, *rest
 
     def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
@@ -316,7 +326,7 @@ class EpisodeWriter(Writer):
 
     def _close_windows(self, ring: Ring, *, cuts: bool) -> int:
         return _accumulate(
-            ring.rows, ring.next_id, *self._windows, self._places, self.episodes.discount, cuts
+            ring.rows, ring.next_id, *self._windows, self._layout, self.episodes.discount, cuts
         )
 
     def _skip_reset_steps(self) -> None:
@@ -342,6 +352,11 @@ class EpisodeWriter(Writer):
         later = np.empty_like(ids)
         _follow(self._following, ids, steps, later)
         return later
+
+    def places(self, ids: IntArray) -> IntArray:
+        """The number of the episode of each of ``ids``, and its step in it."""
+        found: IntArray = self._places[ids % len(self._places)]
+        return found
 
     def hold(self, info: dict[str, AnyArray]) -> None:
         """Keep what belongs to the current step of each environment until its window closes."""
@@ -378,18 +393,22 @@ class EpisodeWriter(Writer):
 
     def check_valid(self, ring: Ring) -> None:
         """Raise unless windows, links and frames are within their bounds."""
-        head, held, last, ended = self._state.T
+        head, held, last, ended, episode, time = self._state.T
         n_step, used = self.episodes.n_step, min(ring.next_id, ring.capacity)
         within = (
             is_within(head, 0, n_step)
             and is_within(held, 0, n_step)
             and is_within(last, NO_ID, ring.next_id)
             and is_within(ended, 0, 2)
+            and is_within(episode, NO_ID, ring.next_id)
+            and is_within(time, NO_ID, ring.next_id)
         )
         if not within or np.any((ended == 1) & ((held > 0) | (last != NO_ID))):
             raise NeedReplayError("An open window is not one of its episode.")
         if not is_within(self._following[:used], NO_ID, ring.next_id):
             raise NeedReplayError("A transition is followed by one that was never stored.")
+        if not is_within(self._places[:used], 0, ring.next_id):
+            raise NeedReplayError("A transition is of an episode that never began.")
         if self._frames is not None:
             self._check_frames(self._frames, ring, held)
 
@@ -406,7 +425,7 @@ class EpisodeWriter(Writer):
     def clear(self) -> None:
         """Close all windows and forget all frames."""
         self._state[:] = 0
-        self._state[:, _LAST] = NO_ID
+        self._state[:, [_LAST, _EPISODE, _TIME]] = NO_ID
         if self._frames is not None:
             self._frames.clear()
 
@@ -418,6 +437,7 @@ class EpisodeWriter(Writer):
             "rewards": self._rewards,
             "episodes": self._state,
             "following": self._following,
+            "places": self._places,
         }
         info = {f"pending {name}": pending for name, pending in self.pending_info.items()}
         return {**windows, **info, **(self._frames.arrays() if self._frames is not None else {})}

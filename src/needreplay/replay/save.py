@@ -77,8 +77,7 @@ def _filled(buffer: ReplayBuffer) -> dict[str, int]:
     ring, writer = buffer._ring, buffer._writer
     used = min(ring.next_id, ring.capacity)
     filled = {"ring/rows": used}
-    if "following" in writer.arrays():
-        filled["writer/following"] = used
+    filled |= {f"writer/{n}": used for n in ("following", "places") if n in writer.arrays()}
     return filled | {f"writer/{name}": n for name, n in writer.filled().items()}
 
 

@@ -346,10 +346,11 @@ class Writer:
 
     def future(self, ids: IntArray, steps: IntArray) -> IntArray:  # noqa: ARG002 - no episodes
         """The ids ``steps`` after ``ids`` in their episodes, -1 where there is none."""
-        raise NeedReplayError(
-            "This buffer does not know which transitions follow each other; make it with episodes "
-            "(ReplayBuffer.for_spaces does)."
-        )
+        raise _no_episodes()
+
+    def places(self, ids: IntArray) -> IntArray:  # noqa: ARG002 - no episodes
+        """The number of the episode of each of ``ids``, and its step in it."""
+        raise _no_episodes()
 
     def cut(self, ring: Ring, env: int | None) -> int:  # noqa: ARG002 - no episodes
         """Write the open windows of ``env``, or of all; returns how many."""
@@ -395,3 +396,10 @@ class Writer:
     def settings(self) -> dict[str, Any]:
         """What a file must agree on."""
         return {"columns": [column.description for column in self.layout.columns]}
+
+
+def _no_episodes() -> NeedReplayError:
+    return NeedReplayError(
+        "This buffer does not know which transitions follow each other; make it with episodes "
+        "(ReplayBuffer.for_spaces does)."
+    )

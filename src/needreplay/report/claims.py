@@ -11,15 +11,15 @@ import numpy as np
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.types import FloatArray
 from needreplay.report.statistics import Interval
-from needreplay.rules.need import TRUE_NEED
+from needreplay.rules.need import accurate_need
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 Direction: TypeAlias = Literal["above", "below"]
 
 DOUBTS: dict[Verdict, str] = {
     "holds": "",
-    "does not hold": "Need was not true; nothing can be concluded about it.",
-    "undecided": "Whether need was true was not measured; nothing can be concluded about it.",
+    "does not hold": "Need was not accurate; nothing can be concluded about it.",
+    "undecided": "Whether need was accurate was not measured; nothing can be concluded about it.",
 }
 """How the detail of a comparison of need ends, by the verdict on need itself."""
 
@@ -68,18 +68,18 @@ class Claim:
     def full_verdict(self) -> str:
         """The verdict with its doubt.
 
-        >>> untrue = "Need was not true; nothing can be concluded about it."
-        >>> Claim("PER-SR is better", "paper", "+1.0", "holds", "corrected", untrue).full_verdict
-        'holds, but need was not true'
+        >>> doubt = "Need was not accurate; nothing can be concluded about it."
+        >>> Claim("PER-SR is better", "paper", "+1.0", "holds", "corrected", doubt).full_verdict
+        'holds, but need was not accurate'
         """
         return f"{self.verdict}, but {self.doubt}" if self.doubt else self.verdict
 
 
-def true_need(auc: float) -> Verdict:
-    """Whether need was true; undecided if its AUC is not known."""
-    if np.isnan(auc):
+def need_verdict(auc: float, baseline: float) -> Verdict:
+    """Whether need was accurate (``accurate_need``); undecided if that was not measured."""
+    if np.isnan(auc) or np.isnan(baseline):
         return "undecided"
-    return "holds" if auc >= TRUE_NEED else "does not hold"
+    return "holds" if accurate_need(auc, baseline) else "does not hold"
 
 
 def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Verdict:

@@ -15,8 +15,16 @@ from needreplay.report.series import Series, last_number, series_of
 
 State = Literal["done", "failed", "running", "not started", "damaged"]
 
-NEED = ("need_auc", "need_auc_hard", "need_variation", "need_effective", "need_nearness")
-"""Columns of a run's metrics that say how true need was."""
+NEED = (
+    "need_auc",
+    "need_auc_baseline",
+    "need_auc_past",
+    "need_auc_time",
+    "need_variation",
+    "need_effective",
+    "need_nearness",
+)
+"""Columns of a run's metrics that say how accurate need was."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from needreplay.report.page import Picture, inlined, write_page
 from needreplay.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
 from needreplay.report.sweep_folder import NEED, ReadRun, read_sweep
 from needreplay.report.sweep_numbers import Numbers, numbers_of, tables_of
-from needreplay.rules.need import TRUE_NEED
+from needreplay.rules.need import accurate_need
 
 MOST_ROWS = 60
 """Rows of a table on the page; the CSV file has them all."""
@@ -36,7 +36,7 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
-    untrue = _untrue_need(complete, labels)
+    untrue = _inaccurate_need(complete, labels)
     place = folder / "report"
     if place.is_symlink():
         raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
@@ -59,21 +59,25 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     )
 
 
-def _untrue_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:
+def _inaccurate_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:
     """What no comparison of this sweep can tell anything about."""
-    found: dict[tuple[str, str], list[float]] = {}
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for run in runs:
         if run.need:
             key = str(run.config.get("world", "")), labels[run.name]
-            found.setdefault(key, []).append(run.need["need_auc"])
+            measured = run.need["need_auc"], run.need["need_auc_baseline"]
+            found.setdefault(key, []).append(measured)
     said = []
-    for (world, agent), auc in found.items():
-        known = [each for each in auc if not np.isnan(each)]
+    for (world, agent), pairs in found.items():
+        known = [pair for pair in pairs if not np.isnan(pair).any()]
         if not known:
-            said.append(f"On {world} whether the need of {agent} was true was not measured")
-        elif (mean := np.mean(known)) < TRUE_NEED:
-            how = f"AUC {mean:.2f}, mean of {counted(len(known), 'run')}"
-            said.append(f"On {world} the need of {agent} was not true ({how})")
+            said.append(f"On {world} whether the need of {agent} was accurate was not measured")
+            continue
+        auc, baseline = np.mean(known, axis=0).tolist()
+        if not accurate_need(auc, baseline):
+            how = f"AUC {auc:.2f}, trivial scores {baseline:.2f}"
+            how += f", means of {counted(len(known), 'run')}"
+            said.append(f"On {world} the need of {agent} was not accurate ({how})")
     return [f"{words}; nothing can be concluded about it." for words in said]
 
 

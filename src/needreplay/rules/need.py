@@ -11,8 +11,9 @@ from needreplay.core.types import FloatArray
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 """The smallest normal number: 1 over a smaller one can overflow."""
-TRUE_NEED = 0.8
-"""Of a learned need: below this AUC nothing can be concluded about need."""
+LOWEST_AUC, MARGIN = 0.8, 0.1
+"""Of a learned need: below this AUC, or without this margin over trivial scores, nothing can be
+concluded about need."""
 
 
 def forward_need(M: FloatArray, current: int, other: int) -> float:
@@ -40,3 +41,12 @@ def projector(features: FloatArray) -> FloatArray:
     scaled = features / largest
     projected: FloatArray = scaled / (scaled * scaled).sum() / largest
     return projected
+
+
+def accurate_need(auc: float, baseline: float) -> bool:
+    """Whether conclusions can be drawn about a learned need with this AUC.
+
+    ``baseline`` is the highest AUC of the scores that know nothing of the future. Need has to be
+    above it by ``MARGIN``, or by half of what is left to 1. False where either is not known.
+    """
+    return auc >= LOWEST_AUC and auc - baseline >= min(MARGIN, 0.5 * (1.0 - baseline))

@@ -36,7 +36,9 @@ COLUMNS = (
     "feature_similarity",
     "feature_age",
     "need_auc",
-    "need_auc_hard",
+    "need_auc_baseline",
+    "need_auc_past",
+    "need_auc_time",
     "need_effective",
     "need_nearness",
 )

@@ -280,8 +280,9 @@ class _Run:
         quality = self.agent.need_quality(rng)
         if quality is None:
             return {}
-        names = ("auc", "auc_hard", "effective", "nearness")
-        return {f"need_{name}": getattr(quality, name) for name in names}
+        names = ("auc", "auc_past", "auc_time", "effective", "nearness")
+        found = {f"need_{name}": getattr(quality, name) for name in names}
+        return {**found, "need_auc_baseline": quality.best_baseline()}
 
     def _save(self, folder: Path) -> None:
         from needreplay.deep.checkpoint import save_agent

@@ -79,7 +79,7 @@ typedef struct {
     char *step, *pending;
     double *rewards;
     npy_bool *flags;
-    npy_int64 *state, *slots, *previous, *sources, *following;
+    npy_int64 *state, *slots, *previous, *sources, *following, *places;
     Py_ssize_t next_from, next_to, reward_at, discount_at;
     double discount;
     int skips_resets;

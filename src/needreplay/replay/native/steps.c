@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { HEAD, HELD, LAST, ENDED, STATE }; /* columns of ``state``, and how many there are */
+enum { HEAD, HELD, LAST, ENDED, EPISODE, TIME, STATE }; /* columns of ``state``, and how many there are */
 enum { TERMINATED, TRUNCATED, SKIPPED, FLAGS };
 
 static int
@@ -17,12 +17,12 @@ bind_steps(Steps *self, PyObject *given, npy_intp stride, npy_intp capacity)
 {
     PyObject *columns;
     PyArrayObject *step, *pending, *rewards, *flags, *state, *slots, *previous, *sources,
-        *following;
+        *following, *places;
     PyTypeObject *array = &PyArray_Type;
-    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O!O!O!O!O!nnnndp", &PyDict_Type, &columns, array, &step,
+    if (!PyArg_ParseTuple(given, "O!O!O!O!O!O!O!O!O!O!O!nnnndp", &PyDict_Type, &columns, array, &step,
                           array, &pending, array, &rewards, array, &flags, array, &state, array,
                           &slots, array, &previous, array, &sources, array, &following,
-                          &self->next_from, &self->next_to, &self->reward_at, &self->discount_at,
+                          array, &places, &self->next_from, &self->next_to, &self->reward_at, &self->discount_at,
                           &self->discount, &self->skips_resets)) {
         return -1;
     }
@@ -34,7 +34,8 @@ bind_steps(Steps *self, PyObject *given, npy_intp stride, npy_intp capacity)
         !is_block(pending, NPY_UINT8, pairs * stride) ||
         !is_block(flags, NPY_BOOL, n_envs * FLAGS) || !is_block(state, NPY_INT64, n_envs * STATE) ||
         !is_block(slots, NPY_INT64, pairs) || !is_block(previous, NPY_INT64, pairs) ||
-        !is_block(sources, NPY_INT64, pairs) || !is_block(following, NPY_INT64, capacity)) {
+        !is_block(sources, NPY_INT64, pairs) || !is_block(following, NPY_INT64, capacity) ||
+        !is_block(places, NPY_INT64, 2 * capacity)) {
         PyErr_SetString(PyExc_ValueError, "The arrays of episodes do not fit each other.");
         return -1;
     }
@@ -50,6 +51,7 @@ bind_steps(Steps *self, PyObject *given, npy_intp stride, npy_intp capacity)
     self->previous = PyArray_DATA(previous);
     self->sources = PyArray_DATA(sources);
     self->following = PyArray_DATA(following);
+    self->places = PyArray_DATA(places);
     return bind_columns(&self->columns, columns);
 }
 
@@ -69,6 +71,18 @@ write_window(const Steps *self, npy_intp e, npy_intp head, npy_intp held, int te
     memcpy(row + from, self->step + e * self->stride + from, to - from);
     memcpy(row + self->reward_at, &reward, sizeof(reward));
     memcpy(row + self->discount_at, &discount, sizeof(discount));
+}
+
+/* The number of the episode that began last. */
+static npy_int64
+newest_episode(const Steps *self)
+{
+    npy_int64 newest = -1;
+    for (npy_intp e = 0; e < self->n_envs; e++) {
+        npy_int64 own = self->state[e * STATE + EPISODE];
+        newest = own > newest ? own : newest;
+    }
+    return newest;
 }
 
 npy_intp
@@ -99,6 +113,12 @@ add_step(Steps *self, char *rows, npy_intp capacity, npy_int64 first_id)
             if (previous >= 0 && id - previous < capacity) {
                 self->following[previous % capacity] = id;
             }
+            if (previous < 0) {
+                state[EPISODE] = newest_episode(self) + 1;
+                state[TIME] = -1;
+            }
+            self->places[2 * slot] = state[EPISODE];
+            self->places[2 * slot + 1] = ++state[TIME];
             self->slots[stored] = slot;
             self->previous[stored] = previous;
             self->sources[stored] = e * n_step + head;

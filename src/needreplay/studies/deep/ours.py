@@ -155,6 +155,7 @@ COLUMNS = (
     "need_negative",
     "feature_similarity",
     "need_auc",
+    "need_auc_baseline",
 )
 
 
