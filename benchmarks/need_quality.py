@@ -1,4 +1,4 @@
-"""How true each learner of need is, beside one agent: AUC of the next 10 steps, and its cost.
+"""How accurate each learner of need is, beside one agent and beside trivial scores, and its cost.
 
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/breakout.csv \
         minatar/breakout
@@ -7,21 +7,24 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
 
     .venv/bin/python benchmarks/need_quality.py --out results/need-quality/atari.csv \
         --steps 8_000 --queries 30 --set min_history=1000 capacity=10000 decoder=small features=64 \
-        --learners cosine/4,mixtures/4,spectral/4,linear/4 -- atari/Pong
+        --learners cosine/4,spectral/4,linear/4 -- atari/Pong
 
-The agent is PER-SR, whose successor features are the row "successor"; its updates are scaled by
-that need, as in the paper. Rows "successor, m solved" are the need model ``linear`` on the same
-features, from 500 batches of the buffer as it is then: with the need models' γ of 0.9, and with the
-agent's. It is another need, M / p in place of M, and not the paper's with a better m.
-``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
-measures it alone. The need models learn from its buffer and change nothing of it: "cosine/4" at
-every fourth of its updates, as in the agents, "cosine" at each; "cosine-shared/4" is on the agent's
-Q network, "successor-own" is the paper's need as a need model: with a horizon of its own (γ = 0.9),
-and from twice as many transitions as the agent's. ``cost`` is a learner's time / the time of
-the agent's whole update. Rows "cosine/4, age" (of the first learner) use stored vectors that are so
-many updates old, as without any refresh. All are measured on the newest transitions of the buffer,
-from which the models learn too. Rows "cosine/4, new episodes" are measured on episodes that the
-agent plays at the end and nothing learns from.
+All numbers are of queries in episodes that the need models do not learn from (one in 20); the
+meaning of each is in ``needreplay.deep.quality``. Rows "recency" and "similarity" are scores that
+learn nothing; "cosine/4, untrained" and "cosine/4, other query" are that learner before any update,
+and seen from a random transition. The agent is PER-SR, whose successor features are the row
+"successor" (they learn from all episodes); its updates are scaled by that need, as in the paper.
+Rows "successor, m solved" are the need model ``linear`` on the same features, from 500 batches of
+the buffer as it is then: with the need models' γ of 0.9, and with the agent's. It is another need,
+M / p in place of M, and not the paper's with a better m. ``--preset printed`` and ``released`` are
+the paper's agent in other readings, and ``--learners ""`` measures it alone. The need models learn
+from its buffer and change nothing of it: "cosine/4" at every fourth of its updates, as in the
+agents, "cosine" at each; "cosine-shared/4" is on the agent's Q network, "successor-own" is the
+paper's need as a need model: with a horizon of its own (γ = 0.9), and from twice as many
+transitions as the agent's. ``cost`` is a learner's time / the time of the agent's whole update.
+Rows "cosine/4, age" (of the first learner) use stored vectors that are so many updates old, as
+without any refresh. Rows "cosine/4, new episodes" are measured on episodes that the agent plays at
+the end and nothing learns from.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ import torch
 from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, need_quality
+from needreplay.deep.need_model import withholds
 from needreplay.replay import ReplayBuffer
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.evaluation import play_episode
@@ -47,6 +51,9 @@ from needreplay.training.loop import train
 
 PARTS = 4
 """Measurements of a run."""
+NUMBERS = (
+    "auc", "auc_past", "auc_last", "auc_time", "variation", "effective", "nearness",
+)  # fmt: skip
 NEW_STEPS = 5_000
 """Steps of the episodes that nothing learns from."""
 
@@ -87,6 +94,8 @@ def measure(
     seconds = dict.fromkeys(models, 0.0)
     learning = -1e-9
     older: list[Any] = []
+    written: set[tuple[str, int]] = set()
+    untrained = copy.deepcopy(models)
     learn = agent.learn
 
     def timed(obs: Any) -> Any:
@@ -98,16 +107,37 @@ def measure(
 
     agent.learn = timed  # type: ignore[method-assign]
 
-    def add(
-        name: str, needs_of: Any, cost: float = np.nan, buffer: ReplayBuffer | None = None
-    ) -> None:
-        rng = stream(seed, "need quality", agent.steps)
-        quality = need_quality(buffer or agent.replay, needs_of, rng, queries=options.queries)
-        rounded = {key: f"{value:.4g}" for key, value in quality._asdict().items()}
+    def write_row(name: str, scores: dict[str, float], cost: float = np.nan) -> None:
         if options.preset != "corrected":
             name = f"{name} ({options.preset})"
+        rounded = {key: f"{scores.get(key, np.nan):.4g}" for key in NUMBERS}
         row = {"world": world, "steps": agent.steps, "updates": agent.updates, "learner": name}
         write({**row, **rounded, "cost": f"{cost:.3g}"})
+
+    def add(
+        name: str,
+        needs_of: Any,
+        cost: float = np.nan,
+        untrained: Any = None,
+        buffer: ReplayBuffer | None = None,
+    ) -> None:
+        """A row of one need, and rows of its trivial scores."""
+        quality = need_quality(
+            buffer or agent.replay,
+            needs_of,
+            stream(seed, "need quality", agent.steps),
+            withheld=withholds if buffer is None else lambda n: np.ones(len(n), np.bool_),
+            untrained=untrained,
+            queries=options.queries,
+        )
+        write_row(name, {key: getattr(quality, key) for key in NUMBERS}, cost)
+        for which, scores in quality.baselines.items():
+            of_all = which in ("recency", "similarity")
+            of_new = ", new episodes" if buffer is not None else ""
+            place = (which + of_new, agent.steps) if of_all else (f"{name}, {which}", agent.steps)
+            if place not in written and (of_all or untrained is not None):
+                written.add(place)
+                write_row(place[0], scores._asdict())
 
     def on_update(_stats: Any) -> None:
         for name, model in models.items():
@@ -130,9 +160,10 @@ def measure(
             )
             for _ in range(500):
                 solved.learn(agent.replay)
-            add(f"successor, m solved {discount:g}", lambda o, c, m=solved: m.needs(o, c["obs"]))
+            add(f"successor, m solved {discount:g}", solved._needs_of)
         for name, model in models.items():
-            add(name, lambda o, c, m=model: m.needs(o, c["obs"]), seconds[name] / learning)
+            cost = seconds[name] / learning
+            add(name, model._needs_of, cost, untrained[name]._needs_of)
         if not learners:
             return
         newest = models[learners[0]]
@@ -157,7 +188,7 @@ def measure(
         )
         episode += 1
     for name, model in models.items():
-        add(f"{name}, new episodes", lambda o, c, m=model: m.needs(o, c["obs"]), buffer=played)
+        add(f"{name}, new episodes", model._needs_of, buffer=played)
 
 
 def main() -> None:
@@ -171,8 +202,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--learners",
-        default="cosine/4,mixtures/4,spectral/4,linear/4,cosine-shared/4,spectral-shared/4,"
-        "successor-own",
+        default="cosine/4,spectral/4,linear/4,cosine-shared/4,spectral-shared/4,successor-own",
     )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()

@@ -263,7 +263,9 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
         ({"n_step": 3, "successor_action": "stored"}, "n_step"),
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
-        ({"need_learner": "mixtures", "direction": "backward"}, "direction"),
+        ({"need_query": "recent"}, "need_query"),
+        ({"need_learner": "cosine", "need_query": "start"}, "need_query"),
+        ({"need_learner": "cosine", "need_relative": False}, "relative"),
         ({"need_learner": "successor", "shuffle_need": True}, "shuffle_need"),
         ({"discount": 2.0}, "discount"),
         ({"batch_size": 2.5}, "batch_size"),
@@ -427,7 +429,7 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     angles = np.arange(steps + 1) / 10.0
     circle = np.stack([np.cos(k * angles) for k in range(5)], 1).astype(np.float32)
     for t in range(steps):
-        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, False)
+        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, t % 22 == 21)
         agent.learn(circle[t + 1])
     buffer, model = agent.replay, agent.need_model
     assert model is not None
@@ -450,10 +452,11 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     for _ in range(200):
         model.learn(buffer)
     rng = np.random.default_rng(0)
-    quality = agent.need_quality(rng)
+    quality = agent.need_quality(rng, buffer)
     assert quality is not None
-    assert quality.auc > 0.75
-    assert 0.4 < need_quality(buffer, needs_of, rng).auc < 0.6
+    assert quality.auc_time > 0.75
+    shuffled = need_quality(buffer, needs_of, rng, withheld=lambda n: np.ones(len(n), bool))
+    assert 0.3 < shuffled.auc_time < 0.7
 
 
 def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from needreplay.report.claims import (
     Direction,
     Verdict,
     claim_from,
-    true_need,
+    need_verdict,
     verdict_of,
 )
 from needreplay.report.statistics import Interval
@@ -47,13 +48,19 @@ def test_verdicts(low: float, high: float, direction: Direction, verdict: Verdic
     ("auc", "said", "conclusion"),
     [
         (0.8, "holds", "holds"),
-        (0.79, "holds, but need was not true", "concludes nothing"),
-        (float("nan"), "holds, but whether need was true was not measured", "concludes nothing"),
+        (0.79, "holds, but need was not accurate", "concludes nothing"),
+        (math.nan, "holds, but whether need was accurate was not measured", "concludes nothing"),
     ],
 )
-def test_a_verdict_says_whether_need_was_true(auc: float, said: str, conclusion: str) -> None:
-    claim = claim_from({**RECORD, "detail": f"By a test. {DOUBTS[true_need(auc)]}"})
+def test_a_verdict_says_whether_need_was_accurate(auc: float, said: str, conclusion: str) -> None:
+    claim = claim_from({**RECORD, "detail": f"By a test. {DOUBTS[need_verdict(auc, 0.6)]}"})
     assert (claim.full_verdict, claim.conclusion) == (said, conclusion)
+
+
+def test_need_is_compared_with_trivial_scores() -> None:
+    assert need_verdict(0.9, 0.7) == "holds"
+    assert need_verdict(0.9, 0.85) == "does not hold"
+    assert need_verdict(0.9, math.nan) == "undecided"
 
 
 def test_a_claim_comes_back_from_its_record() -> None:

@@ -171,24 +171,29 @@ def test_a_corrupted_metrics_file_is_named(tmp_path: Path, metrics: str, said: s
 
 
 def test_the_quality_of_need_is_on_the_page(sweep: Path) -> None:
-    assert "How true need was" not in write_sweep_page(sweep).read_text()
-    names = "need_auc,need_auc_hard,need_variation,need_effective,need_nearness"
-    metrics = f"steps,eval_return,{names}\n1,2,.91,.82,3.5,1234,.25\n2,3,,,3.25,,\n"
+    assert "How accurate need was" not in write_sweep_page(sweep).read_text()
+    names = "need_auc,need_auc_baseline,need_auc_past,need_auc_time,need_variation"
+    names += ",need_effective,need_nearness"
+    metrics = f"steps,eval_return,{names}\n1,2,.91,.66,.82,.83,3.5,1234,.25\n2,3,,,,,3.25,,\n"
     write_run(sweep, "needed", metrics, world="minatar/asterix", agent="per-sr", seed=9)
     page = write_sweep_page(sweep).read_text()
-    shown = page[page.index("How true need was") :]
-    for number in ("0.91", "0.82", "3.25", "1,234", "0.25"):
+    shown = page[page.index("How accurate need was") :]
+    for number in ("0.91", "0.66", "0.82", "0.83", "3.25", "1,234", "0.25"):
         assert f">{number}<" in shown
     assert names in (sweep / "report" / "runs.csv").read_text()
     assert "concluded" not in page
 
 
-def test_a_need_that_is_not_true_is_said_before_the_results(sweep: Path) -> None:
-    metrics = "steps,eval_return,need_auc\n1,2,.9\n2,3,.79\n"
+@pytest.mark.parametrize(("auc", "baseline"), [("0.79", "0.50"), ("0.90", "0.85")])
+def test_a_need_that_is_not_accurate_is_named_before_the_results(
+    sweep: Path, auc: str, baseline: str
+) -> None:
+    metrics = f"steps,eval_return,need_auc,need_auc_baseline\n1,2,.9,.5\n2,3,{auc},{baseline}\n"
     write_run(sweep, "needed", metrics, world="minatar/asterix", agent="per-sr", seed=9)
     page = write_sweep_page(sweep).read_text()
     said = page.index(
-        "On minatar/asterix the need of per-sr was not true (AUC 0.79, mean of 1 run)"
+        f"On minatar/asterix the need of per-sr was not accurate (AUC {auc}, trivial scores "
+        f"{baseline}, means of 1 run)"
     )
     assert said < page.index("Learning curves")
 
@@ -199,16 +204,17 @@ def test_a_need_that_was_not_measured_is_said_too(sweep: Path) -> None:
         write_run(sweep, f"n{seed}", metrics, world="minatar/asterix", agent="per-sr", seed=seed)
     page = write_sweep_page(sweep).read_text()
     assert page.count("nothing can be concluded about it.") == 1
-    said = "On minatar/asterix whether the need of per-sr was true was not measured; nothing"
+    said = "On minatar/asterix whether the need of per-sr was accurate was not measured; nothing"
     assert page.index(said) < page.index("Learning curves")
 
 
 def test_runs_without_an_auc_do_not_hide_those_with_a_low_one(sweep: Path) -> None:
     for seed, auc in ((7, ".3"), (8, ""), (9, ".4")):
-        metrics = f"steps,eval_return,need_variation,need_auc\n1,2,.3,{auc}\n"
+        metrics = "steps,eval_return,need_variation,need_auc,need_auc_baseline\n"
+        metrics += f"1,2,.3,{auc},.5\n"
         write_run(sweep, f"n{seed}", metrics, world="minatar/asterix", agent="per-sr", seed=seed)
     page = write_sweep_page(sweep).read_text()
-    assert "was not true (AUC 0.35, mean of 2 runs); nothing" in page
+    assert "was not accurate (AUC 0.35, trivial scores 0.50, means of 2 runs); nothing" in page
 
 
 def test_a_corrupted_metrics_file_is_left_out(sweep: Path) -> None:

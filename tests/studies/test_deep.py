@@ -147,21 +147,24 @@ def test_late_collapse_is_asked_of_our_runs_too() -> None:
         ([np.nan] * 3, "undecided"),
     ],
 )
-def test_of_need_that_is_not_true_nothing_is_concluded(measured: list[float], verdict: str) -> None:
+def test_of_need_that_is_not_accurate_nothing_is_concluded(
+    measured: list[float], verdict: str
+) -> None:
     """The last measurement counts."""
     plan = ours.Plan(("w",), ("per", "per-sr mean"), 1, 300, {})
     columns = {"world": ["w"] * 6, "agent": ["per"] * 3 + ["per-sr mean"] * 3, "seed": [0] * 6}
     values = {"eval_return": [0.0, 1.0, 2.0] * 2, "need_auc": [np.nan] * 3 + measured}
+    values["need_auc_baseline"] = [np.nan] * 3 + [0.95, 0.6, 0.6]
     data = Table({name: np.array(column) for name, column in {**columns, **values}.items()})
     claims = our_claims(data, plan, {"w": np.zeros(3)})
-    said = [claim for claim in claims if "is true" in claim.statement]
+    said = [claim for claim in claims if "is accurate" in claim.statement]
     assert [claim.verdict for claim in said] == [verdict]
     nothing = "nothing can be concluded about it."
     compared = [claim for claim in claims if "than PER" in claim.statement]
     assert len(compared) == 4
     for claim in (*said, *compared):
         assert (nothing in claim.detail) == (verdict != "holds")
-        assert ("Need was not true" in claim.detail) == (verdict == "does not hold")
+        assert ("Need was not accurate" in claim.detail) == (verdict == "does not hold")
     assert said[0].conclusion == verdict
     assert all(bool(claim.doubt) == (verdict != "holds") for claim in compared)
 

@@ -36,6 +36,7 @@ class Need:
 
     def run(self, argv: Sequence[str]) -> None:
         """Run the command."""
+        from needreplay.core.rng import stream
         from needreplay.report.deep_page import write_deep_page
         from needreplay.training.evaluation import load_player
 
@@ -50,7 +51,7 @@ class Need:
             )
         path = self.out or folder / "need.html"
         command = shlex.join(argv)
-        quality = player.need_quality(player.agent.replay, self.seed)
+        quality = player.agent.need_quality(stream(self.seed, "need quality"))
         assert quality is not None
         notes = [f"Need in the run's buffer: {quality.text()}"]
         write_deep_page(

@@ -5,6 +5,7 @@ Yuan & Mattar's Algorithm 3 for a batch. Without need it is DQN or double DQN fr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.imports import load_object
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, IntArray
 from needreplay.deep.dqn import (
     QLearner,
     Transitions,
@@ -27,7 +28,7 @@ from needreplay.deep.dqn import (
 )
 from needreplay.deep.need import NeedStats, need_stats, remove_negatives, rescale
 from needreplay.deep.need_learners import LEARNERS
-from needreplay.deep.need_model import NeedModel
+from needreplay.deep.need_model import NeedModel, withholds
 from needreplay.deep.networks import QNetwork, SuccessorNetwork
 from needreplay.deep.optimizers import make_optimizer
 from needreplay.deep.quality import NeedQuality, need_quality
@@ -96,6 +97,7 @@ class DeepAgent:
         device: str = "cpu",
     ) -> None:
         self.settings = settings
+        self.observation_space = observation_space
         self.n_actions = n_actions
         self.device = torch.device(device)
         self.steps_planned = steps
@@ -114,12 +116,13 @@ class DeepAgent:
         if settings.learns_successor:
             self.successor = SuccessorLearner(settings, successor.to(self.device), q)
         elif settings.uses_need:
-            by_contrast = LEARNERS[settings.need_learner].far
-            shared = q.normalized_hidden if by_contrast else q.hidden
+            contrastive = LEARNERS[settings.need_learner].far
+            shared = q.normalized_hidden if contrastive else q.hidden
             self.need_model = NeedModel(
                 observation_space,
                 discount=settings.need_discount,
                 learner=settings.need_learner,
+                form=settings.need_form,
                 features=shared if settings.encoder == "shared" else None,
                 seed=seed,
                 device=device,
@@ -325,7 +328,8 @@ class DeepAgent:
     def need_query(self, obs: AnyArray) -> AnyArray | None:
         """What the buffer's ``need=`` takes now: m, or φ for backward need; None without need.
 
-        The buffer also gets the features of everything stored since the last query.
+        Seen from recent states or starts, it has a row for each transition of a batch. The buffer
+        also gets the features of everything stored since the last query.
         """
         if self.settings.samples_by_need and self.need_model is None:
             self._query_need(self._start(obs))
@@ -355,7 +359,8 @@ class DeepAgent:
             self.replay.set_features(ids, vectors)
             vectors = vectors[: len(sampled.ids)]
             # The query is from before the model's update; for statistics it is near enough.
-            return None, need_stats(model.from_products(vectors @ self._query), vectors)
+            products = np.sum(vectors * self._query, axis=1)
+            return None, need_stats(model.from_products(products), vectors)
         vectors = self._need_vectors(sampled.ids, sampled["obs"])
         raw = model.from_products(vectors @ model.query(obs))
         if due:
@@ -404,12 +409,14 @@ class DeepAgent:
     def _compute_vectors(self, ids: IntArray, obs: AnyArray | None = None) -> AnyArray | None:
         """Compute and set the need model's vectors of transitions; returns the query of ``obs``.
 
-        A new transition is also the donor of one that is stored already.
+        If need is seen from elsewhere: queries of that, one for each row of a batch. A new
+        transition is also the donor of one that is stored already.
         """
         model = self.need_model
         assert model is not None
         if not len(ids):
-            return None if obs is None else model.query(obs)
+            size = self.settings.batch_size
+            return None if obs is None else model.queries(self.replay, size, obs)
         donors = ids
         if self.shuffled is not None:
             ids = self.shuffled.affected(ids)
@@ -418,7 +425,9 @@ class DeepAgent:
         if obs is None:
             vectors = model.features(rows)
         else:
-            vectors, query = model.features_and_query(rows, obs)
+            elsewhere = model.form.query != "present"
+            views = model.drawn_views(self.replay, self.settings.batch_size) if elsewhere else obs
+            vectors, query = model.features_and_queries(rows, views)
         self.replay.set_features(ids, vectors)
         return query
 
@@ -468,19 +477,34 @@ class DeepAgent:
         return torch.stack(needs).cpu().numpy()
 
     def need_quality(
-        self, rng: np.random.Generator, buffer: ReplayBuffer | None = None
+        self, rng: np.random.Generator, new: ReplayBuffer | None = None
     ) -> NeedQuality | None:
-        """How true need is on the newest trajectories of ``buffer``, by default the agent's own.
+        """How accurate need is on the withheld episodes of the agent's buffer.
 
-        None for an agent without need.
+        The paper's successor network has learned from these too. None for an agent without need.
+
+        Args:
+            rng: chooses queries and transitions.
+            new: a buffer with new episodes, to measure need on these.
         """
         if not self.settings.uses_need:
             return None
+        settings = dataclasses.replace(self.settings, capacity=self.settings.batch_size)
+        untrained = type(self)(
+            settings, self.observation_space, self.n_actions, steps=1, device=self.device.type
+        )
+        buffer, withheld = (self.replay, withholds) if new is None else (new, _all)
+        return need_quality(
+            buffer,
+            self._needs_of_columns,
+            rng,
+            withheld=withheld,
+            untrained=untrained._needs_of_columns,
+            direction=self.settings.direction,
+        )
 
-        def needs_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
-            return self.needs_of(obs, columns["obs"], columns["action"])
-
-        return need_quality(self.replay if buffer is None else buffer, needs_of, rng)
+    def _needs_of_columns(self, obs: Any, columns: dict[str, Any]) -> AnyArray:
+        return self.needs_of(obs, columns["obs"], columns["action"])
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""
@@ -490,6 +514,10 @@ class DeepAgent:
             if self.successor.has_target:
                 named["successor_target"] = self.successor.target
         return named
+
+
+def _all(episodes: IntArray) -> BoolArray:
+    return np.ones(len(episodes), dtype=np.bool_)
 
 
 def make_sampler(

@@ -1,8 +1,9 @@
 """Ways to learn need from pairs of a state and a later one, as a power of q(s) · v(s').
 
 All but the paper's learn p(s' in the future of s) / p(s' in the buffer), up to a factor that
-depends on s. A loss takes observations of the buffer and, for those with a known future, a later
-one.
+depends on s. Contrastive learners count the future from the next step on, so that the present state
+itself has no part in it; ``linear`` and the paper's count from the present one on. A loss takes
+observations of the buffer and, for those with a known future, a later one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.nn import functional
 
 from needreplay.deep.networks import Branches, Shape, decoder
 from needreplay.deep.successor import decoder_loss, successor_loss
+from needreplay.rules.need import NeedForm
 
 
 class Learner(nn.Module, ABC):
@@ -30,6 +32,8 @@ class Learner(nn.Module, ABC):
     """whether neither vector is ever negative"""
     far = True
     """learn from a geometric future, not from the next step"""
+    relative: tuple[bool, ...] = (True,)
+    """which of M / p (True) and M (False) it can learn; the first is its default"""
 
     def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -81,10 +85,13 @@ def contrast_loss(own: Tensor, others: Tensor, which: Tensor) -> Tensor:
 
 
 class Cosine(Learner):
-    """A power of a cosine, learned by contrast: need = (|b| (1 + cos(u, b)) / 2)^6.
+    """A power of a cosine, contrastive: need = (|b| (1 + cos(u, b)) / 2)^6.
 
     u is of s and b of s'. As q · v it is q = (u / |u|, 1) / 2 and v = (b, |b|). A high power
-    tells states apart with few numbers, and samplers take an exponent of need anyway.
+    tells states apart with few numbers, and samplers take an exponent of need anyway. It is a
+    restricted model of the ratio M / p: need is never 0, and falls off no faster than this power.
+    In a ring of 200 states its best fit is 0.16 away from the ratio in total variation, with 40
+    loops of 10 states 0.43: each of the 39 other loops keeps a 64th of the present one's need.
     """
 
     power = 6
@@ -123,7 +130,7 @@ class Cosine(Learner):
 
 
 class Mixtures(Learner):
-    """A product of mixtures, learned by contrast.
+    """A product of mixtures, contrastive.
 
     need = Π_e F_e(s) · B_e(s'), each expert e with a softmax F_e and a positive B_e. The product
     is the inner product of the Kronecker products of the F_e and of the B_e.
@@ -183,7 +190,11 @@ class Mixtures(Learner):
 
 
 class Spectral(Learner):
-    """E (F(s) · B(s'))² − 2 E F(s) · B(s⁺): least squares for the density ratio, of any sign."""
+    """E (F(s) · B(s'))² − 2 E F(s) · B(s⁺): contrastive least squares for the ratio, of any sign.
+
+    Its best fit is the ratio's 64 largest singular values: 0.10 away in total variation in a ring
+    of 200 states, 0.11 with 40 loops of 10 states.
+    """
 
     def __init__(
         self,
@@ -221,10 +232,13 @@ class Linear(Learner):
     """Successor features in closed form: need = φ(s)ᵀ A⁻¹ φ(s'), A = E φ(s) (φ(s) − γ φ(s⁺))ᵀ.
 
     φ are the features that are given, or random layers. One-hot features give M / p exactly (M the
-    successor representation, p the buffer's distribution): A = D (I − γ P).
+    successor representation, p the buffer's distribution): A = D (I − γ P). Where need is not
+    relative to p, C = E φ(s) φ(s)ᵀ takes the division back: A⁻¹ C forward, C A⁻¹ C backward.
     """
 
     far = False
+    relative = (True, False)
+    _moments: Tensor
     _inverse: Tensor
     _sums: Tensor
     _count: Tensor
@@ -237,17 +251,19 @@ class Linear(Learner):
         shape: Shape,  # noqa: ARG002
         ridge: float = 1e-3,
         period: int = 50,
+        form: NeedForm = NeedForm(),  # noqa: B008 - frozen
     ) -> None:
         super().__init__(body)
-        self.n_vector = n_hidden
+        self.n_vector, self.form = n_hidden, form
         self.discount, self.ridge, self.period = discount, ridge, period
         self.requires_grad_(False)
         self.register_buffer("_sums", torch.zeros(n_hidden, n_hidden, dtype=torch.float64))
+        self.register_buffer("_moments", torch.zeros(n_hidden, n_hidden, dtype=torch.float64))
         self.register_buffer("_inverse", torch.eye(n_hidden, dtype=torch.float64))
         self.register_buffer("_count", torch.zeros((), dtype=torch.int64))
 
     def query(self, hidden: Tensor) -> Tensor:
-        """φ(s)ᵀ A⁻¹."""
+        """φ(s)ᵀ A⁻¹, or what takes its place."""
         return (hidden.double() @ self._inverse).float()
 
     def stored(self, hidden: Tensor) -> Tensor:
@@ -261,12 +277,18 @@ class Linear(Learner):
         before, after = hidden[: len(obs)], torch.zeros_like(hidden[: len(obs)])
         after[which] = hidden[len(obs) :]
         self._sums += before.T @ (before - self.discount * after) / len(obs)
+        self._moments += before.T @ before / len(obs)
         self._count += 1
         if int(self._count) % self.period == 0:
             matrix = self._sums / self._count
             scale = self.ridge * matrix.diagonal().mean().clamp(min=1e-12)
             matrix = matrix + scale * torch.eye(len(matrix), device=matrix.device)
-            self._inverse.copy_(torch.linalg.inv(matrix))
+            inverse, moments = torch.linalg.inv(matrix), self._moments / self._count
+            if not self.form.relative:
+                inverse = inverse @ moments
+                if self.form.direction == "backward":
+                    inverse = moments @ inverse
+            self._inverse.copy_(inverse)
 
 
 class Successor(Learner):
@@ -277,6 +299,7 @@ class Successor(Learner):
     """
 
     far = False
+    relative = (False,)
     _count: Tensor
 
     def __init__(

@@ -5,7 +5,7 @@ of the present state, and ``need_learners`` has the ways to learn the two. At it
 proportional to p(s' in the discounted future of s) / p(s' in the buffer): just the weight under
 which samples from the buffer follow that future. The states that it is contrasted with are
 therefore drawn uniformly from the buffer, by the model's own random numbers, and never from a
-prioritized batch.
+prioritized batch. For backward need the two vectors change places.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from torch import Tensor, nn
 from needreplay.core.checks import COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.deep.need_learners import LEARNERS, Learner
 from needreplay.deep.networks import q_body
 from needreplay.deep.quality import NeedQuality, need_quality
 from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay.rules.need import NeedForm
 
 LARGE_IMAGE = 36
 """Images of at least so many rows and columns get the layers of Mnih et al. (2015)."""
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
 NEWEST = 2_000
-"""Half of the states that a model by contrast looks from are among so many newest transitions."""
+"""Half of the states that a contrastive model learns to see need from are among so many newest
+transitions, and so are the states that need is seen from if the query is a recent one."""
+WITHHOLD = 20
+"""One in so many episodes is not learned from, so that quality can be measured on it."""
 
 
 class NeedModel:
@@ -56,12 +60,16 @@ class NeedModel:
         discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
         learner: ``cosine``, ``mixtures``, ``spectral``, ``linear`` or ``successor`` (the paper's);
             see ``need_learners``.
+        form: which need: seen from where, forward or backward, M / p or M. Contrastive learners
+            learn M / p, ``successor`` learns M, ``linear`` either. Default: the present state,
+            forward, and what the learner learns.
         features: your own features of observations, a function from a tensor (a row for each
             observation, floats) to a tensor with two axes. It is not trained. Default: layers of
             the model's own.
-        batch_size: uniform states that an update learns from, at least 2. A model by contrast looks
-            from half as many, and compares each with all.
+        batch_size: uniform states that an update learns from, at least 2. A contrastive model sees
+            need from half as many, and compares each with all.
         learning_rate: step size of Adam.
+        withhold: one in so many episodes is not learned from, for ``quality``; 0: none.
         seed: decides the initial layers and the transitions that the model learns from.
         device: where the layers are.
     """
@@ -72,19 +80,33 @@ class NeedModel:
         *,
         discount: float = 0.9,
         learner: str = "cosine",
+        form: NeedForm | None = None,
         features: Callable[[Tensor], Tensor] | None = None,
         batch_size: int = 64,
         learning_rate: float = 1e-3,
+        withhold: int = WITHHOLD,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
+        check_number("withhold", withhold, int, COUNT)
+        if withhold == 1:
+            raise NeedReplayError(
+                "withhold is 1, which leaves no episode to learn from; pass 2 or more, or 0 to "
+                "withhold none."
+            )
         check_number("discount", discount, float, (0.0, 1.0))
         check_number("batch_size", batch_size, int, (2, math.inf))
         if discount >= 1.0:
             raise NeedReplayError(f"discount is {discount}; need takes one from 0 to below 1.")
         if learner not in LEARNERS:
             raise unknown("learner of need", learner, LEARNERS)
-        self.discount, self.batch_size = float(discount), batch_size
+        self.form = _checked_form(form, learner)
+        self.discount, self.batch_size, self.withhold = float(discount), batch_size, withhold
+        self._made_with = {
+            "discount": discount, "learner": learner, "form": form, "features": features,
+            "seed": seed, "device": device,
+        }  # fmt: skip
+        self._space = observation_space
         self.device = torch.device(device)
         self.learner_name, self.updates = learner, 0
         self._parts, self._shape = _inputs(observation_space)
@@ -96,10 +118,10 @@ class NeedModel:
             # Not the module itself, which would be trained with the model.
             body: Any = None if features is None else functools.partial(features)
             if features is None:
-                network, by_contrast = _network(self._shape), LEARNERS[learner].far
-                # Half the filters: about as true, and cheaper. Normalized: truer (docs/need.md).
-                body, n_hidden = q_body(network, self._shape, half=by_contrast)
-                if by_contrast:
+                network, contrastive = _network(self._shape), LEARNERS[learner].far
+                # Half the filters: as accurate, and cheaper. Normalized: more so (docs/need.md).
+                body, n_hidden = q_body(network, self._shape, half=contrastive)
+                if contrastive:
                     body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
                     body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
                 if network == "nature":
@@ -113,8 +135,9 @@ class NeedModel:
                         "must return a row of numbers for each."
                     )
                 n_hidden = found.shape[1]
+            own = {"form": self.form} if learner == "linear" else {}
             self.learner: Learner = LEARNERS[learner](
-                body, n_hidden, self.discount, self._shape
+                body, n_hidden, self.discount, self._shape, **own
             ).to(self.device)
         parameters = list(self.learner.parameters())
         fused = self.device.type in ("cpu", "cuda")
@@ -155,7 +178,7 @@ class NeedModel:
 
     def features(self, obs: Any) -> FloatArray:
         """v of one observation or of a batch: what ``add(features=...)`` takes."""
-        return self._vectors(obs, self.learner.stored)
+        return self._vectors(obs, self._stored_of)
 
     def query(self, obs: Any) -> FloatArray:
         """q of one observation: what ``sample(need=...)`` takes.
@@ -163,19 +186,52 @@ class NeedModel:
         Of a batch (of several environments): the mean, so that need is the mean of their needs. If
         need is a power (``cosine``), that of one of them, drawn at random.
         """
-        vectors = self._vectors(obs, self.learner.query)
+        vectors = self._vectors(obs, self._query_of)
         if vectors.ndim == 2:
             one = self.learner.power > 1
             vectors = vectors[self._query_rng.integers(len(vectors))] if one else vectors.mean(0)
         return vectors
 
+    def queries(self, buffer: ReplayBuffer, size: int, obs: Any) -> FloatArray:
+        """What ``buffer.sample(size, need=...)`` takes, for the query that ``form`` asks for.
+
+        Seen from the present: ``query`` of ``obs``. From recent states or from starts of episodes:
+        one row for each of ``size``, each of a state that is drawn anew from ``buffer``.
+        """
+        if self.form.query == "present":
+            return self.query(obs)
+        return self._vectors(self.drawn_views(buffer, size), self._query_of)
+
+    def drawn_views(self, buffer: ReplayBuffer, size: int) -> Any:
+        """``size`` observations of ``buffer`` that need is seen from: recent ones, or starts."""
+        first, end = buffer.oldest_id, buffer.next_id
+        if self.form.query == "recent":
+            ids = self._query_rng.integers(max(first, end - NEWEST), end, size)
+        else:
+            ids = self._query_rng.choice(_starts(buffer, first, end), size)
+        return buffer.read(ids)["obs"]
+
     @torch.no_grad()
-    def features_and_query(self, others: Any, obs: Any) -> tuple[FloatArray, FloatArray]:
-        """``features`` of a batch and ``query`` of one observation, in one pass of the layers."""
-        rows = torch.cat((self._tensor(others)[0], self._tensor(obs)[0]))
-        hidden = self.learner.hidden(rows)
-        features, query = self.learner.stored(hidden[:-1]), self.learner.query(hidden[-1:])
-        return features.cpu().numpy(), query[0].cpu().numpy()
+    def features_and_queries(self, others: Any, views: Any) -> tuple[FloatArray, FloatArray]:
+        """``features`` of a batch and queries of another, in one pass of the layers."""
+        rows, (seen, is_batch) = self._tensor(others)[0], self._tensor(views)
+        hidden = self.learner.hidden(torch.cat((rows, seen)))
+        features, queries = (
+            self._stored_of(hidden[: len(rows)]),
+            self._query_of(hidden[len(rows) :]),
+        )
+        return features.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
+
+    @property
+    def _stored_of(self) -> Callable[[Tensor], Tensor]:
+        """What the buffer stores; backward need changes the places of the two vectors."""
+        backward = self.form.direction == "backward"
+        return self.learner.query if backward else self.learner.stored
+
+    @property
+    def _query_of(self) -> Callable[[Tensor], Tensor]:
+        backward = self.form.direction == "backward"
+        return self.learner.stored if backward else self.learner.query
 
     def need(self, obs: Any, others: Any) -> FloatArray:
         """The need of a batch of observations ``others``, seen from ``obs``.
@@ -187,7 +243,7 @@ class NeedModel:
 
     def needs(self, obs: Any, others: Any) -> FloatArray:
         """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
-        queries = self._vectors(obs, self.learner.query)
+        queries = self._vectors(obs, self._query_of)
         return self.from_products(queries @ self.features(others).T)
 
     def from_products(self, products: FloatArray) -> FloatArray:
@@ -223,29 +279,32 @@ class NeedModel:
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
 
-        Transitions are drawn uniformly. A model by contrast looks from a quarter of them and as
-        many of the newest, since need is asked for where the agent is, a geometric number of steps
-        ahead. A future beyond the end of an episode does not count, which makes need that of the
-        successor representation.
+        Transitions are drawn uniformly, but for withheld episodes. A contrastive model sees need
+        from a quarter of them and as many of the newest, since need is asked for where the agent
+        is, a geometric number of steps ahead, at least one. A future beyond the end of an episode
+        does not count, which makes need that of the successor representation.
         """
         if not isinstance(buffer, ReplayBuffer):
             raise NeedReplayError(
                 f"learn takes the buffer, not a {type(buffer).__name__}: need draws transitions "
                 "of its own, whatever the sampler of the learner prefers."
             )
-        size = self.batch_size
         if len(buffer) < 2:
             return math.nan
         if self.updates == 0 and isinstance(self.learner.body, _Standardized):
             some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         first, end = buffer.oldest_id, buffer.next_id
-        ids, looks = self._rng.integers(first, end, size), size
+        ids = self._draw(buffer, first, end, self.batch_size)
+        size = looks = len(ids)
+        if size < 2:
+            return math.nan
         steps: Any = 1
         if self.learner.far:
-            looks = 2 * max(1, size // 4)
-            new = self._rng.integers(max(first, end - NEWEST), end, looks // 2)
-            ids, steps = np.concatenate([ids, new]), self._rng.geometric(1.0 - self.discount, looks)
+            half = max(1, self.batch_size // 4)
+            new = self._draw(buffer, max(first, end - NEWEST), end, half)
+            ids, looks = np.concatenate([ids, new]), min(half, size) + len(new)
+            steps = self._rng.geometric(1.0 - self.discount, looks)
         skipped = len(ids) - looks
         later = buffer.future(ids[skipped:], steps)
         known = np.flatnonzero(later >= 0)
@@ -261,6 +320,17 @@ class NeedModel:
             self.optimizer.step()
         return float(loss.detach())
 
+    def _draw(self, buffer: ReplayBuffer, first: int, end: int, count: int) -> IntArray:
+        """At most ``count`` transitions from ``first`` to ``end``, none of a withheld episode."""
+        if not self.withhold:
+            return self._rng.integers(first, end, count)
+        ids = self._rng.integers(first, end, count + count // 4 + 4)
+        return ids[~self.withholds(buffer.episodes(ids)[0])][:count]
+
+    def withholds(self, episodes: IntArray) -> BoolArray:
+        """Of numbers of episodes: which ones are not learned from."""
+        return withholds(episodes, self.withhold)
+
     def refresh(
         self, buffer: ReplayBuffer, count: int = 64, *, ids: ArrayLike | None = None
     ) -> None:
@@ -271,13 +341,35 @@ class NeedModel:
         if len(np.asarray(ids)):
             buffer.set_features(ids, self.features(buffer.read(ids)["obs"]))
 
-    def quality(self, buffer: ReplayBuffer, *, queries: int = 32, seed: int = 0) -> NeedQuality:
-        """How true need is on the newest trajectories of ``buffer``; see ``NeedQuality``."""
+    def quality(
+        self, buffer: ReplayBuffer, *, queries: int = 32, seed: int = 0, new: bool = False
+    ) -> NeedQuality:
+        """How accurate need is on the withheld episodes of ``buffer``; see ``NeedQuality``.
 
-        def needs_of(obs: Any, columns: dict[str, Any]) -> AnyArray:
-            return self.needs(obs, columns["obs"])
+        Args:
+            buffer: with episodes.
+            queries: states that need is seen from.
+            seed: chooses them.
+            new: all episodes of ``buffer`` are new to the model, not only the withheld ones.
+        """
+        untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
+        if isinstance(self.learner.body, _Standardized):
+            untrained.learner.body.load_state_dict(
+                {**untrained.learner.body.state_dict(), "mean": self.learner.body.mean,
+                 "deviation": self.learner.body.deviation}
+            )  # fmt: skip
+        return need_quality(
+            buffer,
+            self._needs_of,
+            stream(seed, "need quality"),
+            withheld=(lambda n: np.ones(len(n), np.bool_)) if new else self.withholds,
+            untrained=untrained._needs_of,
+            direction=self.form.direction,
+            queries=queries,
+        )
 
-        return need_quality(buffer, needs_of, stream(seed, "need quality"), queries=queries)
+    def _needs_of(self, obs: Any, columns: dict[str, Any]) -> AnyArray:
+        return self.needs(obs, columns["obs"])
 
     # Saving --------------------------------------------------------------------------------------
 
@@ -323,6 +415,48 @@ class NeedModel:
                 f"{os.fspath(path)!r} is not what save of a need model with these settings wrote: "
                 f"{reason}"
             ) from error
+
+
+def withholds(episodes: IntArray, every: int = WITHHOLD) -> BoolArray:
+    """Of numbers of episodes: which ones are not learned from, one in ``every``; 0: none.
+
+    Not the first, so that a buffer with one episode is learned from.
+    """
+    if not every:
+        return np.zeros(len(episodes), dtype=np.bool_)
+    withheld: BoolArray = episodes % every == max(1, every // 4)
+    return withheld
+
+
+def _checked_form(form: NeedForm | None, learner: str) -> NeedForm:
+    known: tuple[bool, ...] = LEARNERS[learner].relative
+    if form is None:
+        return NeedForm(relative=known[0])
+    if form.relative not in known:
+        learned, others = ("M / p", "M") if known[0] else ("M", "M / p")
+        can = [name for name, kind in LEARNERS.items() if form.relative in kind.relative]
+        raise NeedReplayError(
+            f"form asks for {others} (relative={form.relative}), but the learner {learner!r} "
+            f"learns {learned} alone; pass relative={known[0]}, or choose a learner that can: "
+            f"{', '.join(can)}."
+        )
+    return form
+
+
+def _starts(buffer: ReplayBuffer, first: int, end: int) -> IntArray:
+    """First transitions of episodes among the newest transitions, or of the last one before."""
+    reach = NEWEST
+    while True:
+        ids = np.arange(max(first, end - reach), end)
+        starts: IntArray = ids[buffer.episodes(ids)[1] == 0]
+        if len(starts):
+            return starts
+        if len(ids) == end - first:
+            raise NeedReplayError(
+                "No start of an episode is stored any more, so need cannot be seen from one; make "
+                "the buffer larger than the longest episode."
+            )
+        reach *= 8
 
 
 # Inputs ------------------------------------------------------------------------------------------

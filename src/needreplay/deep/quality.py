@@ -112,8 +112,10 @@ def auc(positive: AnyArray, negative: AnyArray) -> float:
     0.875
     """
     difference = np.subtract.outer(positive, negative)
-    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0))) if difference.size else (
-        float("nan")
+    return (
+        float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
+        if difference.size
+        else (float("nan"))
     )
 
 
@@ -181,7 +183,8 @@ def need_quality(
     ]
     scores_of = {name: _scores(found, values, ids) for name, values in needs.items()}
     own = scores_of.pop("need")
-    return NeedQuality(*own, *_known_means(np.array(selected)), baselines=scores_of)
+    variation, effective, nearness = _known_means(np.array(selected))
+    return NeedQuality(*own, variation, effective, nearness, scores_of)
 
 
 class _Case(NamedTuple):
@@ -242,9 +245,7 @@ def _cases(
     return cases
 
 
-def _as_old(
-    rng: np.random.Generator, future: IntArray, number: IntArray, episode: int
-) -> IntArray:
+def _as_old(rng: np.random.Generator, future: IntArray, number: IntArray, episode: int) -> IntArray:
     """Transitions of other episodes in pairs, one as much older than a next state as one is newer.
 
     So a score that knows only how new a transition is has an AUC of 0.5.
@@ -290,6 +291,8 @@ def _selection(
 ) -> tuple[float, float, float]:
     """Variation, effective number and nearness of one query; ``need`` is that of the pool."""
     is_other = ~np.isin(pool, np.concatenate([case.last, [case.now], case.future]))
+    if not is_other.any():
+        return np.nan, np.nan, np.nan
     shares = np.maximum(0.0, need[is_other])
     shares = shares / shares.sum() if shares.any() else np.full(len(shares), 1 / len(shares))
     distance = distances[is_other][:, np.isin(later, case.future)].min(1)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from needreplay.core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
 from needreplay.core.errors import NeedReplayError
+from needreplay.rules.need import Direction, NeedForm, Query
 
 Base = Literal["dqn", "double-dqn"]
 SamplerName = Literal["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
@@ -94,6 +95,12 @@ class DeepSettings:
     need_learner: Literal["successor", "cosine", "mixtures", "spectral", "linear"] = "successor"
     """the paper's successor network (all settings below), or a need model: a power of a cosine, a
     product of mixtures or least squares, learned by contrast, or random features in closed form"""
+    need_query: Query = "present"
+    """the state that the need of a need model is seen from: the present one; a recent one, drawn
+    anew for each row of a batch (stationary need); the start of an episode, drawn anew for each"""
+    need_relative: bool = True
+    """need of a need model is M / p, relative to how often a state is stored; false: M, which only
+    linear can learn (and the paper's successor network always does)"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
     need_period: int = 4
@@ -128,7 +135,7 @@ class DeepSettings:
     """the decoder's loss: |s - g(φ)|², or the mean Huber loss on pixels times 255"""
     need_row: Literal["greedy", "previous"] = "greedy"
     """where need looks from: the current state and its greedy action, or the pair before it"""
-    direction: Literal["forward", "backward"] = "forward"
+    direction: Direction = "forward"
     """need of states that follow the current one, or that lead to it"""
     negative: Literal["offset", "fallback", "clip", "nonnegative"] = "nonnegative"
     """negative need: subtract min(0, batch minimum); need 1 for the batch; 0; cannot occur"""
@@ -154,10 +161,15 @@ class DeepSettings:
                 "successor_action is 'stored', but with n_step above 1 the buffer does not store "
                 "the action after the n steps; choose 'greedy'."
             )
-        if self.need_learner != "successor" and self.direction == "backward":
+        if self.learns_successor and self.need_query != "present":
             raise NeedReplayError(
-                f"direction is 'backward', but need_learner is {self.need_learner!r}, which learns "
-                "forward need alone; choose need_learner 'successor'."
+                f"need_query is {self.need_query!r}, but need_learner is 'successor', whose need "
+                "is seen from the present state; choose a need model: cosine, spectral or linear."
+            )
+        if self.sampler == "per-sr" and self.need_query != "present":
+            raise NeedReplayError(
+                f"need_query is {self.need_query!r}, but sampler is 'per-sr', which scales updates "
+                "by the need seen from the present state; choose 'per-sr-sampling'."
             )
         if self.learns_successor and self.shuffle_need:
             raise NeedReplayError(
@@ -175,6 +187,11 @@ class DeepSettings:
     def uses_need(self) -> bool:
         """Whether the agent computes need."""
         return self.sampler in ("per-sr", "per-sr-sampling")
+
+    @property
+    def need_form(self) -> NeedForm:
+        """Which need a need model learns."""
+        return NeedForm(self.need_query, self.direction, self.need_relative)
 
     @property
     def learns_successor(self) -> bool:

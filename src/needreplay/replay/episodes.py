@@ -152,10 +152,10 @@ def _accumulate(
     ``step`` has a row for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether it
     terminated, was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps
     whose window is open. For each transition written, ``slots`` gets its slot, ``previous`` the id
-    before it in its episode, ``sources`` its row of ``pending``. ``following`` has, by slot, the id
-    after each transition in its episode, and ``places`` the number of its episode (in the order in
-    which episodes begin) and its step in it. ``layout`` is where the columns of a window's last step
-    start and end in a row, and where reward and discount are, in bytes.
+    before it in its episode, ``sources`` its row of ``pending``. By slot, ``following`` has the id
+    after each transition in its episode, and ``places`` the number of its episode, in the order in
+    which episodes begin, and its step in it. ``layout`` is where the columns of a window's last
+    step start and end in a row, and where reward and discount are, in bytes.
     Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c. With
     ``cuts`` there is no new step: episodes that are not skipped end with the last one.
     """

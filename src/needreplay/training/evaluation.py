@@ -169,7 +169,7 @@ class Player(NamedTuple):
         return ReplayBuffer.for_spaces(space, np.int64, capacity=capacity, sampler=UniformSampler())
 
     def need_quality(self, store: ReplayBuffer, seed: int) -> NeedQuality | None:
-        """How accurate the agent's need is on the episodes in ``store``; None without need."""
+        """How accurate the agent's need is on new episodes in ``store``; None without need."""
         return self.agent.need_quality(stream(seed, "need quality"), store)
 
     def film(self, seed: int, *, most_steps: int) -> tuple[Played, Film]:
