@@ -17,6 +17,7 @@ import numpy.typing as npt
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
 from needreplay.report.statistics import (
+    LEVEL,
     Band,
     Interval,
     difference_interval,
@@ -88,15 +89,55 @@ def improvement_probability(first: Scores, second: Scores, rng: np.random.Genera
     >>> improvement_probability([[1.0, 3.0]], [[2.0, 3.0]], np.random.default_rng(0)).estimate
     0.375
     """
-    one, other = _checked(first), _checked(second)
-    if len(one) != len(other):
-        raise NeedReplayError("first and second must hold the same tasks, in the same order.")
-    tasks = list(zip(one, other, strict=True))
+    tasks = _pairs(first, second)
     estimate = float(np.mean([_above(x[np.newaxis], y[np.newaxis])[0] for x, y in tasks]))
     drawn = np.zeros(0)
-    if not _too_few([*one, *other]):
+    if not _too_few([runs for pair in tasks for runs in pair]):
         drawn = np.mean([_above(_drawn(x, rng), _drawn(y, rng)) for x, y in tasks], axis=0)
     return percentile_interval(estimate, drawn)
+
+
+def geometric_ratio(first: Scores, second: Scores, rng: np.random.Generator) -> Interval:
+    """The geometric mean over tasks of mean(first) / mean(second), for positive scores.
+
+    The interval is from a stratified bootstrap: the runs of either agent are drawn within their
+    task, independently of the other's.
+
+    >>> geometric_ratio([[4.0], [9.0]], [[1.0], [1.0]], np.random.default_rng(0)).estimate
+    6.0
+    """
+    tasks = _pairs(first, second)
+    if min(float(runs.min()) for pair in tasks for runs in pair) <= 0.0:
+        raise NeedReplayError("first and second must be positive everywhere: they make ratios.")
+    estimate = float(np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in tasks])))
+    drawn = np.zeros(0)
+    if not _too_few([runs for pair in tasks for runs in pair]):
+        means = [(_drawn(x, rng).mean(axis=1), _drawn(y, rng).mean(axis=1)) for x, y in tasks]
+        drawn = np.exp(np.mean([np.log(x / y) for x, y in means], axis=0))
+    return percentile_interval(estimate, drawn)
+
+
+def stratified_difference(first: Scores, second: Scores) -> Interval:
+    """The mean over tasks of mean(first - second), runs paired: entry i of both is the same seed.
+
+    Student's interval with the variance of the differences within tasks, and as many degrees of
+    freedom as there are pairs beyond one in each task; infinite if there are none.
+
+    >>> stratified_difference([[1.0, 2.0], [4.0, 4.0]], [[0.0, 0.0], [1.0, 1.0]]).estimate
+    2.25
+    """
+    from scipy.stats import t
+
+    tasks = _pairs(first, second)
+    if any(len(x) != len(y) for x, y in tasks):
+        raise NeedReplayError("first and second are paired: they need as many runs of each task.")
+    gaps = [x - y for x, y in tasks]
+    estimate = float(np.mean([gap.mean() for gap in gaps]))
+    if min(map(len, gaps)) < 2:
+        return Interval(estimate, -np.inf, np.inf)
+    error = np.sqrt(sum(gap.var(ddof=1) / len(gap) for gap in gaps)) / len(gaps)
+    half = float(t.ppf(0.5 + LEVEL / 2.0, sum(len(gap) - 1 for gap in gaps)) * error)
+    return Interval(estimate, estimate - half, estimate + half)
 
 
 def _above(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -157,6 +198,14 @@ def _checked(scores: Scores) -> list[FloatArray]:
                 f"scores[{number}] must hold one finite number for each run of the task."
             )
     return tasks
+
+
+def _pairs(first: Scores, second: Scores) -> list[tuple[FloatArray, FloatArray]]:
+    """The runs of two agents, task by task."""
+    one, other = _checked(first), _checked(second)
+    if len(one) != len(other):
+        raise NeedReplayError("first and second must hold the same tasks, in the same order.")
+    return list(zip(one, other, strict=True))
 
 
 def _too_few(tasks: Sequence[AnyArray]) -> bool:
