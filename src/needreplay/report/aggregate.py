@@ -31,6 +31,8 @@ Aggregate: TypeAlias = Callable[[list[FloatArray]], FloatArray]
 """Of one array [resample, run] for each task: a number for each resample."""
 
 FEWEST_RUNS = 3
+FINE = 20_000
+"""Resamples for a ratio, so that its ends are right to two decimals."""
 
 
 def interquartile_mean(tasks: list[FloatArray]) -> FloatArray:
@@ -112,8 +114,11 @@ def geometric_ratio(first: Scores, second: Scores, rng: np.random.Generator) -> 
     estimate = float(np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in tasks])))
     drawn = np.zeros(0)
     if not _too_few([runs for pair in tasks for runs in pair]):
-        means = [(_drawn(x, rng).mean(axis=1), _drawn(y, rng).mean(axis=1)) for x, y in tasks]
-        drawn = np.exp(np.mean([np.log(x / y) for x, y in means], axis=0))
+        logs = [
+            np.log(_drawn(x, rng, FINE).mean(axis=1) / _drawn(y, rng, FINE).mean(axis=1))
+            for x, y in tasks
+        ]
+        drawn = np.exp(np.mean(logs, axis=0))
     return percentile_interval(estimate, drawn)
 
 
@@ -212,9 +217,9 @@ def _too_few(tasks: Sequence[AnyArray]) -> bool:
     return min(map(len, tasks)) < FEWEST_RUNS
 
 
-def _drawn(runs: AnyArray, rng: np.random.Generator) -> AnyArray:
+def _drawn(runs: AnyArray, rng: np.random.Generator, resamples: int | None = None) -> AnyArray:
     """[resample, run]: runs of one task, drawn with replacement."""
-    drawn: AnyArray = runs[resampled(len(runs), rng)]
+    drawn: AnyArray = runs[resampled(len(runs), rng, resamples)]
     return drawn
 
 
