@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from needreplay.report.statistics import Interval
+
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))
 
-from tables import BLOCK, PAGES, written  # noqa: E402
+from tables import BLOCK, PAGES, between, span, two_digits, written  # noqa: E402
 from tutorials import FOLDER, parts_of  # noqa: E402
 
 
@@ -41,6 +43,32 @@ def test_speeds_are_those_of_the_results(name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")
     assert BLOCK.search(page)
     assert written(page) == page, "make tables writes them"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/should_i_use_need.md", "docs/use_it_with.md"])
+def test_intervals_in_sentences_are_those_of_the_tables(name: str) -> None:
+    """An answer and its table must not drift apart: ratios and differences with an interval."""
+    pattern = re.compile(r"([+-]?\d+\.\d+)\s+\[([+-]?[\d.]+),?\s+([+-]?[\d.]+)\]")
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    made = {
+        tuple(f"{float(number):.{digits}f}" for number in found)
+        for page in pages
+        for block in BLOCK.finditer(page)
+        for found in pattern.findall(block[0])
+        for digits in (1, 2, 3)
+    }
+    prose = BLOCK.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    typed = [tuple(number.replace("+", "") for number in one) for one in pattern.findall(prose)]
+    assert typed
+    assert [one for one in typed if one not in made] == []
+
+
+def test_how_numbers_are_written() -> None:
+    shown = [two_digits(value) for value in (0.00417, 0.0402, 0.1039, 2.128, 29.78, 424.8)]
+    assert shown == ["0.0042", "0.040", "0.10", "2.13", "29.8", "425"]
+    assert between(Interval(-0.0001, -0.079, 0.0791), "+.3f") == "0.000 [-0.079, +0.079]"
+    assert span(["0.34", "0.37", "0.55"]) == "0.34 to 0.55"
+    assert span(["0.94", "0.94"]) == "0.94"
 
 
 def test_the_readmes_buffer_saves_a_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""tools/minatar_need.py: its arms, complete rounds, verdicts, and whether need was true."""
+"""tools/minatar_need.py: its arms, complete rounds, ratios, verdicts, and how accurate need was."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ sys.path.append(str(ROOT / "tools"))
 
 import minatar_need  # noqa: E402
 
-HEIGHT = {"uniform replay": 1.0, "PER": 2.0, "PER scaled by need": 2.0}
+HEIGHT = {"uniform replay": 1.0, "PER": 2.0, minatar_need.SCALED: 2.0}
 
 
 def write_runs(folder: Path, seeds: int, lowest: str = "0.9") -> dict[str, int]:
     """The sweep's own runs with made-up returns; need doubles what shuffled need has.
 
-    The AUC of need is 0.9, and in one run of gain x need with uniform mixing ``lowest``.
+    Evaluation returns are twice those of training, for PER four times. The AUC of need is 0.9, and
+    in one run of gain x need with uniform mixing ``lowest``; its variation ends at 3.
     """
     counts: dict[str, int] = {}
     for spec in load_sweep("minatar-need").runs:
@@ -43,8 +44,13 @@ def write_runs(folder: Path, seeds: int, lowest: str = "0.9") -> dict[str, int]:
         auc = "" if arm in ("uniform replay", "PER") else "0.9"
         if (arm, config["world"], seed) == ("gain x need, .25 uniform", "minatar/breakout", 1):
             auc = lowest
-        rows = [f"{height + 0.1 * seed - 0.5},", f"{height + 0.1 * seed + 0.5},{auc}"]
-        (run / "metrics.csv").write_text("\n".join(["train_return,need_auc", *rows, ""]))
+        middle, factor = height + 0.1 * seed, 4.0 if arm == "PER" else 2.0
+        rows = [
+            f"{middle - 0.5},{factor * middle + 1.0},,1.0",
+            f"{middle + 0.5},{factor * middle - 1.0},{auc},3.0",
+        ]
+        head = "train_return,eval_return,need_auc,need_variation"
+        (run / "metrics.csv").write_text("\n".join([head, *rows, ""]))
         (run / "done.json").write_text("{}")
     return counts
 
@@ -77,7 +83,37 @@ def test_the_planned_comparisons(tmp_path: Path) -> None:
     assert float(own["area"]) == pytest.approx(8.1)
     assert float(own["need_auc_lowest"]) == pytest.approx(0.9)
     assert areas["minatar/asterix", "PER"]["need_auc"] == "nan"
+    assert float(own["eval_area"]) == pytest.approx(16.2)
     assert len(read(tmp_path / "data.csv")) == 3 * 4 * len(minatar_need.ARMS)
+
+
+def test_every_comparison_has_an_interval_for_both_returns(tmp_path: Path) -> None:
+    write_runs(tmp_path, seeds=3)
+    minatar_need.main(tmp_path)
+    rows = {(row["metric"], row["arm"], row["rival"]): row for row in read(tmp_path / "ratios.csv")}
+    assert len(rows) == 2 * 9
+    planned = {key[1:] for key, row in rows.items() if row["planned"] == "true"}
+    assert planned == set(minatar_need.TESTS)
+    assert {key[0] for key, row in rows.items() if row["planned"] == "true"} == {"training"}
+    # The means of 8, 8.1, 8.2 and of 2, 2.1, 2.2; PER evaluates at twice the others' factor.
+    own = rows["training", "gain x need, .25 uniform", "PER"]
+    assert float(own["ratio"]) == pytest.approx(8.1 / 2.1)
+    other = rows["evaluation", "gain x need, .25 uniform", "PER"]
+    assert float(other["ratio"]) == pytest.approx(8.1 / 4.2)
+    assert float(rows["evaluation", "PER", "uniform replay"]["ratio"]) == pytest.approx(4.2 / 1.1)
+    for row in rows.values():
+        assert float(row["low"]) < float(row["ratio"]) < float(row["high"])
+    # Every draw of three seeds has a mean from the smallest to the largest.
+    assert 8.0 / 2.2 < float(own["low"]) < float(own["high"]) < 8.2 / 2.0
+
+
+def test_how_many_transitions_a_scaled_update_has_left(tmp_path: Path) -> None:
+    """A variation of 3 leaves 32 / (1 + 9) of 32 transitions."""
+    write_runs(tmp_path, seeds=2)
+    minatar_need.main(tmp_path)
+    rows = read(tmp_path / "need.csv")
+    assert [float(row["variation"]) for row in rows] == [3.0] * 4
+    assert [float(row["effective"]) for row in rows] == pytest.approx([3.2] * 4)
 
 
 def test_everything_is_written_and_committed(tmp_path: Path) -> None:
@@ -85,8 +121,8 @@ def test_everything_is_written_and_committed(tmp_path: Path) -> None:
     minatar_need.main(tmp_path)
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {
-        "areas.csv", "claims.json", "data.csv", "figure.png", "figure.svg", "meta.json", "runs",
-        "tests.csv",
+        "areas.csv", "claims.json", "data.csv", "figure.png", "figure.svg", "meta.json",
+        "need.csv", "ratios.csv", "runs", "tests.csv",
     }  # fmt: skip
     assert made <= {path.name for path in (ROOT / "results/minatar-need").iterdir()}
     meta = json.loads((tmp_path / "meta.json").read_text())
@@ -128,7 +164,8 @@ def test_runs_whose_need_was_not_true_conclude_nothing(
 )
 def test_three_looks_at_the_data_count(ratio: float, p: float, verdict: str) -> None:
     """3 x 0.016 is below 0.05, 3 x 0.017 is not."""
-    row = {"seeds": 3, "games": 4, "ahead": 2, "ratio": ratio, "p_holm": p, "need_auc_lowest": 0.9}
+    row = {"seeds": 3, "games": 4, "ahead": 2, "ratio": ratio, "low": 0.8, "high": 1.2, "p_holm": p}
+    row["need_auc_lowest"] = 0.9
     tests = Table({name: [value] for name, value in {"arm": "a", "rival": "b", **row}.items()})
     (claim,) = minatar_need.claims_of(tests)
     assert claim.verdict == verdict
@@ -154,7 +191,7 @@ def test_the_committed_tables_are_those_of_the_committed_runs(tmp_path: Path) ->
     shutil.copytree(committed, folder)
     minatar_need.main(folder)
     assert (folder / "claims.json").read_text() == (committed / "claims.json").read_text()
-    for name in ("data.csv", "tests.csv", "areas.csv"):
+    for name in ("data.csv", "tests.csv", "areas.csv", "ratios.csv", "need.csv"):
         for made, kept in zip(read(folder / name), read(committed / name), strict=True):
             for column, text in kept.items():
                 try:

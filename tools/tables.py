@@ -15,6 +15,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from needreplay.core.rng import stream
+from needreplay.report.aggregate import geometric_ratio, stratified_difference
+from needreplay.report.statistics import (
+    Interval,
+    percentile_interval,
+    resampled,
+    student_interval,
+)
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
 PAGES = (
@@ -25,6 +36,7 @@ PAGES = (
             "replay",
             "need_sampling",
             "maze",
+            "cliffwalk",
             "deep",
             "need",
             "use_it_with",
@@ -54,6 +66,27 @@ SB3_REPLAYS = {
     "per": "`PrioritizedReplay()`",
     "need": "`NeedReplay()`",
 }
+DECIDING = (
+    ("successor_step_size", "0.5", "0.1"),
+    ("successor_discount", "0.95", "the task's"),
+    ("trace_reset", "never", "on each return to the start"),
+    ("negative_need", "row shifted by −min + 1e-3", "counts as 0 (does not occur)"),
+    ("random_need: also the M that `need` starts from", "rows of T sum to 1.5", "to 1"),
+    ("optimal_need", "rows of T sum to 2", "to 1, right only"),
+    ("fall", "teleports, bootstraps from the start", "ends the episode"),
+    ("strings: in the buffer", "all of it: n 2^n transitions", "until a fall: 2^(n+1) − 2"),
+    ("q_start_std", "0", "0.1"),
+    ("priority_floor", "1e-3", "1e-6"),
+    ("need_from", "after the step", "before it"),
+    ("epsilon", "0.05", "0.1"),
+    ("trace_reset", "on each return to the start", "after an episode"),
+    ("optimal_need", "true", "greedy now"),
+    ("judged", "sum of squares over right actions", "mean square over all Q"),
+    ("tested", "at the goal", "at each update"),
+    ("right_actions", "always the first", "alternate"),
+    ("discount_offset: γ", "1 − 1/(n + 1)", "1 − 1/n"),
+)
+"""Settings of the cliffwalk's presets: the first six differ from released to corrected."""
 TREES = {"vectors": "vector tree", "norms": "norm tree"}
 
 
@@ -203,21 +236,25 @@ def sb3_speed() -> list[str]:
 
 
 def sb3_returns() -> list[str]:
-    """Mean returns of the Stable-Baselines3 classes over seeds, with standard errors."""
+    """Mean returns of the Stable-Baselines3 classes, and the difference of paired seeds."""
     found = rows_of("sb3/returns.csv")
     rows = []
     for task, replay in dict.fromkeys((row["task"], row["replay"]) for row in found):
         mine = [row for row in found if (row["task"], row["replay"]) == (task, replay)]
+        own = {row["seed"]: row for row in found if (row["task"], row["replay"]) == (task, "sb3")}
         cells = []
         for field in ("return", "all"):
             values = [float(row[field]) for row in mine]
             error = statistics.stdev(values) / len(values) ** 0.5
             cells.append(f"{statistics.mean(values):.0f} ± {error:.0f}")
+            base = [float(own[row["seed"]][field]) for row in mine]
+            gap = stratified_difference([values], [base])
+            cells.append("" if replay == "sb3" else between(gap, "+.0f"))
         rows.append(
             [task, SB3_REPLAYS[replay], f"{int(mine[0]['steps']):,}", str(len(mine)), *cells]
         )
-    head = ["task", "replay", "steps", "seeds", "return, last tenth", "return, all episodes"]
-    return table(head, rows)
+    head = ["task", "replay", "steps", "seeds", "return, last tenth", "difference [95%]"]
+    return table([*head, "return, all episodes", "difference [95%]"], rows)
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -272,49 +309,219 @@ def need_before() -> list[str]:
 
 
 def need_paper() -> list[str]:
-    """The AUC of the paper's need by preset, and of `linear` on the same features."""
-    found, rows = last_rows(), []
-    for (world, learner), row in found.items():
-        name, solved, preset = learner.partition(", m solved 0.9")
-        if not solved or preset.startswith("9"):
-            continue
-        own = [found[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
-        head = [world, preset.strip(" ()") or "corrected", f"{int(row['steps']):,}"]
-        rows.append([*head, *(f"{float(one['auc']):.2f}" for one in own)])
+    """The AUC of the paper's need by preset, and of `linear` on the same features, of all seeds."""
+    found: dict[tuple[str, str, int], list[list[float]]] = {}
+    folder = ROOT / "results/need-quality"
+    for path in [*sorted(folder.glob("*.csv")), *sorted(folder.glob("seeds/*.csv"))]:
+        last = {
+            (row["world"], row["learner"]): row
+            for row in rows_of(str(path.relative_to(ROOT / "results")))
+        }
+        for (world, learner), row in last.items():
+            name, solved, preset = learner.partition(", m solved 0.9")
+            if not solved or preset.startswith("9"):
+                continue
+            own = [last[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
+            key = world, preset.strip(" ()") or "corrected", int(row["steps"])
+            found.setdefault(key, []).append([float(one["auc"]) for one in own])
+    for row in rows_of("fig5/data.csv"):
+        if row["agent"] in ("per-sr raw", "per-sr mean") and row["iteration"] == "5":
+            key = row["world"], row["preset"], 50_000
+            found.setdefault(key, []).append([float(row["need_auc"])])
+    for config, metrics in printed_runs():
+        if config["agent"] == "per-sr":
+            key = config["world"], config["preset"], 50_000
+            found.setdefault(key, []).append([float(metrics[-1]["need_auc"])])
+    rows = []
+    for (world, preset, steps), runs in sorted(found.items()):
+        columns = [span([f"{one:.2f}" for one in sorted(part)]) for part in zip(*runs, strict=True)]
+        head = [world, preset, f"{steps:,}", str(len(runs))]
+        rows.append([*head, *columns, *[""] * (3 - len(columns))])
     names = ["the paper's m", "`linear` on the same φ, γ = 0.9", "the same, γ = 0.99"]
-    return table(["world", "preset", "steps", *names], sorted(rows))
+    return table(["world", "preset", "steps", "runs", *names], rows)
 
 
-def minatar_tests() -> list[str]:
-    """The planned comparisons of ``minatar-need``."""
+def minatar_ratios() -> list[str]:
+    """Comparisons of ``minatar-need``: by training and by evaluation return."""
+    planned = {(row["arm"], row["rival"]): row for row in rows_of("minatar-need/tests.csv")}
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows_of("minatar-need/ratios.csv"):
+        cells = found.setdefault((row["arm"], row["rival"]), [])
+        cells += [between(interval_of(row, "ratio")), f"{float(row['p']):.2g}"]
     rows = [
         [
-            f"{row['arm']} / {row['rival']}",
-            f"{float(row['ratio']):.2f}",
-            f"{row['ahead']} of {row['games']} games",
-            f"{float(row['p']):.2g}",
-            f"{float(row['p_holm']):.2g}",
+            f"{pair[0]} / {pair[1]}",
+            *cells,
+            f"{float(planned[pair]['p_holm']):.2g}" if pair in planned else "not planned",
         ]
-        for row in rows_of("minatar-need/tests.csv")
+        for pair, cells in found.items()
     ]
-    return table(["comparison", "ratio of areas", "ahead in", "p", "p, Holm"], rows)
+    head = [
+        "comparison",
+        "training return, ratio [95%]",
+        "p",
+        "evaluation return, ratio [95%]",
+        "p",
+    ]
+    return table([*head, "planned: p of training return, Holm"], rows)
 
 
 def minatar_areas() -> list[str]:
-    """Area and quality of need, arms down and games across."""
+    """Training area and quality of need, arms down and games across."""
+    return area_rows("area", "low", "high")
+
+
+def minatar_eval_areas() -> list[str]:
+    """Evaluation area, arms down and games across."""
+    return area_rows("eval_area", "eval_low", "eval_high")
+
+
+def area_rows(*names: str) -> list[str]:
+    """A table of areas.csv."""
     found = {(row["arm"], row["game"]): row for row in rows_of("minatar-need/areas.csv")}
     games = list(dict.fromkeys(game for _, game in found))
+    quality = names[0] == "area"
     rows = []
     for arm in dict.fromkeys(arm for arm, _ in found):
         own = [found[arm, game] for game in games]
-        cells = [
-            f"{float(row['area']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
-            for row in own
-        ]
+        cells = [between(Interval(*(float(row[name]) for name in names))) for row in own]
         lowest = min(float(row["need_auc_lowest"]) for row in own)
-        rows.append([arm, *cells, "" if math.isnan(lowest) else f"{lowest:.2f}"])
+        last = ["" if math.isnan(lowest) else f"{lowest:.2f}"] if quality else []
+        rows.append([arm, *cells, *last])
+    heads = [game.removeprefix("minatar/").replace("_", " ") for game in games]
+    return table(["arm", *heads, *(["lowest AUC of need"] if quality else [])], rows)
+
+
+def exact_need() -> list[str]:
+    """The planned comparisons with exact need: differences in area, intervals and p."""
+    folders = ("exact-need", "exact-need-large", "exact-need-long")
+    found: dict[str, dict[str, list[str]]] = {}
+    for folder in folders:
+        areas: dict[tuple[str, str], list[float]] = {}
+        for row in rows_of(f"{folder}/data.csv"):
+            areas.setdefault((row["task"], row["arm"]), []).append(float(row["area"]))
+        tasks = list(dict.fromkeys(task for task, _ in areas))
+        claims = json.loads((ROOT / f"results/{folder}/claims.json").read_text(encoding="utf-8"))
+        for claim in claims:
+            arm, _, rival = claim["statement"].partition(" learns faster than ")
+            p = re.search(r"p = ([\d.e-]+)", claim["measured"])
+            assert p is not None
+            a, b = ([areas[task, one] for task in tasks] for one in (arm, rival))
+            ahead = sum(np.mean(x) > np.mean(y) for x, y in zip(a, b, strict=True))
+            cells = [between(stratified_difference(a, b), "+.3f"), f"{ahead}", p[1]]
+            found.setdefault(f"{arm} - {rival}", {})[folder] = cells
+    rows = [
+        [pair, *(cell for folder in folders for cell in cells.get(folder, [""] * 3))]
+        for pair, cells in found.items()
+    ]
+    blocks = ("four tasks", "five tasks", "four tasks, 48,000 steps")
+    return table(["comparison", *(c for b in blocks for c in (f"{b} [95%]", "ahead", "p"))], rows)
+
+
+def need_pays() -> list[str]:
+    """In how many worlds of the map learned need saves or costs steps."""
+    found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for row in rows_of("when-need-pays/data.csv"):
+        if row["arm"] == "ps-sr .95":
+            key = row["slip"], row["step_size"], row["updates"]
+            found.setdefault(key, []).append(row)
+    rows = []
+    for (slip, step_size, updates), worlds in sorted(found.items(), key=lambda item: item[0][:2]):
+        decided = [row for row in worlds if float(row["p_holm"]) < 0.05]
+        fewer = sum(float(row["ratio"]) < 1.0 for row in decided)
+        ratios = [f"{one:.2f}" for one in sorted(float(row["ratio"]) for row in worlds)]
+        counts = [str(len(worlds)), str(fewer), str(len(decided) - fewer)]
+        rows.append([slip, f"{float(step_size):g}", updates, *counts, span(ratios)])
+    head = ["slip", "step size", "updates a step", "worlds", "fewer steps", "more"]
+    return table([*head, "ratio of steps, range"], rows)
+
+
+def mazes_factor() -> list[str]:
+    """Median updates of Dyna-Q / PS with full backups; a trial that finds no path is infinite."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for row in rows_of("mazes/data.csv"):
+        if row["step_size"] == "1.0" and row["agent"] in ("dyna-q", "ps"):
+            updates = float(row["updates"]) if row["found"] == "true" else math.inf
+            found.setdefault((int(row["states"]), row["agent"]), []).append(updates)
+    rows = []
+    for states in dict.fromkeys(states for states, _ in found):
+        both = np.array([found[states, agent] for agent in ("dyna-q", "ps")])
+        medians = np.median(both, axis=1)
+        if np.isfinite(medians).all():
+            drawn = resampled(both.shape[1], stream(0, "mazes", states))
+            dyna, ps = np.median(both[:, drawn], axis=2)
+            ratios = np.divide(dyna, ps, out=np.zeros(len(ps)), where=np.isfinite(ps))
+            ratio = percentile_interval(float(medians[0] / medians[1]), ratios)
+            counts = [f"{int(np.isfinite(row).sum())} of {len(row)}" for row in both]
+            rows.append([f"{states:,}", *counts, between(ratio, ".0f")])
+    head = ["cells", "Dyna-Q found a path", "PS found a path"]
+    return table([*head, "median updates, Dyna-Q / PS [95%]"], rows)
+
+
+def minatar_printed() -> list[str]:
+    """The preset `printed` with its own and with PSER's replay parameters."""
+    metrics = {"training": "train_return", "evaluation": "eval_return"}
+    areas: dict[tuple[str, str, str, str], list[float]] = {}
+    for config, rows in printed_runs():
+        replay = "PSER's" if "gain" in config["overrides"] else "`printed`"
+        for metric, column in metrics.items():
+            mean = statistics.mean(float(row[column]) for row in rows)
+            areas.setdefault((metric, config["agent"], replay, config["world"]), []).append(mean)
+    games = sorted({key[3] for key in areas})
+    shown = []
+    for metric in metrics:
+        for agent, replay in sorted(dict.fromkeys(key[1:3] for key in areas), key=lambda k: k[0]):
+            own = [areas[metric, agent, replay, game] for game in games]
+            cells = [between(student_interval(one)) for one in own]
+            base = [areas[metric, agent, "`printed`", game] for game in games]
+            ratio = geometric_ratio(own, base, stream(0, "minatar printed"))
+            last = "1" if replay == "`printed`" else between(ratio)
+            shown.append([f"{metric} return", f"`{agent}`", replay, *cells, last])
     names = [game.removeprefix("minatar/").replace("_", " ") for game in games]
-    return table(["arm", *names, "lowest AUC of need"], rows)
+    return table(["", "agent", "replay parameters", *names, "ratio to `printed` [95%]"], shown)
+
+
+def printed_runs() -> list[tuple[dict[str, Any], list[dict[str, str]]]]:
+    """Configuration and metrics of the runs of minatar-printed, in order."""
+    found = []
+    for done in (ROOT / "results/minatar-printed/runs").glob("*/done.json"):
+        path = done.parent
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        found.append((config, rows_of(f"minatar-printed/runs/{path.name}/metrics.csv")))
+    names = ("agent", "world", "seed")
+    return sorted(found, key=lambda one: ("gain" in one[0]["overrides"], *map(one[0].get, names)))
+
+
+def cliffwalk_corrected() -> list[str]:
+    """Each difference between `released` and `corrected`, changed alone."""
+    return deciding("released", "corrected", DECIDING[:6])
+
+
+def cliffwalk_printed() -> list[str]:
+    """Each difference between `corrected` and `printed`, changed alone."""
+    return deciding("corrected", "printed", DECIDING[6:])
+
+
+def deciding(one: str, other: str, settings: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Three ratios at 11 states with one setting changed, in either preset."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows_of("fig3/deciding.csv"):
+        if row["states"] == "11":
+            cell = between(interval_of(row, "ratio"), "two")
+            star = "" if row["not_converged"] == "0" else "*"
+            key = row["preset"], row["setting"], row["value_of"]
+            found.setdefault(key, []).append(cell + star)
+    rows = [
+        ["", "nothing", "", "", *(", ".join(found[name, "nothing", name]) for name in (one, other))]
+    ]
+    first = 1 if other == "corrected" else 8
+    for number, (setting, own, changed) in enumerate(settings, first):
+        name = f"`{setting.partition(':')[0]}`{''.join(setting.partition(':')[1:])}"
+        cells = [found[one, setting.partition(":")[0], other]]
+        cells += [found[other, setting.partition(":")[0], one]]
+        rows.append([str(number), name, own, changed, *(", ".join(cell) for cell in cells)])
+    names = [f"alone in `{one}`", f"alone back in `{other}`"]
+    return table(["", "setting", one, other, *names], rows)
 
 
 def need_age() -> list[str]:
@@ -348,8 +555,15 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "need-age": need_age,
     "need-paper": need_paper,
     "need-before": need_before,
-    "minatar-tests": minatar_tests,
+    "minatar-ratios": minatar_ratios,
     "minatar-areas": minatar_areas,
+    "minatar-eval-areas": minatar_eval_areas,
+    "minatar-printed": minatar_printed,
+    "exact-need": exact_need,
+    "need-pays": need_pays,
+    "mazes-factor": mazes_factor,
+    "cliffwalk-corrected": cliffwalk_corrected,
+    "cliffwalk-printed": cliffwalk_printed,
     "atari": atari,
     "sb3-speed": sb3_speed,
     "sb3-returns": sb3_returns,
@@ -386,6 +600,34 @@ def interval(values: Iterable[float], digits: int = 0) -> str:
     """A ratio with its interval."""
     ratio, low, high = (f"{value:.{digits}f}" for value in values)
     return f"{ratio} [{low}, {high}]"
+
+
+def interval_of(row: dict[str, str], name: str) -> Interval:
+    """An interval from the columns ``name``, low, high."""
+    return Interval(float(row[name]), float(row["low"]), float(row["high"]))
+
+
+def between(found: Interval, form: str = ".2f") -> str:
+    """A number with its interval; ``two``: with at least two digits of each."""
+    numbers = (found.estimate, found.low, found.high)
+    shown = [two_digits(one) if form == "two" else f"{one:{form}}" for one in numbers]
+    # An estimate that rounds to 0 has no sign.
+    shown = [re.sub(r"^[+-](0(\.0+)?)$", r"\1", one) for one in shown]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+
+def two_digits(value: float) -> str:
+    """At least two digits: 0.0045, 0.13, 2.1, 29.8, 425."""
+    if value >= 100.0:
+        return f"{value:.0f}"
+    if value >= 10.0:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:#.2g}"
+
+
+def span(shown: list[str]) -> str:
+    """The first and the last of sorted numbers; one, if they are the same."""
+    return shown[0] if shown[0] == shown[-1] else f"{shown[0]} to {shown[-1]}"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

@@ -14,6 +14,7 @@ from needreplay.report import aggregate, comparison, page
 from needreplay.report.aggregate import (
     AGGREGATES,
     aggregate_interval,
+    geometric_ratio,
     holm,
     improvement_probability,
     interquartile_mean,
@@ -22,6 +23,7 @@ from needreplay.report.aggregate import (
     optimality_gap,
     paired_test,
     performance_profile,
+    stratified_difference,
 )
 
 FIRST = np.random.default_rng(7).normal(0.5, 0.4, (4, 5))
@@ -97,6 +99,8 @@ def test_too_few_runs_have_no_interval() -> None:
         aggregate_interval([[1.0, 2.0, 3.0], [1.0, 2.0]], median, rng()),
         improvement_probability([[1.0, 2.0]], [[1.0, 2.0, 3.0]], rng()),
         performance_profile([[1.0, 2.0]], [1.5], rng())[0],
+        geometric_ratio([[1.0, 2.0]], [[1.0, 2.0, 3.0]], rng()),
+        stratified_difference([[1.0, 2.0], [1.0]], [[1.0, 2.0], [2.0]]),
     ):
         assert (found.low, found.high) == (-np.inf, np.inf)
         assert np.isfinite(found.estimate)
@@ -111,6 +115,37 @@ def test_scores_that_are_none_are_refused(scores: list[list[float]]) -> None:
 def test_other_tasks_are_not_compared() -> None:
     with pytest.raises(NeedReplayError, match="same tasks"):
         improvement_probability([[1.0]], [[1.0], [2.0]], rng())
+    with pytest.raises(NeedReplayError, match="same tasks"):
+        geometric_ratio([[1.0]], [[1.0], [2.0]], rng())
+    with pytest.raises(NeedReplayError, match="positive"):
+        geometric_ratio([[1.0]], [[0.0]], rng())
+    with pytest.raises(NeedReplayError, match="paired"):
+        stratified_difference([[1.0, 2.0]], [[1.0]])
+
+
+def test_the_ratio_of_two_agents_by_hand() -> None:
+    """The mean of three draws from 1, 1, 4 is 1, 2, 3 or 4 in 8, 12, 6 and 1 of 27 cases.
+
+    1 / 27 is above 2.5%, so the ends for the first task are 1 and 4. The second task's ratio
+    is 1 in every draw: the geometric mean takes the root.
+    """
+    found = geometric_ratio([[1.0, 1.0, 4.0], [5.0] * 3], [[1.0] * 3, [5.0] * 3], rng())
+    assert found.estimate == pytest.approx(2.0**0.5)
+    assert (found.low, found.high) == pytest.approx((1.0, 2.0))
+    # Doubling one agent's scores in a task of two multiplies all three numbers by the root of 2.
+    twice = geometric_ratio([[1.0, 1.0, 4.0], [10.0] * 3], [[1.0] * 3, [5.0] * 3], rng())
+    assert (twice.low, twice.high) == pytest.approx((2.0**0.5, 8.0**0.5))
+
+
+def test_the_difference_of_two_agents_by_hand() -> None:
+    """Differences 1, 2, 3 and 0, 0, 0: the error is sqrt(1 / 3) / 2, with 4 degrees of freedom."""
+    found = stratified_difference(
+        [[1.0, 3.0, 5.0], [7.0, 8.0, 9.0]], [[0.0, 1.0, 2.0], [7.0, 8.0, 9.0]]
+    )
+    assert found.estimate == 1.0
+    # Student's t at 97.5% with 4 degrees of freedom is 2.776445 in every table.
+    half = 2.776445 * (1.0 / 3.0) ** 0.5 / 2.0
+    assert (found.low, found.high) == pytest.approx((1.0 - half, 1.0 + half), rel=1e-6)
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=12), st.lists(st.floats(-3, 3), max_size=6))

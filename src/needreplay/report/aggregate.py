@@ -17,6 +17,7 @@ import numpy.typing as npt
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
 from needreplay.report.statistics import (
+    LEVEL,
     Band,
     Interval,
     difference_interval,
@@ -30,6 +31,8 @@ Aggregate: TypeAlias = Callable[[list[FloatArray]], FloatArray]
 """Of one array [resample, run] for each task: a number for each resample."""
 
 FEWEST_RUNS = 3
+FINE = 20_000
+"""Resamples for a ratio, so that its ends are right to two decimals."""
 
 
 def interquartile_mean(tasks: list[FloatArray]) -> FloatArray:
@@ -88,15 +91,58 @@ def improvement_probability(first: Scores, second: Scores, rng: np.random.Genera
     >>> improvement_probability([[1.0, 3.0]], [[2.0, 3.0]], np.random.default_rng(0)).estimate
     0.375
     """
-    one, other = _checked(first), _checked(second)
-    if len(one) != len(other):
-        raise NeedReplayError("first and second must hold the same tasks, in the same order.")
-    tasks = list(zip(one, other, strict=True))
+    tasks = _pairs(first, second)
     estimate = float(np.mean([_above(x[np.newaxis], y[np.newaxis])[0] for x, y in tasks]))
     drawn = np.zeros(0)
-    if not _too_few([*one, *other]):
+    if not _too_few([runs for pair in tasks for runs in pair]):
         drawn = np.mean([_above(_drawn(x, rng), _drawn(y, rng)) for x, y in tasks], axis=0)
     return percentile_interval(estimate, drawn)
+
+
+def geometric_ratio(first: Scores, second: Scores, rng: np.random.Generator) -> Interval:
+    """The geometric mean over tasks of mean(first) / mean(second), for positive scores.
+
+    The interval is from a stratified bootstrap: the runs of either agent are drawn within their
+    task, independently of the other's.
+
+    >>> geometric_ratio([[4.0], [9.0]], [[1.0], [1.0]], np.random.default_rng(0)).estimate
+    6.0
+    """
+    tasks = _pairs(first, second)
+    if min(float(runs.min()) for pair in tasks for runs in pair) <= 0.0:
+        raise NeedReplayError("first and second must be positive everywhere: they make ratios.")
+    estimate = float(np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in tasks])))
+    drawn = np.zeros(0)
+    if not _too_few([runs for pair in tasks for runs in pair]):
+        logs = [
+            np.log(_drawn(x, rng, FINE).mean(axis=1) / _drawn(y, rng, FINE).mean(axis=1))
+            for x, y in tasks
+        ]
+        drawn = np.exp(np.mean(logs, axis=0))
+    return percentile_interval(estimate, drawn)
+
+
+def stratified_difference(first: Scores, second: Scores) -> Interval:
+    """The mean over tasks of mean(first - second), runs paired: entry i of both is the same seed.
+
+    Student's interval with the variance of the differences within tasks, and as many degrees of
+    freedom as there are pairs beyond one in each task; infinite if there are none.
+
+    >>> stratified_difference([[1.0, 2.0], [4.0, 4.0]], [[0.0, 0.0], [1.0, 1.0]]).estimate
+    2.25
+    """
+    from scipy.stats import t
+
+    tasks = _pairs(first, second)
+    if any(len(x) != len(y) for x, y in tasks):
+        raise NeedReplayError("first and second are paired: they need as many runs of each task.")
+    gaps = [x - y for x, y in tasks]
+    estimate = float(np.mean([gap.mean() for gap in gaps]))
+    if min(map(len, gaps)) < 2:
+        return Interval(estimate, -np.inf, np.inf)
+    error = np.sqrt(sum(gap.var(ddof=1) / len(gap) for gap in gaps)) / len(gaps)
+    half = float(t.ppf(0.5 + LEVEL / 2.0, sum(len(gap) - 1 for gap in gaps)) * error)
+    return Interval(estimate, estimate - half, estimate + half)
 
 
 def _above(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -159,13 +205,21 @@ def _checked(scores: Scores) -> list[FloatArray]:
     return tasks
 
 
+def _pairs(first: Scores, second: Scores) -> list[tuple[FloatArray, FloatArray]]:
+    """The runs of two agents, task by task."""
+    one, other = _checked(first), _checked(second)
+    if len(one) != len(other):
+        raise NeedReplayError("first and second must hold the same tasks, in the same order.")
+    return list(zip(one, other, strict=True))
+
+
 def _too_few(tasks: Sequence[AnyArray]) -> bool:
     return min(map(len, tasks)) < FEWEST_RUNS
 
 
-def _drawn(runs: AnyArray, rng: np.random.Generator) -> AnyArray:
+def _drawn(runs: AnyArray, rng: np.random.Generator, resamples: int | None = None) -> AnyArray:
     """[resample, run]: runs of one task, drawn with replacement."""
-    drawn: AnyArray = runs[resampled(len(runs), rng)]
+    drawn: AnyArray = runs[resampled(len(runs), rng, resamples)]
     return drawn
 
 
