@@ -15,13 +15,15 @@ pytest.importorskip("torch")
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import Table, read_table
+from needreplay.replay import ProportionalSampler, ReplayBuffer
+from needreplay.replay.samplers import StateNeedSampler
 from needreplay.report.statistics import student_interval
 from needreplay.rules.need import NeedForm, tabular_need
 from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.studies.deep import exact, exact_arms, exact_training
+from needreplay.studies.deep import exact, exact_analysis, exact_arms, exact_training
 from needreplay.studies.deep.exact_analysis import comparisons, difference
-from needreplay.studies.deep.exact_arms import ARMS, BLOCKS, Arm, ExactNeed, StateRing
-from needreplay.studies.deep.exact_tasks import deep_sea, exact_task, taxi
+from needreplay.studies.deep.exact_arms import ARMS, BLOCKS, Arm, ExactNeed, Memory, StateRing
+from needreplay.studies.deep.exact_tasks import ExactTask, deep_sea, exact_task, taxi
 from needreplay.studies.deep.exact_training import Case, train
 from needreplay.studies.study import Options
 
@@ -78,6 +80,20 @@ def test_minigrids_worlds_become_tables(name: str) -> None:
     assert exact_training.policy_value(task, exact_training.best_policy(task)) > 0.3
 
 
+def ring_of(n_states: int) -> ExactTask:
+    """0 -> 1 -> ... -> 0, one action, without an end."""
+    states = np.arange(n_states)
+    return ExactTask(
+        next_state=((states + 1) % n_states)[:, np.newaxis],
+        reward=np.zeros((n_states, 1)),
+        ends=np.zeros((n_states, 1), np.bool_),
+        obs=np.eye(n_states, dtype=np.float32),
+        starts=(states[:1],),
+        phase_steps=1,
+        episode_steps=200,
+    )
+
+
 FORMS = [
     NeedForm(direction=direction, relative=relative)
     for direction in ("forward", "backward")
@@ -124,6 +140,71 @@ def test_the_ring_counts_what_is_stored_and_draws_what_is_new(
         assert ring.shares.tolist() == (np.bincount(stored, minlength=5) / len(stored)).tolist()
         assert ring[i % 8] == state
         assert set(ring.recent(60, rng).tolist()) == set(stored[-3:].tolist())
+
+
+def store(memory: Memory, states: Any) -> None:
+    for state in states:
+        memory.add(
+            int(state), np.random.default_rng(0), action=0, reward=0.0, next_s=0, discount=0.9
+        )
+
+
+def test_shuffled_need_is_a_permutation_without_fixed_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each transition has a state of its own, so need in one state shows who has its need."""
+    monkeypatch.setattr(exact_arms, "CAPACITY", 8)
+    arm = ARMS["relative need shuffled, .25 uniform"]._replace(uniform_mix=0.0)
+    memory, n = Memory(ring_of(30), arm, 0), 30
+    for state in range(n):
+        store(memory, [state])
+        stored = range(max(0, state - 7), state + 1)
+        receivers = []
+        for donor in stored:
+            probabilities = memory.buffer.sampler.probabilities(np.eye(n)[donor])  # type: ignore[attr-defined]
+            (slot,) = np.flatnonzero(probabilities)
+            receivers.append(slot)
+            assert slot != donor % 8 or len(stored) == 1
+        assert sorted(receivers) == list(range(len(stored)))
+
+
+@pytest.mark.parametrize("arm", ["relative need", "recent need", "start need"])
+def test_relative_need_replays_states_as_often_as_they_will_be_visited(
+    arm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ring of six states, stored 1 to 4 times, with equal gains; M[s, s + k] is 0.9^k, summed."""
+    monkeypatch.setattr(exact_arms, "BATCH", 20_000)
+    monkeypatch.setattr(exact_arms, "RECENT", 1)
+    needed = ARMS[f"{arm}, .25 uniform"]._replace(uniform_mix=0.0)
+    memory = Memory(ring_of(6), needed, 0)
+    store(memory, [0, 0, 0, 0, 1, 2, 2, 3, 4, 4, 4, 5])
+    memory.follow(np.ones((6, 1)))
+    seen_from = {"relative need": 2, "recent need": 5, "start need": 0}[arm]
+    batch = memory.sample(2, np.array([0]), 1.0)
+    found = np.bincount(batch["s"], minlength=6) / 20_000
+    expected = 0.9 ** ((np.arange(6) - seen_from) % 6)
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=0.015)  # four deviations
+
+
+@pytest.mark.parametrize(("uniform_mix", "rows"), [(0.0, False), (0.25, False), (0.0, True)])
+def test_need_of_ones_is_per_to_the_last_sample(uniform_mix: float, rows: bool) -> None:
+    """Each slot has a state of its own, so both samplers go through slots in the same order."""
+    columns, gains = {"s": np.int64}, np.random.default_rng(1).random(16)
+    found = []
+    for sampler in (
+        ProportionalSampler(stratified=False, uniform_mix=uniform_mix),
+        StateNeedSampler(16, uniform_mix=uniform_mix),
+    ):
+        buffer = ReplayBuffer(16, columns, sampler=sampler, seed=0)
+        by_state = isinstance(sampler, StateNeedSampler)
+        for s in range(16):
+            buffer.add(s=s, **({"state": s} if by_state else {}))
+        buffer.update_priorities(np.arange(16), gains)
+        need = np.ones((32, 16) if rows else 16) if by_state else None
+        found.append(buffer.sample(32, need=need, beta=0.5))
+    per, ones = found
+    assert per.ids.tolist() == ones.ids.tolist()
+    np.testing.assert_allclose(per.weights, ones.weights, rtol=1e-12)
 
 
 def test_the_mean_over_tasks_has_students_interval() -> None:
@@ -193,6 +274,21 @@ def test_the_committed_claims_are_those_of_the_committed_data(name: str, tmp_pat
             assert found[name].tolist() == kept[name].tolist()
 
 
+def test_the_quick_size_compares_all_forms() -> None:
+    class Runner:
+        def run(self, function: Any, cases: list[Case], *_: Any, **__: Any) -> dict[Case, Any]:
+            shorter = [case._replace(steps=800) for case in cases]
+            found = {case: function(short, 0) for case, short in zip(cases, shorter, strict=True)}
+            return {case: {"value": one["value"][np.newaxis]} for case, one in found.items()}
+
+    result = exact.run(Options(("forms",), 1, 0, 1, "quick"), Runner())  # type: ignore[arg-type]
+    assert set(result.tables["data"]["arm"].tolist()) == set(BLOCKS["forms"].arms)
+    assert len(result.claims) == len(exact_arms.FORM_TESTS)
+    assert "no interval: too few trials" in result.claims[0].measured
+    table = result.tables["differences"]
+    assert len(table.where(task=exact_analysis.ALL_TASKS)) == len(exact_arms.FORM_TESTS)
+
+
 def test_a_tiny_run_of_every_arm() -> None:
     curves = {arm: train(Case("deep sea", 4, arm, 0, 800)) for arm in ARMS}
     assert all(len(curve) == exact_training.CHECKPOINTS for curve in curves.values())
@@ -205,6 +301,8 @@ def test_blocks_with_other_arms_and_steps_are_reported_together() -> None:
 
     class Runner:
         def run(self, _: Any, cases: list[Case], *__: Any, **___: Any) -> dict[Case, Any]:
+            assert len(set(cases)) == len(cases)  # as the real one asks
+
             def curve(case: Case) -> Any:
                 luck = np.random.default_rng(case.seed).normal(size=20) / 100
                 return np.array([luck + 0.1 * case.arm.startswith("exact")])
@@ -222,7 +320,7 @@ def test_blocks_with_other_arms_and_steps_are_reported_together() -> None:
     assert len(result.tables["data"]["area"]) == 10 * len(runs)  # a shared run is made once
     assert "12,000 or 48,000 steps" in result.captions["figure"]
     of = {claim.statement: claim for claim in result.claims}
-    assert len(of) == len(exact_arms.FIRST_TESTS)
+    assert len(of) == len(exact_arms.FIRST_TESTS) + len(exact_arms.FORM_TESTS)
     question = of["exact need, .25 uniform learns faster than shuffled need, .25 uniform"]
     assert question.verdict == "holds"
     assert "mean over tasks: 0.100 (95% interval 0.100 to 0.100), ahead in 13 of 13 tasks" in (

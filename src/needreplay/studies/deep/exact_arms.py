@@ -46,15 +46,25 @@ class Arm(NamedTuple):
 ARMS: dict[str, Arm] = {
     "uniform": Arm("nothing"),
     "PER": Arm("gain"),
+    "PER, .25 uniform": Arm("gain", 0.25),
     "exact need": Arm("gain x need"),
     "exact need, .25 uniform": Arm("gain x need", 0.25),
     "exact need, .5 uniform": Arm("gain x need", 0.5),
     "shuffled need, .25 uniform": Arm("gain x need", 0.25, shuffled="drawn"),
     "backward need, .25 uniform": Arm("gain x need", 0.25, NeedForm(direction="backward")),
     "0.5^distance, .25 uniform": Arm("gain x need", 0.25, table="0.5^distance"),
+    "relative need, .25 uniform": Arm("gain x need", 0.25, NeedForm()),
+    "relative need shuffled, .25 uniform": Arm(
+        "gain x need", 0.25, NeedForm(), shuffled="permuted"
+    ),
+    "recent need, .25 uniform": Arm("gain x need", 0.25, NeedForm("recent")),
+    "recent need shuffled, .25 uniform": Arm(
+        "gain x need", 0.25, NeedForm("recent"), shuffled="permuted"
+    ),
+    "start need, .25 uniform": Arm("gain x need", 0.25, NeedForm("start")),
 }
 """Exact need is the present state's row of M. Backward need is the present state's column, which is
-need relative to p."""
+need relative to p. Relative, recent and start need are M / p, seen from the three queries."""
 
 FIRST_ARMS = (
     "uniform",
@@ -75,6 +85,16 @@ FIRST_TESTS = (
     ("exact need, .25 uniform", "0.5^distance, .25 uniform"),
     ("exact need, .25 uniform", "backward need, .25 uniform"),
     ("PER", "uniform"),
+)
+FORM_TESTS = (
+    ("relative need, .25 uniform", "relative need shuffled, .25 uniform"),
+    ("recent need, .25 uniform", "recent need shuffled, .25 uniform"),
+    ("relative need, .25 uniform", "PER, .25 uniform"),
+    ("recent need, .25 uniform", "PER, .25 uniform"),
+    ("start need, .25 uniform", "PER, .25 uniform"),
+    ("backward need, .25 uniform", "PER, .25 uniform"),
+    ("PER, .25 uniform", "PER"),
+    ("PER, .25 uniform", "uniform"),
 )
 
 
@@ -105,6 +125,21 @@ BLOCKS = {
         ("uniform", "PER", "exact need, .25 uniform", "shuffled need, .25 uniform"),
         48_000,
     ),
+    "forms": Block(
+        (("MultiRoom", 4), ("moving goal", 4), ("twelve mazes", 4), ("FourRooms", 4)),
+        (
+            "uniform",
+            "PER",
+            "PER, .25 uniform",
+            "relative need, .25 uniform",
+            "relative need shuffled, .25 uniform",
+            "recent need, .25 uniform",
+            "recent need shuffled, .25 uniform",
+            "start need, .25 uniform",
+            "backward need, .25 uniform",
+        ),
+        tests=FORM_TESTS,
+    ),
 }
 """Presets."""
 
@@ -113,7 +148,9 @@ QUICK = Block(
     ("uniform", "exact need, .25 uniform", "shuffled need, .25 uniform"),
     4_000,
 )
-QUICK_BLOCKS = dict.fromkeys(BLOCKS, QUICK)
+QUICK_BLOCKS = dict.fromkeys(BLOCKS, QUICK) | {
+    "forms": BLOCKS["forms"]._replace(tasks=(("moving goal", 4),), steps=1_500)
+}
 """What the quick size runs for each preset."""
 
 
