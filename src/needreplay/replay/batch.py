@@ -23,7 +23,11 @@ class Batch:
     ids: IntArray
     """Pass these to ``update_priorities``."""
     probabilities: FloatArray
-    """The probability of each under the sampler, up to one constant where not ``normalized``."""
+    """The probability of each under the sampler, up to one constant where not ``normalized``.
+
+    With a need query for each row, the probability of each under its own row's query. It is NaN
+    where the sampler does not know the row's total score, and ``normalized`` is then False.
+    """
     weights: FloatArray
     """Importance weights: multiply the losses by them. At most 1 with ``weight_norm="batch"``."""
     columns: dict[str, Any]

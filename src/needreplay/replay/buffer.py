@@ -394,7 +394,8 @@ class ReplayBuffer:
 
         Args:
             size: how many.
-            need: the need query, for a sampler that takes one.
+            need: the need query, for a sampler that takes one; or ``size`` queries, one for each
+                row of the batch, in this order. A row is then sampled by its own query.
             beta: the exponent of importance weights for this batch alone.
         """
         with self._lock:

@@ -98,13 +98,16 @@ def check_states(states: IntArray, n_states: int) -> None:
         )
 
 
-def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
-    """``need`` as a float64 vector of ``length`` finite numbers.
+def check_need(
+    need: AnyArray | None, length: int, meaning: str, size: int | None = None
+) -> FloatArray:
+    """``need`` as float64: ``length`` finite numbers, or ``size`` rows of as many.
 
     Args:
         need: what the caller passed to ``sample``.
-        length: how many entries the sampler expects.
+        length: how many entries a query has.
         meaning: what an entry stands for, used in the message ("one per state").
+        size: how many rows are sampled, if each may have a query of its own.
     """
     if need is None:
         raise NeedReplayError(
@@ -112,23 +115,27 @@ def check_need(need: AnyArray | None, length: int, meaning: str) -> FloatArray:
             "Nothing was sampled."
         )
     if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
-        vector = np.asarray(need, dtype=np.float64)
+        query = np.asarray(need, dtype=np.float64)
     else:
         advice = f"pass {length} real numbers ({meaning}). Nothing was sampled."
-        vector = as_floats("need", need, advice)
-    if vector.shape != (length,):
+        query = as_floats("need", need, advice)
+    if query.shape not in ((length,), (size, length)):
+        rows = f", or {(size, length)}, a query for each sampled row" if size is not None else ""
         raise NeedReplayError(
-            f"need has shape {vector.shape}, but {length} numbers are expected ({meaning}). "
-            "Nothing was sampled."
+            f"need has shape {query.shape}, but {length} numbers are expected ({meaning}): pass "
+            f"shape {(length,)}{rows}. Nothing was sampled."
         )
-    largest = np.abs(vector).max(initial=0.0)
-    if largest != 0.0 and not MIN_NEED <= largest <= MAX_NEED:
+    largest = np.abs(query).max(axis=-1, initial=0.0)
+    fine = (largest == 0.0) | ((largest >= MIN_NEED) & (largest <= MAX_NEED))
+    if not fine.all():
+        row = int(np.argmin(fine))
+        name = f"need[{row}]" if query.ndim == 2 else "need"
         raise NeedReplayError(
-            f"need is {largest:g} where it is largest; it must be 0 everywhere, or from "
-            f"{MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
+            f"{name} is {largest.flat[row]:g} where it is largest; it must be 0 everywhere, or "
+            f"from {MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
             "sampled."
         )
-    return np.ascontiguousarray(vector)
+    return np.ascontiguousarray(query)
 
 
 def check_beta(beta: Any, name: str = "beta") -> float:

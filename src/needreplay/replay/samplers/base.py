@@ -34,9 +34,11 @@ class Sampled(NamedTuple):
     """What ``sample`` returns.
 
     ``probabilities`` sum to 1 over the buffer if ``normalized``; otherwise they are right up to one
-    constant, which cancels in weights that are divided by the batch's maximum. ``need`` is the need
-    of each slot, from a sampler that leaves it to the learner to scale the update. ``corrected``
-    are the probabilities that importance weights correct for, where these are not the same.
+    constant, which cancels in weights that are divided by the batch's maximum. Of a batch with a
+    query for each row, each is that of its own row, and NaN where the sampler does not know it.
+    ``need`` is the need of each slot, from a sampler that leaves it to the learner to scale the
+    update. ``corrected`` are the probabilities that importance weights correct for, where these are
+    not the same.
     """
 
     slots: IntArray
@@ -83,7 +85,10 @@ class Sampler(Protocol):
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
-        """Sample ``size`` slots with replacement; ``need`` is the query, if it takes one."""
+        """Sample ``size`` slots with replacement.
+
+        ``need`` is the query, if it takes one: for all slots, or with two axes one for each.
+        """
         ...
 
     def check_valid(self) -> None:
@@ -177,8 +182,7 @@ class BaseSampler(Remade, ABC):
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots with replacement."""
-        sampled = self._sample(size, rng, need)
-        return sampled if self.uniform_mix == 0.0 else self._mixed(sampled, rng)
+        return self._mixed(self._sample(size, rng, need), rng)
 
     def _refuse_need(self, need: AnyArray | None) -> None:
         """For a sampler that takes none."""
@@ -198,6 +202,8 @@ class BaseSampler(Remade, ABC):
 
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
         """Replace each slot with probability ``uniform_mix`` by one from the uniform share."""
+        if self.uniform_mix == 0.0:
+            return sampled
         slots = sampled.slots
         coins, uniforms = rng.random((2, len(slots)))
         replaced = np.flatnonzero(coins < self.uniform_mix)

@@ -67,6 +67,9 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         self._powers[slots] = 0.0
         self._clear_need(slots)
 
+    def _query(self, need: AnyArray | None, size: int | None = None) -> FloatArray | None:
+        return None if need is None and self.need_alpha == 0.0 else self.query(need, size)
+
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._check_size(size)
         self._scores, self._total, found = self._score(need)
@@ -83,13 +86,12 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones."""
-        scores, total, _ = self._score(need)
+        scores, total, _ = self._score(self._query(need))
         return np.where(self.occupied, self._with_share(scores / total), 0.0)
 
-    def _score(self, need: AnyArray | None) -> tuple[FloatArray, float, int]:
+    def _score(self, query: FloatArray | None) -> tuple[FloatArray, float, int]:
         need_of_slots = np.ones(self._capacity)
-        if need is not None or self.need_alpha > 0.0:
-            query = self.query(need)
+        if query is not None:
             need_of_slots = np.maximum(0.0, self.need_of(np.arange(self._capacity), query))
             largest = largest_need(self._powers, need_of_slots)
             need_of_slots = np.minimum(need_of_slots / largest, 1.0)

@@ -113,7 +113,7 @@ class FeatureNeedSampler(NeedSampler):
             self._end = self._keep("end", np.zeros(1, dtype=np.int64))
         self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
         self._recent_rate = self._keep("recent_rate", np.ones(2))
-        self._query: FloatArray = np.zeros(self.n_features)
+        self._last_query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
         self._by_need = self._rejects = False
         self._work: tuple[IntArray, FloatArray] | None = None
@@ -153,9 +153,26 @@ class FeatureNeedSampler(NeedSampler):
             self._end[0] = max(self._end[0], end)
         norm_tree.set_bounds(self._bounds.array, self._powers, self._norms, slots)
 
-    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        query = None if need is None and self.need_alpha == 0.0 else self._checked_query(need)
+    def _query(self, need: AnyArray | None, size: int) -> FloatArray | None:
+        missing = need is None and self.need_alpha == 0.0
+        query = None if missing else self.features.query(need, size)
+        if query is not None and self.nonnegative and query.min(initial=0.0) < 0.0:
+            raise NeedReplayError(
+                "need holds negative numbers, but this sampler was made with nonnegative=True; "
+                "make it with nonnegative=False, which takes any sign. Nothing was sampled."
+            )
+        by_bound = self.need_alpha > 0.0 and self._vector_tree is None
+        if query is not None and query.ndim == 2 and by_bound and self.correct_for == "both":
+            raise NeedReplayError(
+                f"need has shape {query.shape}, a query for each row, and this sampler has "
+                'correct_for="both": such weights require the total score of every query, which it '
+                'does not know. Pass one query, or make the sampler with correct_for="gain". '
+                "Nothing was sampled."
+            )
         self.features.tick()
+        return query
+
+    def _sample(self, size: int, rng: np.random.Generator, query: AnyArray | None) -> Sampled:
         self._total, self._by_need, self._rejects = self._tree.total, False, False
         if self._total == 0.0:
             self._check_size(size)
@@ -171,22 +188,13 @@ class FeatureNeedSampler(NeedSampler):
                 )
                 if sampled is not None:
                     return self._corrected(sampled)
-            if self.features.is_unset:
-                warn_unset(self, "samples by priority alone")
+        if self.need_alpha > 0.0 and self.features.is_unset:
+            warn_unset(self, "samples by priority alone")
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
         slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         tree = self._tree.array
         sample_leaves(tree, self._capacity, rng.random(size), False, slots, probabilities)
         return self._corrected(Sampled(slots, probabilities))
-
-    def _checked_query(self, need: AnyArray | None) -> FloatArray:
-        query = self.features.query(need)
-        if self.nonnegative and query.min() < 0.0:
-            raise NeedReplayError(
-                "need holds negative numbers, but this sampler was made with nonnegative=True; "
-                "make it with nonnegative=False, which takes any sign. Nothing was sampled."
-            )
-        return query
 
     def _corrected(self, sampled: Sampled) -> Sampled:
         """With the probabilities that weights correct for, if for priorities alone."""
@@ -205,7 +213,7 @@ class FeatureNeedSampler(NeedSampler):
         if not self._by_need:
             return self._powers[slots]
         powers = self._powers[slots]
-        need = np.maximum(0.0, self.features.need_of(slots, self._query)) * (powers > 0.0)
+        need = np.maximum(0.0, self.features.need_of(slots, self._last_query)) * (powers > 0.0)
         scores: FloatArray = combine(powers, need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
         return scores
 
@@ -234,7 +242,7 @@ class FeatureNeedSampler(NeedSampler):
             if not norm_tree.unit(reachable, query):
                 return None
             total = vector_tree.total_score(tree, powers, vectors, query)
-        self._query, self._total, self._by_need = query, total, True
+        self._last_query, self._total, self._by_need = query, total, True
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         vector_tree.sample_slots(tree, powers, vectors, query, rng.random(size), slots, scores)
         self._counts[BY_SCORE] += size
@@ -251,7 +259,7 @@ class FeatureNeedSampler(NeedSampler):
         bound = self._bounds.total * norm_tree.SLACK
         if bound == 0.0:
             return None
-        self._query, self._by_need, self._rejects = query, True, True
+        self._last_query, self._by_need, self._rejects = query, True, True
         if self.uniform_mix == 1.0:
             return Sampled(self._pick(rng.random(size)), self._with_share(np.zeros(size)))
         share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
@@ -271,16 +279,67 @@ class FeatureNeedSampler(NeedSampler):
             )
             filled += n
             rejected += tried - accepted
-            self._candidates[1] += tried
-            self._candidates[0] += accepted
-            if tried:
-                recent = self._recent_rate
-                recent[0] += 0.1 * (max(accepted, 1) / tried - recent[0])
-                recent[1] += 0.1 * (accepted / tried - recent[1])
+            self._note_tried(accepted, tried)
         if filled < size:
-            return self._pass_over_all(slots, filled, bound, rng)
+            return self._pass_over_all(slots, filled, rng)
         self._counts[BY_SCORE] += size
         return Sampled(slots, scores, normalized=False)
+
+    def _note_tried(self, accepted: int, tried: int) -> None:
+        """Count candidates, and follow the rate at which they are accepted."""
+        self._candidates += (accepted, tried)
+        if tried:
+            recent = self._recent_rate
+            recent[0] += 0.1 * (max(accepted, 1) / tried - recent[0])
+            recent[1] += 0.1 * (accepted / tried - recent[1])
+
+    def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
+        """One slot for each query: a coin for the uniform share, then candidates of that row.
+
+        A row without need, by priority; one whose candidates are rejected too often, by a pass.
+        Only of these is the total score known.
+        """
+        if self._vector_tree is not None:
+            return super()._sample_rows(queries, rng)
+        scaled, size = np.empty_like(queries), len(queries)
+        has_need = norm_tree.unit_rows(queries, scaled) & (self._bounds.total > 0.0)
+        without = np.flatnonzero(~has_need)
+        if len(without) == size:
+            return self._mixed(self._sample(size, rng, None), rng)
+        slots, unknown = np.full(size, norm_tree.NONE), np.nan if self.uniform_mix < 1.0 else 0.0
+        probabilities = self._with_share(np.full(size, unknown))
+        if len(without):
+            by_priority = self._mixed(self._sample(len(without), rng, None), rng)
+            slots[without], probabilities[without] = by_priority[:2]
+        coins, uniforms = rng.random((2, size))
+        shared = has_need & (coins < self.uniform_mix)
+        slots[shared] = self._pick(uniforms[shared])
+        self._try_rows(scaled, np.flatnonzero(slots == norm_tree.NONE), slots, rng)
+        self._counts[BY_SCORE] += np.count_nonzero(slots[has_need] != norm_tree.NONE)
+        for row in np.flatnonzero(slots == norm_tree.NONE):
+            self._last_query = scaled[row]
+            one = self._pass_over_all(slots[row : row + 1], 0, rng)
+            probabilities[row] = self._with_share(one.probabilities[0])
+        corrected = self._with_share(self._powers[slots] / self._tree.total)
+        known = not np.isnan(probabilities).any()
+        return Sampled(slots, probabilities, known, corrected=corrected)
+
+    def _try_rows(
+        self, queries: FloatArray, rows: IntArray, slots: IntArray, rng: np.random.Generator
+    ) -> None:
+        """Accepted candidates for ``rows``; leaves those to a pass for which that costs less."""
+        most_rejected = norm_tree.AT_A_TIME + int(self._end[0] // norm_tree.SLOTS_PER_CANDIDATE)
+        rejected = np.zeros(len(slots), dtype=np.int64)
+        stored = self._bounds.array, self._norms, self.features.vectors
+        while len(rows) and 1.0 / self._recent_rate[0] <= 1 + most_rejected:
+            likely = (len(rows) + SPARE * math.sqrt(len(rows))) / float(self._recent_rate[0])
+            shares, luck = rng.random((2, min(math.ceil(likely), len(rows) + most_rejected)))
+            random = shares, luck
+            waiting, accepted, tried = norm_tree.try_rows(
+                *stored, queries, self.need_alpha, *random, most_rejected, rows, rejected, slots
+            )
+            self._note_tried(accepted, tried)
+            rows = rows[:waiting]
 
     def _try(
         self,
@@ -297,7 +356,7 @@ class FeatureNeedSampler(NeedSampler):
         tried.
         """
         stored = self._bounds.array, self._powers, self._norms, self.features.vectors
-        how = *stored, self._query, self.need_alpha
+        how = *stored, self._last_query, self.need_alpha
         if share == 0.0:
             places = np.empty(len(slots), dtype=np.int64)
             accepted, tried = norm_tree.try_candidates(*how, shares, luck, slots, scores, places)
@@ -316,9 +375,7 @@ class FeatureNeedSampler(NeedSampler):
         scores[: len(first)] = both[first] + share / int(self._window[1])
         return len(first), accepted, tried
 
-    def _pass_over_all(
-        self, slots: IntArray, begin: int, bound: float, rng: np.random.Generator
-    ) -> Sampled:
+    def _pass_over_all(self, slots: IntArray, begin: int, rng: np.random.Generator) -> Sampled:
         """Fill the slots from ``begin`` on by a pass over the buffer, which knows the total.
 
         With a uniform share, all slots: ``_mixed`` adds the share now that the total is known.
@@ -332,9 +389,9 @@ class FeatureNeedSampler(NeedSampler):
         for reachable in (False, True):
             if reachable:
                 # The query's largest entries are of features that no slot has.
-                entries = np.where(vectors.any(axis=0), self._query, 0.0)
-                norm_tree.unit(entries, self._query)
-            how = self._query, self.need_alpha
+                entries = np.where(vectors.any(axis=0), self._last_query, 0.0)
+                norm_tree.unit(entries, self._last_query)
+            how = self._last_query, self.need_alpha
             n, largest = norm_tree.score_all(powers, vectors, *how, some, cumulative)
             if n == 0 or largest > TINY:
                 break
@@ -349,8 +406,9 @@ class FeatureNeedSampler(NeedSampler):
             self._counts[found] += len(uniforms)
             return Sampled(slots, scores[slots] / self._total)
         slots[begin:] = some[places_at(cumulative[:n], uniforms)]
-        self._query = self._query / largest
+        self._last_query = self._last_query / largest
         self._counts[EXHAUSTIVE] += len(uniforms)
+        bound = self._bounds.total * norm_tree.SLACK
         rate = self._total * largest**self.need_alpha / bound
         self._recent_rate[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - self._recent_rate[0])
         self._recent_rate[1] = rate

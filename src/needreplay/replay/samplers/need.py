@@ -21,6 +21,7 @@ from needreplay.replay.samplers.base import (
     EMPTY,
     PrioritySampler,
     Remade,
+    Sampled,
     check_counts,
     powers_of,
 )
@@ -82,6 +83,9 @@ class NeedSampler(PrioritySampler):
     Negative need counts as 0. Where every score is 0, slots are sampled by priority alone, and
     where every priority is 0, uniformly; ``fallbacks`` counts both.
 
+    ``sample`` takes one query for all slots, or one for each (two axes). With one for each, slot i
+    of the batch is sampled by query i, and the uniform share is that of each slot.
+
     Args:
         alpha: the exponent of priorities, from 0 to 1.
         need_alpha: the exponent of need, 0 or more.
@@ -129,6 +133,30 @@ class NeedSampler(PrioritySampler):
     @abstractmethod
     def _set_empty(self, slots: IntArray) -> None:
         """``slots`` have no power, and no state or features."""
+
+    def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
+        """Sample ``size`` slots with replacement, by one query or by one for each."""
+        query = self._query(need, size)
+        if query is not None and query.ndim == 2:
+            if size > 0 and self.need_alpha > 0.0:
+                return self._sample_rows(query, rng)
+            query = np.ones(query.shape[1])  # need^0 = 1 by any query
+        return self._mixed(self._sample(size, rng, query), rng)
+
+    @abstractmethod
+    def _query(self, need: AnyArray | None, size: int) -> FloatArray | None:
+        """What was passed to ``sample``, checked; None where it may be missing and is."""
+
+    def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
+        """One slot for each query."""
+        rows = [self._mixed(self._sample(1, rng, query), rng) for query in queries]
+        slots, probabilities, normalized, _, corrected = zip(*rows, strict=True)
+        return Sampled(
+            np.concatenate(slots),
+            np.concatenate(probabilities),
+            all(normalized),
+            corrected=None if corrected[0] is None else np.concatenate(corrected),
+        )
 
     def _check_size(self, size: int) -> None:
         """Raise for a negative size, and for any sample of an empty buffer. O(N)."""
@@ -219,10 +247,10 @@ class FeatureStore:
         """Remove the features of ``slots``: their need is 0 until new ones are set."""
         _clear(self.vectors, self._set_at, slots)
 
-    def query(self, need: AnyArray | None) -> FloatArray:
-        """The vector q for what was passed to ``sample``."""
-        given = check_need(need, self.n_features, "one for each feature")
-        return rules.projector(given) if self.backward else given
+    def query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
+        """The vector q for what was passed to ``sample``, or one for each of ``size`` rows."""
+        given = check_need(need, self.n_features, "one for each feature", size)
+        return _projected(np.atleast_2d(given)).reshape(given.shape) if self.backward else given
 
     def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """q · v_j of ``slots``, also where it is negative."""
@@ -328,15 +356,18 @@ class HasSlotNeed(Remade):
         if self._features is not None:
             self._features.clear(slots)
 
-    def query(self, need: AnyArray | None) -> FloatArray:
-        """What was passed to ``sample``, checked, for ``need_of``; counts one more batch."""
+    def query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
+        """What was passed to ``sample``, checked, for ``need_of``; counts one more batch.
+
+        With ``size``, it may be one query for each of as many rows.
+        """
         if self._features is not None:
-            query = self._features.query(need)
+            query = self._features.query(need, size)
             self._features.tick()
             return query
         if self.n_states:
-            return check_need(need, self.n_states, "one for each state")
-        return check_need(need, self._slots, "one for each slot")
+            return check_need(need, self.n_states, "one for each state", size)
+        return check_need(need, self._slots, "one for each slot", size)
 
     def _warn_if_unset(self, what: str) -> None:
         """Warn if no slot has the state or features that need is read from."""
@@ -383,6 +414,15 @@ def _dot_rows(rows: AnyArray, which: IntArray, query: FloatArray, out: FloatArra
     """out[i] = rows[which[i]] · query."""
     for i in range(len(out)):
         out[i] = dot(rows, which[i], query)
+
+
+@jit
+def _projected(rows: FloatArray) -> FloatArray:
+    """φ / |φ|² of each row φ."""
+    projected = np.empty_like(rows)
+    for i in range(len(rows)):
+        projected[i] = _projector(rows[i])
+    return projected
 
 
 @jit

@@ -13,7 +13,7 @@ import numpy as np
 
 from needreplay.core.jit import jit
 from needreplay.core.prefetch import LINE, prefetch
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.need import dot
 from needreplay.replay.sumtree import find_leaves, set_leaves
 from needreplay.rules import priority as rules
@@ -31,6 +31,9 @@ AT_A_TIME = 32
 SLOTS_PER_CANDIDATE = 8
 """How many slots a pass over the buffer scores in the time of one candidate, which is read from a
 random address."""
+
+NONE = -1
+"""The slot of a row that has none yet."""
 
 LARGEST_WHOLE = 8
 """Powers up to this are products in a pass: a general power takes longer than all else."""
@@ -92,16 +95,70 @@ def try_candidates(
         _need_of(vectors, norms, found, query, need)
         for i in range(len(found)):
             tried += 1
-            if need[i] > 0.0:
-                need_power = power(need[i], need_alpha)
-                if luck[tried - 1] * SLACK * norms[found[i]] < need_power:
-                    slots[accepted] = found[i]
-                    scores[accepted] = combine(powers[found[i]], need_power)
-                    places[accepted] = tried - 1
-                    accepted += 1
-                    if accepted == len(slots):
-                        break
+            need_power = _accepted_power(need[i], need_alpha, luck[tried - 1], norms[found[i]])
+            if need_power > 0.0:
+                slots[accepted] = found[i]
+                scores[accepted] = combine(powers[found[i]], need_power)
+                places[accepted] = tried - 1
+                accepted += 1
+                if accepted == len(slots):
+                    break
     return accepted, tried
+
+
+@jit
+def _accepted_power(need: float, need_alpha: float, luck: float, norm: float) -> float:
+    """need^b if a candidate is accepted: with probability need^b / norm; otherwise 0."""
+    if need <= 0.0:
+        return 0.0
+    need_power: float = power(need, need_alpha)
+    return need_power if luck * SLACK * norm < need_power else 0.0
+
+
+@jit
+def try_rows(
+    bounds: FloatArray,
+    norms: FloatArray,
+    vectors: AnyArray,
+    queries: FloatArray,
+    need_alpha: float,
+    shares: FloatArray,
+    luck: FloatArray,
+    most_rejected: int,
+    rows: IntArray,
+    rejected: IntArray,
+    slots: IntArray,
+) -> tuple[int, int, int]:
+    """Candidates, one for each share, for ``rows`` in turn, each with a query of its own.
+
+    A row gets the first of its candidates that is accepted: ``slots[row]``, which must be ``NONE``
+    before. Proposals do not depend on the query, so those of all rows are found together. A row
+    gives up after ``most_rejected``; ``rejected`` counts them. Writes the last three: the rows that
+    still wait come first in ``rows``. Returns how many these are, and how many candidates were
+    accepted and tried.
+    """
+    candidates = np.empty(AT_A_TIME, dtype=np.int64)
+    begin, waiting, accepted, tried = 0, len(rows), 0, 0
+    while begin < len(shares) and waiting > 0:
+        found = candidates[: len(shares) - begin]
+        find_leaves(bounds, len(norms), shares[begin : begin + len(found)] * bounds[-1], found)
+        _request(vectors, norms, found)
+        for i in range(len(found)):
+            row = rows[i % waiting]
+            if slots[row] == NONE:
+                tried += 1
+                need = dot(vectors, found[i], queries[row])
+                if _accepted_power(need, need_alpha, luck[begin + i], norms[found[i]]) > 0.0:
+                    slots[row] = found[i]
+                    accepted += 1
+                else:
+                    rejected[row] += 1
+        begin += len(found)
+        for i in range(min(len(found), waiting) - 1, -1, -1):
+            if slots[rows[i]] != NONE or rejected[rows[i]] > most_rejected:
+                waiting -= 1
+                rows[i] = rows[waiting]
+    return waiting, accepted, tried
 
 
 @partial(jit, reassociate=True)
@@ -143,14 +200,20 @@ def score_all(
 def _need_of(
     vectors: AnyArray, norms: FloatArray, slots: IntArray, query: FloatArray, need: FloatArray
 ) -> None:
-    """need[i] = q · v of ``slots[i]``; requests their norms and vectors from memory together."""
+    """need[i] = q · v of ``slots[i]``."""
+    _request(vectors, norms, slots)
+    for i in range(len(slots)):
+        need[i] = dot(vectors, slots[i], query)
+
+
+@jit
+def _request(vectors: AnyArray, norms: FloatArray, slots: IntArray) -> None:
+    """Request the norms and vectors of ``slots`` from memory, together."""
     row_bytes = vectors.shape[1] * vectors.itemsize
     for i in range(len(slots)):
         prefetch(norms, slots[i] * norms.itemsize)
         for at in range(0, row_bytes, LINE):
             prefetch(vectors, slots[i] * row_bytes + at)
-    for i in range(len(slots)):
-        need[i] = dot(vectors, slots[i], query)
 
 
 @jit
@@ -167,3 +230,12 @@ def unit(vector: FloatArray, out: FloatArray) -> bool:
     for k in range(len(vector)):
         out[k] /= length
     return True
+
+
+@jit
+def unit_rows(rows: FloatArray, out: FloatArray) -> BoolArray:
+    """``unit`` of each row; returns where."""
+    positive = np.empty(len(rows), dtype=np.bool_)
+    for i in range(len(rows)):
+        positive[i] = unit(rows[i], out[i])
+    return positive

@@ -84,9 +84,15 @@ class StateNeedSampler(NeedSampler):
     def _set_empty(self, slots: IntArray) -> None:
         _set_empty(self._tree, slots)
 
+    def _query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
+        if need is None and self.need_alpha == 0.0:
+            return np.ones(self.n_states)
+        return check_need(need, self.n_states, "one for each state", size)
+
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         if size <= 0 or not self._tree.members.any():
             self._check_size(size)
+        assert need is not None  # ``_query`` returns ones where it may be missing
         self._score(need)
         self._counts[self._found] += size
         if self._found != BY_SCORE and not self._tree.members[:-1].any():
@@ -117,16 +123,13 @@ class StateNeedSampler(NeedSampler):
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
         """P of every slot, 0 for empty ones. O(N)."""
-        self._score(need)
+        self._score(self._query(need))
         occupied, probabilities = np.flatnonzero(self.occupied), np.zeros(self._capacity)
         probabilities[occupied] = self._with_share(self._at(occupied, len(occupied)).probabilities)
         return probabilities
 
-    def _score(self, need: AnyArray | None) -> None:
-        """Score the states for ``need``; ``_at`` refers to these scores."""
-        if need is None and self.need_alpha == 0.0:
-            need = np.ones(self.n_states)
-        row = check_need(need, self.n_states, "one for each state")
+    def _score(self, row: FloatArray) -> None:
+        """Score the states for a query; ``_at`` refers to these scores."""
         self._total, self._found = score_states(self._tree, row, self.need_alpha, self._scores)
 
     def check_valid(self) -> None:
