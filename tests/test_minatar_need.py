@@ -131,24 +131,13 @@ def test_everything_is_written_and_committed(tmp_path: Path) -> None:
     assert (ROOT / meta["documentation"]).exists()
 
 
-@pytest.mark.parametrize(
-    ("lowest", "said"),
-    [
-        ("0.8", "holds"),
-        ("0.79", "holds, but need was not true"),
-        ("", "holds, but whether need was true was not measured"),
-    ],
-)
-def test_runs_whose_need_was_not_true_conclude_nothing(
-    tmp_path: Path, lowest: str, said: str
-) -> None:
-    write_runs(tmp_path, seeds=3, lowest=lowest)
+def test_the_old_measure_of_need_concludes_nothing(tmp_path: Path) -> None:
+    """These runs measured need by an AUC that recency alone passes."""
+    write_runs(tmp_path, seeds=3, lowest="0.99")
     minatar_need.main(tmp_path)
-    true = "true" if said == "holds" else "false"
-    rows = read(tmp_path / "tests.csv")
-    assert [row["need_true"] for row in rows] == [true, true, true, "true"]
+    said = "holds, but whether need was accurate was not measured"
     claims = [claim_from(one) for one in json.loads((tmp_path / "claims.json").read_text())]
-    assert [claim.full_verdict for claim in claims] == [said, said, said, "undecided"]
+    assert [claim.full_verdict for claim in claims[:3]] == [said] * 3
     assert {claim.preset for claim in claims} == {
         run.config["preset"] for run in load_sweep("minatar-need").runs
     }

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
 from needreplay.deep import need_model
 from needreplay.deep.need_learners import contrast_loss
+from needreplay.rules.need import NeedForm, tabular_need
 from needreplay.worlds import make_table
 
 N = 6
@@ -91,6 +92,99 @@ def test_need_is_the_future_over_the_buffer(
     expected = (successor if learner == "linear" else p_next @ successor)[:, visited] / p[visited]
     for state in visited:
         assert np.corrcoef(model.need(state, visited), expected[state])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("relative", [True, False])
+def test_linear_learns_every_form_of_need(direction: Any, relative: bool) -> None:
+    """In closed form, against the table's own: M / p and M, of what follows and what leads here."""
+    buffer, p, (_, successor) = walk(CHAIN)
+    form = NeedForm(direction=direction, relative=relative)
+    model = NeedModel(
+        spaces.Discrete(N),
+        discount=DISCOUNT,
+        learner="linear",
+        form=form,
+        features=lambda codes: codes,
+        batch_size=512,
+        withhold=0,
+    )
+    for _ in range(400):
+        model.learn(buffer)
+    visited = np.flatnonzero(p)
+    for state in visited:
+        expected = tabular_need(successor, p, state, form)[visited]
+        assert np.corrcoef(model.need(state, visited), expected)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral"])
+def test_backward_need_changes_the_places_of_the_two_vectors(learner: str) -> None:
+    """How much s' leads to s is how much, seen from s', s follows; stored and sampled as such."""
+    buffer, _, _ = walk()
+    space = spaces.Discrete(N)
+    forward = NeedModel(space, learner=learner)
+    backward = NeedModel(space, learner=learner, form=NeedForm(direction="backward"))
+    for _ in range(20):
+        assert forward.learn(buffer) == backward.learn(buffer)
+    all_states = np.arange(N)
+    np.testing.assert_allclose(
+        backward.needs(all_states, all_states),
+        forward.needs(all_states, all_states).T,
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    products = backward.features(all_states) @ backward.query(3)
+    np.testing.assert_allclose(
+        backward.from_products(products), backward.need(3, all_states), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_queries_are_of_the_states_that_the_form_names() -> None:
+    """Of the present one, of the newest 2,000 (here the newest 10), of starts of episodes."""
+    buffer = ReplayBuffer.for_spaces(spaces.Discrete(64), np.int64, capacity=60)
+    for number in range(100):
+        buffer.add(
+            obs=number % 64,
+            next_obs=(number + 1) % 64,
+            action=0,
+            reward=0.0,
+            terminated=number % 9 == 8,
+            truncated=False,
+        )
+    seen = {}
+    for query in ("present", "recent", "start"):
+        model = NeedModel(spaces.Discrete(64), form=NeedForm(query=query))  # type: ignore[arg-type]
+        found = model.queries(buffer, 500, 7)
+        if query == "present":
+            np.testing.assert_array_equal(found, model.query(7))
+            continue
+        assert found.shape == (500, model.n_features)
+        codes = model._vectors(np.arange(64), model.learner.query)
+        seen[query] = set(np.abs(found[:, None] - codes).sum(2).argmin(1).tolist())
+        views = model.drawn_views(buffer, 500)
+        _, together = model.features_and_queries(np.array([1, 2]), views)
+        np.testing.assert_allclose(together, model._vectors(views, model.learner.query), atol=1e-6)
+    assert seen["recent"] == {number % 64 for number in range(40, 100)}
+    assert seen["start"] == {number % 64 for number in range(45, 100, 9)}
+    # Where no start is among the newest, the search goes further back, and ends.
+    for number in range(100, 157):
+        buffer.add(obs=1, next_obs=1, action=0, reward=0.0, terminated=False, truncated=False)
+        del number
+    assert (model.drawn_views(buffer, 5) == 99 % 64).all()
+    for _ in range(10):
+        buffer.add(obs=1, next_obs=1, action=0, reward=0.0, terminated=False, truncated=False)
+    with pytest.raises(NeedReplayError, match="No start of an episode is stored"):
+        model.queries(buffer, 5, 7)
+
+
+def test_forms_that_a_learner_cannot_learn_are_named() -> None:
+    space = spaces.Discrete(N)
+    with pytest.raises(NeedReplayError, match=r"'cosine' learns M / p alone.*linear, successor"):
+        NeedModel(space, form=NeedForm(relative=False))
+    with pytest.raises(NeedReplayError, match=r"'successor' learns M alone.*cosine"):
+        NeedModel(space, learner="successor", form=NeedForm())
+    assert NeedModel(space, learner="successor").form == NeedForm(relative=False)
+    assert NeedModel(space).form == NeedForm()
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,12 @@ def test_withheld_episodes_are_never_learned_from(monkeypatch: pytest.MonkeyPatc
     buffer = clock_buffer()
     read: list[Any] = []
     original = ReplayBuffer.read
-    monkeypatch.setattr(
-        ReplayBuffer, "read", lambda self, ids: (read.append(ids), original(self, ids))[1]
-    )
+
+    def noted(self: ReplayBuffer, ids: Any) -> Any:
+        read.append(ids)
+        return original(self, ids)
+
+    monkeypatch.setattr(ReplayBuffer, "read", noted)
     for withhold, expected in ((20, {5, 25, 45}), (2, set(range(1, 50, 2))), (0, set())):
         read.clear()
         model = NeedModel(spaces.Box(-9.0, 9.0, (1,)), withhold=withhold)
@@ -262,9 +265,12 @@ def test_quality_with_two_environments_in_a_full_ring(
         )
     cases: list[Any] = []
     found = quality_module._cases
-    monkeypatch.setattr(
-        quality_module, "_cases", lambda *a, **k: cases.extend(found(*a, **k)) or cases
-    )  # type: ignore[func-returns-value]
+
+    def noted(*args: Any, **options: Any) -> Any:
+        cases.extend(found(*args, **options))
+        return cases
+
+    monkeypatch.setattr(quality_module, "_cases", noted)
     assert numbers(measured(next_ten, buffer=buffer)) == (1.0, 1.0, 1.0, 1.0)
     earlier = [buffer.read(c.past)["obs"] - buffer.read([c.now])["obs"] for c in cases]
     assert len(earlier) == 64
