@@ -67,9 +67,9 @@ def filled(name: str, **options: Any) -> Any:
 
 def queries_for(name: str) -> FloatArray:
     """``QUERIES`` as this sampler takes them."""
-    if name == "vectors":
-        return np.maximum(QUERIES, 0.0)
-    return QUERIES[:, STATES] if name == "exhaustive, slots" else QUERIES
+    if name == "exhaustive, slots":
+        return QUERIES[:, STATES]
+    return np.maximum(QUERIES, 0.0) if name == "vectors" else QUERIES
 
 
 def exact(query: FloatArray, mix: float = 0.0) -> FloatArray:
@@ -144,7 +144,7 @@ def norm_pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNee
     for sampler in pair:
         sampler.allocate(n)
         sampler.set_priorities(np.arange(n), priorities)
-        sampler.set_features(np.arange(n), features)  # type: ignore[attr-defined]
+        sampler.set_features(np.arange(n), features)
     return pair
 
 
@@ -191,8 +191,8 @@ def test_rows_by_a_pass_are_exact_and_know_their_probabilities(mix: float) -> No
             probability = expected[row][sampled.slots[row]]
             assert sampled.probabilities[row] == pytest.approx(probability, rel=1e-10)
     assert tree.arrays()["candidates"].tolist() == [0, 0]
-    for row in range(2):
-        check_row(np.array(slots)[:, row], expected[row])
+    for own, wanted in zip(np.array(slots).T, expected, strict=True):
+        check_row(own, wanted)
     assert known == tree.fallbacks.exhaustive
     assert (known == 2 * TURNS) == (mix == 0.0)
 
