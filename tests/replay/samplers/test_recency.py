@@ -1,4 +1,4 @@
-"""The recency sampler against ages counted by hand: overwritten, cleared, and written anew."""
+"""The recency sampler against ages counted by hand: overwritten, cleared, and written again."""
 
 from __future__ import annotations
 
@@ -94,18 +94,18 @@ def test_samples_after_batched_adds_and_updates(
 
 
 @pytest.mark.parametrize(("mean_age", "capacity"), [(0.2, 20), (2.0, 50), (0.5, 7), (40.0, 300)])
-def test_many_adds_write_the_leaves_anew_and_stay_exact(mean_age: float, capacity: int) -> None:
+def test_many_adds_write_the_leaves_again_and_stay_exact(mean_age: float, capacity: int) -> None:
     replay, rng = make_buffer(capacity, mean_age, alpha=1.0), stream(2, "recency")
     clock = replay.arrays()["sampler/clock"]
-    times_anew, before = 0, 0
+    rewritten, before = 0, 0
     for _ in range(400):
         replay.add(x=np.arange(int(rng.integers(1, 3 * capacity))))
-        times_anew += int(clock[1] < before)
+        rewritten += int(clock[1] < before)
         before = int(clock[1])
         np.testing.assert_allclose(said(replay), exact(replay), rtol=1e-10)
         assert 1e-200 <= replay.arrays()["sampler/tree"][-1] <= 1e200
     replay.check_valid()
-    assert times_anew > 3
+    assert rewritten > 3
     check_samples(replay, exact(replay))
 
 
@@ -151,7 +151,7 @@ def test_priorities_of_any_size_keep_their_shares() -> None:
 
 
 def test_old_transitions_are_found_where_newer_ones_have_no_priority() -> None:
-    """Their weights are far below the smallest float, until the leaves are written anew."""
+    """Their weights are far below the smallest float, until the leaves are written again."""
     replay = make_buffer(20_000, 1.0, alpha=0.5)
     replay.add(x=np.arange(20_000))
     replay.update_priorities(np.arange(20_000), np.r_[4.0, 1.0, np.zeros(19_998)])
@@ -176,7 +176,7 @@ def test_a_long_mean_age_is_uniform_and_a_short_one_the_newest() -> None:
 
 @pytest.mark.parametrize("mix", [0.0, 0.3])
 def test_saved_loaded_and_pickled_buffers_go_on_alike(mix: float, tmp_path: Path) -> None:
-    """Bit for bit, also when the leaves are written anew afterwards."""
+    """Bit for bit, also when the leaves are written again later."""
     old = make_buffer(30, 1.5, alpha=0.4, uniform_mix=mix)
     old.add(x=np.arange(20))
     for _ in range(40):

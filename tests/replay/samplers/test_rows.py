@@ -21,6 +21,7 @@ from needreplay.replay.samplers import (
     StateNeedSampler,
     norm_tree,
 )
+from needreplay.replay.samplers.need import FeatureStore
 
 STATES = np.array([0, 1, 2, 3, 0, 1, 2, 3, 0, 0, 1, 2])
 PRIORITIES = np.array([0.5, 1.0, 2.0, 0.0, 3.0, 1.0, 0.25, 1.0, 0.125, 4.0, 0.0, 1.0])
@@ -325,6 +326,15 @@ def test_a_refused_correction_changes_nothing() -> None:
     for part, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[part])
     assert replay.sample(5, need=QUERIES[0]).weights.shape == (5,)
+
+
+def test_backward_queries_are_projected_one_by_one() -> None:
+    """By hand: φ / |φ|² of (3, 4) is (3, 4) / 25; φ = 0 has no need."""
+    store = FeatureStore(2, 2, backward=True)
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, -0.5]])
+    expected = [[0.12, 0.16], [0.0, 0.0], [0.0, -2.0]]
+    np.testing.assert_allclose(store.query(rows, 3), expected, rtol=1e-15)
+    np.testing.assert_allclose(store.query(rows[0]), expected[0], rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["norms", "vectors", "exhaustive, features"])

@@ -22,9 +22,9 @@ from needreplay.rules.recency import recency_rate
 
 NEWEST, STAMP = 0, 1
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-200, 1e200
-"""Beyond these the leaves are written anew, so that no sum overflows or loses digits."""
+"""Beyond these the leaves are written again, so that no sum overflows or loses digits."""
 _LARGEST_LOG = 500.0
-"""Of a leaf, until it is written anew: above ``LARGEST_TOTAL``, and no sum of these overflows."""
+"""Of a leaf, until it is written again: above ``LARGEST_TOTAL``, and no sum of these overflows."""
 
 
 class RecencySampler(ProportionalSampler):
