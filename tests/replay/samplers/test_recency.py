@@ -163,6 +163,19 @@ def test_old_transitions_are_found_where_newer_ones_have_no_priority() -> None:
     replay.check_valid()
 
 
+def test_a_clear_leaves_a_transition_whose_leaf_was_too_small() -> None:
+    """By hand: beside 1e100 / 2^899 the next, 1e-100 / 2^898, is 0 until the leaves are written."""
+    sampler = RecencySampler(1.0, alpha=1.0)
+    sampler.allocate(900)
+    sampler.set_priorities(np.arange(900), np.ones(900))
+    sampler.set_priorities(np.arange(900), np.r_[1e100, 1e-100, np.zeros(898)])
+    assert set(sampler.sample(20, stream(4, "recency")).slots) == {0}
+    sampler.clear(np.array([0]))
+    assert set(sampler.sample(20, stream(5, "recency")).slots) == {1}
+    assert sampler.fallbacks == 0
+    sampler.check_valid()
+
+
 def test_a_long_mean_age_is_uniform_and_a_short_one_the_newest() -> None:
     replay = make_buffer(50, 1e100)
     replay.add(x=np.arange(70))
