@@ -60,6 +60,7 @@ def test_exported_names() -> None:
         "ProportionalSampler",
         "QLearning",
         "RankSampler",
+        "RecencySampler",
         "ReplayBuffer",
         "StateNeedSampler",
         "SweepingSettings",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ProportionalSampler,
         PSERSampler,
         RankSampler,
+        RecencySampler,
         ReplayBuffer,
         UniformSampler,
     )
@@ -53,6 +54,7 @@ _HOME_OF = {
     "ProportionalSampler": "needreplay.replay",
     "QLearning": "needreplay.tabular.agents",
     "RankSampler": "needreplay.replay",
+    "RecencySampler": "needreplay.replay",
     "ReplayBuffer": "needreplay.replay",
     "PSERSampler": "needreplay.replay",
     "ExhaustiveNeedSampler": "needreplay.replay.samplers",
@@ -81,6 +83,7 @@ __all__ = [
     "ProportionalSampler",
     "QLearning",
     "RankSampler",
+    "RecencySampler",
     "ReplayBuffer",
     "StateNeedSampler",
     "SweepingSettings",

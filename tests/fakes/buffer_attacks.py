@@ -30,6 +30,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
 )
@@ -46,6 +47,7 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "uniform": UniformSampler,
     "rank": lambda: RankSampler(uniform_mix=0.1),
     "pser": PSERSampler,
+    "recency": lambda: RecencySampler(3.0, alpha=0.5),
     "state": lambda: StateNeedSampler(3),
     "norms": lambda: FeatureNeedSampler(2),
     "vectors": lambda: FeatureNeedSampler(2, nonnegative=True),

@@ -25,6 +25,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
     native,
@@ -73,6 +74,7 @@ def make_sampler(name: str) -> Sampler:
         "rank": RankSampler,
         "exact rank": lambda: RankSampler(exact=True),
         "sequence": lambda: PSERSampler(window=0, retained=0.0),
+        "recency": lambda: RecencySampler(3.0, alpha=0.6),
         "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
         "norm tree": lambda: FeatureNeedSampler(2),
         "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
@@ -176,6 +178,10 @@ class Machine(RuleBasedStateMachine):
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
+        if self.sampler == "recency":
+            masses = {i: gain**0.6 * 0.75 ** (self.next_id - i) for i, _, gain in self.kept}
+            said = [masses[i] / sum(masses.values()) for i in batch.ids]
+            np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
         if self.sampler == "magnitude":
             assert batch.need is not None
             factors = [need_of(by_id[ident][1], self.sampler) for ident in batch.ids]
@@ -222,13 +228,13 @@ class Machine(RuleBasedStateMachine):
         assert self.replay.next_id == self.next_id
         assert self.replay.oldest_id == (self.kept[0][0] if self.kept else self.next_id)
         assert self.replay.dropped == self.dropped
-        if self.sampler in ("proportional", "plain", "sequence"):
+        if self.sampler in ("proportional", "plain", "sequence", "recency"):
             gain = self.replay.sampler.priorities  # type: ignore[attr-defined]
             for ident, _, expected in self.kept:
                 assert gain[int(ident) % self.capacity] == expected
 
 
-BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence")
+BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence", "recency")
 CASES = [
     (sampler, {"weight_norm": weight_norm, "initial_priority": initial_priority})
     for sampler in (*BY_GAIN, *BY_NEED)

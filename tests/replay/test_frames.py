@@ -15,6 +15,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
 )
@@ -107,7 +108,8 @@ def test_stacks_are_those_of_gymnasiums_wrapper(
 
 
 @pytest.mark.parametrize(
-    "sampler", [UniformSampler(), ProportionalSampler(0.6), RankSampler(), PSERSampler()]
+    "sampler",
+    [UniformSampler(), ProportionalSampler(0.6), RankSampler(), PSERSampler(), RecencySampler(2)],
 )
 @pytest.mark.parametrize("capacity", [1, 2, 7, 30])
 def test_short_episodes_cost_capacity_not_correctness(sampler: Sampler, capacity: int) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 5
+@pytest.mark.parametrize(("page", "count"), [("replay.md", 6), ("need_sampling.md", 2)])
+def test_the_examples_run(page: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)
+    assert len(blocks) == count
     scope: dict[str, object] = {}
     for block in blocks:
         capsys.readouterr()

@@ -20,6 +20,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
 )
@@ -53,13 +54,15 @@ def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
     samplers = [
         PSERSampler(0.5, retained=0.1, decay=0.2, window=3, stratified=False, uniform_mix=0.25),
         FeatureNeedSampler(3, nonnegative=True, backward=True, need_alpha=2.0, correct_for="both"),
+        RecencySampler(7, alpha=0.5, uniform_mix=0.25),
         NeedScalingSampler(RankSampler(0.1, exact=True), n_states=4),
     ]
     for sampler in samplers:
         for copied in (copy.copy(sampler), copy.deepcopy(sampler)):
             assert copied is not sampler
             assert repr(copied) == repr(sampler)
-    assert repr(samplers[2]) == (
+    assert repr(samplers[2]) == "RecencySampler(mean_age=7.0, alpha=0.5, uniform_mix=0.25)"
+    assert repr(samplers[3]) == (
         "NeedScalingSampler(by_priority=RankSampler(alpha=0.1, exact=True, uniform_mix=0.0), "
         "n_states=4, n_features=None, backward=False)"
     )

@@ -3,7 +3,13 @@
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.buffer import ReplayBuffer
 from needreplay.replay.episodes import Episodes
-from needreplay.replay.samplers import ProportionalSampler, PSERSampler, RankSampler, UniformSampler
+from needreplay.replay.samplers import (
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    RecencySampler,
+    UniformSampler,
+)
 
 __all__ = [
     "Batch",
@@ -12,6 +18,7 @@ __all__ = [
     "PSERSampler",
     "ProportionalSampler",
     "RankSampler",
+    "RecencySampler",
     "ReplayBuffer",
     "UniformSampler",
 ]

@@ -16,6 +16,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
 )
@@ -66,6 +67,14 @@ def by_segments(alpha: float) -> FloatArray:
     return probabilities
 
 
+def by_recency(mean_age: float, alpha: float) -> FloatArray:
+    """The last slot is the newest, of age 0."""
+    ages = np.arange(N)[::-1]
+    masses: FloatArray = PRIORITIES**alpha * (mean_age / (mean_age + 1.0)) ** ages
+    total: float = masses.sum()
+    return masses / total
+
+
 def mixed(probabilities: FloatArray, uniform_mix: float) -> FloatArray:
     return (1.0 - uniform_mix) * probabilities + uniform_mix / len(probabilities)
 
@@ -84,6 +93,13 @@ CASES: dict[str, tuple[Any, FloatArray, bool]] = {
     "proportional, mix 1": (ProportionalSampler(uniform_mix=1.0), np.full(N, 1 / N), False),
     "pser": (PSERSampler(0.8), by_priority(0.8), True),
     "pser, mix 0.1": (PSERSampler(0.8, uniform_mix=0.1), mixed(by_priority(0.8), 0.1), True),
+    "recency": (RecencySampler(3.0), by_recency(3.0, 0.0), False),
+    "recency, alpha 0.6": (RecencySampler(5.0, alpha=0.6), by_recency(5.0, 0.6), False),
+    "recency, alpha 1, mix 0.3": (
+        RecencySampler(2.0, alpha=1.0, uniform_mix=0.3),
+        mixed(by_recency(2.0, 1.0), 0.3),
+        False,
+    ),
     "rank, exact": (RankSampler(0.7, exact=True), by_rank(0.7), False),
     "rank, alpha 0": (RankSampler(0.0, exact=True), by_rank(0.0), False),
     "rank, segments": (RankSampler(0.7), by_segments(0.7), True),
@@ -220,6 +236,14 @@ def test_the_largest_uniform_number_samples_an_occupied_slot(case: str, n: int) 
         (lambda: PSERSampler(decay=1.5), "decay is 1.5"),
         (lambda: PSERSampler(retained=-0.5), "retained is -0.5"),
         (lambda: PSERSampler(window=-1), "window is -1"),
+        (lambda: RecencySampler(0), "mean_age is 0; it must be a number from 1e-100 to"),
+        (lambda: RecencySampler(-5.0), "mean_age is -5.0"),
+        (lambda: RecencySampler(float("nan")), "mean_age is nan"),
+        (lambda: RecencySampler(float("inf")), "mean_age is inf"),
+        (lambda: RecencySampler("10"), "mean_age is '10'"),  # type: ignore[arg-type]
+        (lambda: RecencySampler(True), "mean_age is True"),
+        (lambda: RecencySampler(10, alpha=1.5), "alpha is 1.5"),
+        (lambda: RecencySampler(10, uniform_mix=-1), "uniform_mix is -1"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: type, message: str) -> None:
@@ -229,7 +253,12 @@ def test_settings_out_of_range_are_refused(make: type, message: str) -> None:
 
 @pytest.mark.parametrize(
     "sampler",
-    [ProportionalSampler(0.6), PSERSampler(0.6), ProportionalSampler(0.6, uniform_mix=0.5)],
+    [
+        ProportionalSampler(0.6),
+        PSERSampler(0.6),
+        ProportionalSampler(0.6, uniform_mix=0.5),
+        RecencySampler(3.0, alpha=0.6),
+    ],
 )
 def test_all_priorities_0_sample_uniformly_with_one_warning(sampler: ProportionalSampler) -> None:
     filled(sampler, np.zeros(5))
@@ -258,6 +287,7 @@ def test_all_priorities_0_sample_uniformly_with_one_warning(sampler: Proportiona
         lambda: ProportionalSampler(0.6, uniform_mix=0.2),
         lambda: RankSampler(0.0, exact=True, uniform_mix=0.2),
         lambda: PSERSampler(uniform_mix=0.2),
+        lambda: RecencySampler(1e12, uniform_mix=0.2),
     ],
 )
 def test_adds_beyond_the_capacity_leave_every_transition_reachable(

@@ -21,6 +21,7 @@ from needreplay.replay.samplers import (
     StateNeedSampler,
     norm_tree,
 )
+from needreplay.replay.samplers.need import FeatureStore
 
 STATES = np.array([0, 1, 2, 3, 0, 1, 2, 3, 0, 0, 1, 2])
 PRIORITIES = np.array([0.5, 1.0, 2.0, 0.0, 3.0, 1.0, 0.25, 1.0, 0.125, 4.0, 0.0, 1.0])
@@ -67,9 +68,9 @@ def filled(name: str, **options: Any) -> Any:
 
 def queries_for(name: str) -> FloatArray:
     """``QUERIES`` as this sampler takes them."""
-    if name == "vectors":
-        return np.maximum(QUERIES, 0.0)
-    return QUERIES[:, STATES] if name == "exhaustive, slots" else QUERIES
+    if name == "exhaustive, slots":
+        return QUERIES[:, STATES]
+    return np.maximum(QUERIES, 0.0) if name == "vectors" else QUERIES
 
 
 def exact(query: FloatArray, mix: float = 0.0) -> FloatArray:
@@ -144,7 +145,7 @@ def norm_pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNee
     for sampler in pair:
         sampler.allocate(n)
         sampler.set_priorities(np.arange(n), priorities)
-        sampler.set_features(np.arange(n), features)  # type: ignore[attr-defined]
+        sampler.set_features(np.arange(n), features)
     return pair
 
 
@@ -191,8 +192,8 @@ def test_rows_by_a_pass_are_exact_and_know_their_probabilities(mix: float) -> No
             probability = expected[row][sampled.slots[row]]
             assert sampled.probabilities[row] == pytest.approx(probability, rel=1e-10)
     assert tree.arrays()["candidates"].tolist() == [0, 0]
-    for row in range(2):
-        check_row(np.array(slots)[:, row], expected[row])
+    for own, wanted in zip(np.array(slots).T, expected, strict=True):
+        check_row(own, wanted)
     assert known == tree.fallbacks.exhaustive
     assert (known == 2 * TURNS) == (mix == 0.0)
 
@@ -325,6 +326,15 @@ def test_a_refused_correction_changes_nothing() -> None:
     for part, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[part])
     assert replay.sample(5, need=QUERIES[0]).weights.shape == (5,)
+
+
+def test_backward_queries_are_projected_one_by_one() -> None:
+    """By hand: φ / |φ|² of (3, 4) is (3, 4) / 25; φ = 0 has no need."""
+    store = FeatureStore(2, 2, backward=True)
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, -0.5]])
+    expected = [[0.12, 0.16], [0.0, 0.0], [0.0, -2.0]]
+    np.testing.assert_allclose(store.query(rows, 3), expected, rtol=1e-15)
+    np.testing.assert_allclose(store.query(rows[0]), expected[0], rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["norms", "vectors", "exhaustive, features"])

@@ -5,6 +5,7 @@ from needreplay.replay.samplers.feature_need import FeatureNeedSampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.samplers.pser import PSERSampler
 from needreplay.replay.samplers.rank import RankSampler
+from needreplay.replay.samplers.recency import RecencySampler
 from needreplay.replay.samplers.scaling import NeedScalingSampler
 from needreplay.replay.samplers.state_need import StateNeedSampler
 from needreplay.replay.samplers.uniform import UniformSampler
@@ -16,6 +17,7 @@ __all__ = [
     "PSERSampler",
     "ProportionalSampler",
     "RankSampler",
+    "RecencySampler",
     "StateNeedSampler",
     "UniformSampler",
 ]

@@ -55,6 +55,10 @@ class FeatureNeedSampler(NeedSampler):
     acceptance rate. Scores become score_j + c / N with c = S mix / (1 - mix), and slots are sampled
     exactly by these: weights are exact, and the uniform share is approximately ``uniform_mix``.
 
+    With a query for each slot the share is exact. The norm tree knows the total score of a query
+    only where it passes over the buffer: other probabilities are NaN, and ``correct_for="both"`` is
+    refused. Each slot whose candidates are rejected too often takes a pass of its own.
+
     Args:
         n_features: how many features there are.
         nonnegative: promise that features and need are not negative (ReLU, one-hot codes,
