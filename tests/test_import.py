@@ -52,6 +52,7 @@ def test_exported_names() -> None:
         "LearningSettings",
         "LinearBeta",
         "MazeEnv",
+        "NeedForm",
         "NeedModel",
         "NeedReplayError",
         "NeedScalingSampler",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NeedScalingSampler,
         StateNeedSampler,
     )
+    from needreplay.rules.need import NeedForm
     from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needreplay.worlds import MazeEnv, as_discrete
@@ -46,6 +47,7 @@ _HOME_OF = {
     "StateNeedSampler": "needreplay.replay.samplers",
     "LearningSettings": "needreplay.tabular.settings",
     "LinearBeta": "needreplay.replay",
+    "NeedForm": "needreplay.rules.need",
     "NeedModel": "needreplay.deep",
     "NeedScalingSampler": "needreplay.replay.samplers",
     "MazeEnv": "needreplay.worlds",
@@ -75,6 +77,7 @@ __all__ = [
     "LearningSettings",
     "LinearBeta",
     "MazeEnv",
+    "NeedForm",
     "NeedModel",
     "NeedReplayError",
     "NeedScalingSampler",

@@ -113,7 +113,7 @@ def test_linear_learns_every_form_of_need(direction: Any, relative: bool) -> Non
         model.learn(buffer)
     visited = np.flatnonzero(p)
     for state in visited:
-        expected = tabular_need(successor, p, state, form)[visited]
+        expected = tabular_need(successor, p, int(state), form)[visited]
         assert np.corrcoef(model.need(state, visited), expected)[0, 1] > 0.99
 
 
@@ -153,7 +153,7 @@ def test_queries_are_of_the_states_that_the_form_names() -> None:
         )
     seen = {}
     for query in ("present", "recent", "start"):
-        model = NeedModel(spaces.Discrete(64), form=NeedForm(query=query))  # type: ignore[arg-type]
+        model = NeedModel(spaces.Discrete(64), form=NeedForm(query=query))
         found = model.queries(buffer, 500, 7)
         if query == "present":
             np.testing.assert_array_equal(found, model.query(7))

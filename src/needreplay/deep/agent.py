@@ -40,6 +40,7 @@ from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
     RankSampler,
+    RecencySampler,
     ReplayBuffer,
     UniformSampler,
 )
@@ -539,6 +540,8 @@ def make_sampler(
         return RankSampler(alpha, uniform_mix=mix)
     if settings.sampler == "pser":
         return PSERSampler(alpha, stratified=settings.stratified, uniform_mix=mix)
+    if settings.sampler == "per-recency":
+        return RecencySampler(settings.mean_age, alpha=alpha, uniform_mix=mix)
     if settings.sampler == "per-sr-sampling" and model is not None:
         return model.sampler(
             alpha=alpha,

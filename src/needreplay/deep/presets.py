@@ -149,6 +149,7 @@ AGENTS: dict[str, dict[str, Any]] = {
     "per": {"sampler": "per"},
     "rank": {"sampler": "rank"},
     "pser": {"sampler": "pser"},
+    "per-recency": {"sampler": "per-recency"},
     "per-sr": {"sampler": "per-sr"},
     "per-sr-sampling": {"sampler": "per-sr-sampling"},
 }

@@ -6,6 +6,7 @@ here. ``presets.py`` fills it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.rules.need import Direction, NeedForm, Query
 
 Base = Literal["dqn", "double-dqn"]
-SamplerName = Literal["uniform", "per", "rank", "pser", "per-sr", "per-sr-sampling"]
+SamplerName = Literal["uniform", "per", "rank", "pser", "per-recency", "per-sr", "per-sr-sampling"]
 Network = Literal["nature", "minatar", "vector"]
 
 
@@ -86,6 +87,8 @@ class DeepSettings:
     Schaul et al. do; need samplers never do this, so set it to False to compare with them"""
     uniform_mix: float = 0.0
     """share of the probability that is uniform, so that transitions without need stay reachable"""
+    mean_age: float = 1_000.0
+    """per-recency: mean age of what recency alone would sample, in transitions stored since"""
     beta_start: float = 0.4
     """exponent β of the importance weights at the start of the run ..."""
     beta_end: float = 1.0
@@ -225,5 +228,6 @@ BOUNDS: Bounds = {
         ),
         SHARE,
     ),
+    "mean_age": (1.0, math.inf),
     **dict.fromkeys(("learning_rate", "step_cut", "optimizer_eps", "gain_floor", "alpha"), ANY),
 }

@@ -192,25 +192,27 @@ def permutation_test(
     rng: np.random.Generator,
     *,
     paired: bool,
+    scaled: bool = True,
     resamples: int = 10_000,
 ) -> float:
     """Two-sided p of "a and b do not differ", stratified: labels change places within a stratum.
 
     The statistic is the mean over strata of mean(a) - mean(b), each divided by the spread of that
-    stratum, so that tasks with large scores do not decide alone.
+    stratum if ``scaled``, so that tasks with large scores do not decide alone.
 
     Args:
         a: for each stratum (a task), one number per trial.
         b: the same strata.
         rng: draws the permutations.
         paired: trial i of a and b share their randomness: only their two labels change places.
+        scaled: divide by the spread of each stratum; not where numbers are comparable already.
         resamples: permutations; the smallest p is 1 / (resamples + 1).
     """
     observed, drawn = 0.0, np.zeros(resamples)
     for one, other in zip(a, b, strict=True):
         first, second = _trials("a", one, ndim=1), _trials("b", other, ndim=1)
         pooled = np.concatenate([first, second])
-        spread = float(pooled.std()) or 1.0
+        spread = (float(pooled.std()) or 1.0) if scaled else 1.0
         observed += float(first.mean() - second.mean()) / spread
         if paired:
             difference = (first - second) / spread

@@ -32,6 +32,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing("fig3", "needreplay.studies.cliffwalk", "PER against PER with need in the cliffwalk"),
     Listing("fig5", "needreplay.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
     Listing("exact-need", "needreplay.studies.deep.exact", "deep Q-learning with exact need"),
+    Listing("minatar", "needreplay.studies.deep.minatar", "need in MinAtar against its controls"),
     Listing(
         "mattar-daw", "needreplay.studies.mattar_daw", "forward and reverse replay by gain x need"
     ),

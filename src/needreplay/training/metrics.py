@@ -24,6 +24,7 @@ COLUMNS = (
     "updates",
     "train_episodes",
     "train_return",
+    "train_return_by_step",
     "eval_episodes",
     "eval_return",
     "epsilon",
@@ -50,15 +51,19 @@ class Sums:
 
     episodes: int = 0
     returns: float = 0.0
+    steps: int = 0
+    returns_by_step: float = 0.0
     updates: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     """values in each sum: need is not computed at every update"""
 
-    def add_episode(self, episode_return: float) -> None:
+    def add_episode(self, episode_return: float, steps: int) -> None:
         """Count one episode of training."""
         self.episodes += 1
         self.returns += episode_return
+        self.steps += steps
+        self.returns_by_step += episode_return * steps
 
     def add_update(self, learned: UpdateStats) -> None:
         """Count one update."""
@@ -79,16 +84,17 @@ class Sums:
             self.counts[name] = self.counts.get(name, 0) + 1
 
     def means(self) -> dict[str, float]:
-        """Means over updates, and the mean return over episodes."""
+        """Means over updates, and the mean return over episodes and over their steps."""
         means = {name: total / self.counts[name] for name, total in self.sums.items()}
         if self.episodes:
             means["train_return"] = self.returns / self.episodes
+            means["train_return_by_step"] = self.returns_by_step / self.steps
         return means
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Sums:
         """What ``write_json`` wrote, where NaN is the text "nan"."""
-        for name in ("episodes", "updates"):
+        for name in ("episodes", "steps", "updates"):
             check_number(name, plain[name], int, COUNT)
         sums = {str(name): float(value) for name, value in plain["sums"].items()}
         counts = {
@@ -97,7 +103,9 @@ class Sums:
         }
         if counts.keys() != sums.keys():
             raise NeedReplayError("its sums and their counts have different names")
-        return cls(plain["episodes"], float(plain["returns"]), plain["updates"], sums, counts)
+        returns = (plain["episodes"], float(plain["returns"]))
+        by_step = (plain["steps"], float(plain["returns_by_step"]))
+        return cls(*returns, *by_step, plain["updates"], sums, counts)
 
 
 class MetricsFile:

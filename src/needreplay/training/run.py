@@ -218,7 +218,9 @@ class _Run:
                 return
             if self.stop.asked:
                 raise self.stop.stopped()
-            self.sums.add_episode(next(episodes))
+            before = agent.steps
+            episode_return = next(episodes)
+            self.sums.add_episode(episode_return, agent.steps - before)
             self.episodes += 1
 
     def _add_row(
