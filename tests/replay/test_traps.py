@@ -61,7 +61,9 @@ def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
         for copied in (copy.copy(sampler), copy.deepcopy(sampler)):
             assert copied is not sampler
             assert repr(copied) == repr(sampler)
-    assert repr(samplers[2]) == "RecencySampler(mean_age=7.0, alpha=0.5, uniform_mix=0.25)"
+    assert repr(samplers[2]) == (
+        "RecencySampler(mean_age=7.0, alpha=0.5, correct_for='gain', uniform_mix=0.25)"
+    )
     assert repr(samplers[3]) == (
         "NeedScalingSampler(by_priority=RankSampler(alpha=0.1, exact=True, uniform_mix=0.0), "
         "n_states=4, n_features=None, backward=False)"

@@ -541,7 +541,9 @@ def make_sampler(
     if settings.sampler == "pser":
         return PSERSampler(alpha, stratified=settings.stratified, uniform_mix=mix)
     if settings.sampler == "per-recency":
-        return RecencySampler(settings.mean_age, alpha=alpha, uniform_mix=mix)
+        return RecencySampler(
+            settings.mean_age, alpha=alpha, correct_for=settings.correct_for, uniform_mix=mix
+        )
     if settings.sampler == "per-sr-sampling" and model is not None:
         return model.sampler(
             alpha=alpha,

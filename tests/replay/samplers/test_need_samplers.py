@@ -148,9 +148,9 @@ def test_a_uniform_share_reaches_slots_without_need(
     for _ in range(BATCHES):
         sampled = sampler.sample(SIZE, rng, NEED)
         counts += np.bincount(sampled.slots, minlength=n)
-        if sampled.normalized:
+        if sampled.normalized or correct_for == "gain":
             share = mix
-            constant = 1.0
+            constant = 1.0 if sampled.normalized else np.nan
         else:  # score_j + c / N up to a constant, with some share near the one wanted
             rest = sampled.probabilities[expected[sampled.slots] == 0.0]
             some = np.flatnonzero(expected[sampled.slots] > 0.0)[0]
@@ -181,7 +181,7 @@ def test_a_uniform_share_reaches_slots_without_need(
 def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the estimated rate held fixed, c is fixed, and so is the distribution."""
     monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
-    sampler = made("norms", uniform_mix=0.3, need_alpha=1.0)
+    sampler = made("norms", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
     rng, counts = stream(3, "mix"), np.zeros(len(STATES))
@@ -195,6 +195,27 @@ def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.M
         np.testing.assert_allclose(sampled.probabilities, scores[sampled.slots], rtol=1e-6)
         counts += np.bincount(sampled.slots, minlength=len(STATES))
     assert chisquare(counts, scores / scores.sum() * counts.sum()).pvalue > 1e-3
+
+
+@each_sampler
+def test_the_share_is_exact_whatever_the_query_was_before(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries in turn whose total scores differ by a factor of 20."""
+    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
+    sampler = MAKERS[name](uniform_mix=0.3, need_alpha=1.0, correct_for="gain")
+    n = 40
+    sampler.allocate(n)
+    states = np.array([0] * 39 + [1])
+    fill(sampler, np.ones(n), states)
+    rng, found = stream(6, "mix", name), []
+    for _ in range(2_000):
+        sampler.sample(4, rng, np.array([1.0, 0.0, 0.0, 0.0]))
+        rare = sampler.sample(4, rng, np.array([0.0, 1.0, 0.0, 0.0]))
+        found.append(np.count_nonzero(states[rare.slots] == 0))
+    # Slots without need come from the uniform share alone: .3 x 39 / 40 of 8,000.
+    expected = 0.3 * 39 / 40
+    assert abs(np.sum(found) / 8_000 - expected) < 4 * np.sqrt(expected * (1 - expected) / 8_000)
 
 
 @each_sampler

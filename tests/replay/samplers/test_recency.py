@@ -226,7 +226,8 @@ def test_saved_loaded_and_pickled_buffers_go_on_alike(mix: float, tmp_path: Path
         ("clock", 0, 1, "not the last"),
         ("clock", 1, 7, "leaf"),
         ("base", 0, 0.1, "leaf"),
-        ("priorities", 1, 2.0, "leaf"),
+        ("priorities", 1, 2.0, "power"),
+        ("gains", 1, 2.0, "children"),
     ],
 )
 def test_check_valid_sees_what_contradicts_itself(
@@ -239,3 +240,27 @@ def test_check_valid_sees_what_contradicts_itself(
     sampler.arrays()[array][place] = value
     with pytest.raises(NeedReplayError, match=message):
         sampler.check_valid()
+
+
+@pytest.mark.parametrize("mix", [0.0, 0.25])
+def test_weights_correct_for_gain_alone_unless_asked(mix: float) -> None:
+    """As for need: with "gain", weights are PER's of the same priorities and share."""
+    rng = np.random.default_rng(0)
+    priorities = rng.uniform(0.1, 2.0, 60)
+    for correct_for in ("gain", "both"):
+        sampler = RecencySampler(5.0, alpha=0.6, correct_for=correct_for, uniform_mix=mix)  # type: ignore[arg-type]
+        replay = ReplayBuffer(50, {"x": np.int64}, sampler=sampler, seed=1)
+        replay.update_priorities(replay.add(x=np.arange(60)), priorities)
+        batch = replay.sample(200, beta=1.0)
+        stored = priorities[10:] ** 0.6
+        ages = np.arange(49, -1, -1)
+        recent = stored * (5.0 / 6.0) ** ages if correct_for == "both" else stored
+        p = (1.0 - mix) * recent / recent.sum() + mix / 50
+        expected = 1.0 / p[batch.ids - 10]
+        np.testing.assert_allclose(batch.weights, expected / expected.max(), rtol=1e-9)
+        both = stored * (5.0 / 6.0) ** ages
+        exact = (1.0 - mix) * both / both.sum() + mix / 50
+        np.testing.assert_allclose(batch.probabilities, exact[batch.ids - 10], rtol=1e-9)
+        replay.check_valid()
+    with pytest.raises(NeedReplayError, match="correct_for"):
+        RecencySampler(5.0, correct_for="need")  # type: ignore[arg-type]

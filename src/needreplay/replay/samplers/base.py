@@ -205,12 +205,16 @@ class BaseSampler(Remade, ABC):
         if self.uniform_mix == 0.0:
             return sampled
         slots = sampled.slots
-        coins, uniforms = rng.random((2, len(slots)))
-        replaced = np.flatnonzero(coins < self.uniform_mix)
-        slots[replaced] = self._pick(uniforms[replaced])
+        self._replace_some(slots, rng)
         at = self._at(slots, len(slots))
         corrected = None if at.corrected is None else self._with_share(at.corrected)
         return at._replace(probabilities=self._with_share(at.probabilities), corrected=corrected)
+
+    def _replace_some(self, slots: IntArray, rng: np.random.Generator) -> None:
+        """Replace each of ``slots`` with probability ``uniform_mix`` by any occupied one."""
+        coins, uniforms = rng.random((2, len(slots)))
+        replaced = np.flatnonzero(coins < self.uniform_mix)
+        slots[replaced] = self._pick(uniforms[replaced])
 
     def _with_share(self, probability: P) -> P:
         """``probability``, one or many, mixed with the uniform share."""

@@ -51,13 +51,14 @@ class FeatureNeedSampler(NeedSampler):
     the buffer costs less, slots are sampled by that pass: ``fallbacks.exhaustive`` counts these
     slots, and ``acceptance_rate`` is how many candidates are accepted.
 
-    With ``uniform_mix`` and the norm tree, the total score S is only estimated, from the recent
-    acceptance rate. Scores become score_j + c / N with c = S mix / (1 - mix), and slots are sampled
-    exactly by these: weights are exact, and the uniform share is approximately ``uniform_mix``.
+    The norm tree knows the total score S of a query only where it passes over the buffer. With
+    ``uniform_mix`` the share is exact, and other probabilities are NaN. Weights that correct for
+    "both" depend on them, so S is then estimated from the recent acceptance rate: scores become
+    score_j + c / N with c = S mix / (1 - mix), and slots are sampled exactly by these. Weights are
+    exact, and the share is approximately ``uniform_mix``.
 
-    With a query for each slot the share is exact. The norm tree knows the total score of a query
-    only where it passes over the buffer: other probabilities are NaN, and ``correct_for="both"`` is
-    refused. Each slot whose candidates are rejected too often takes a pass of its own.
+    A query for each slot raises with ``correct_for="both"``. Each slot whose candidates are
+    rejected too often takes a pass of its own.
 
     Args:
         n_features: how many features there are.
@@ -224,11 +225,13 @@ class FeatureNeedSampler(NeedSampler):
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
         if not self._rejects:
             return super()._mixed(sampled, rng)
-        # ``_sample_by_bound`` has mixed already, because it does not know the total score.
-        corrected = sampled.corrected
-        return sampled._replace(
-            corrected=None if corrected is None else self._with_share(corrected)
-        )
+        if self.uniform_mix == 0.0 or self.correct_for == "both":
+            return sampled  # ``_sample_by_bound`` has mixed already
+        self._replace_some(sampled.slots, rng)
+        known = self.uniform_mix == 1.0
+        unknown = np.full(len(sampled.slots), 0.0 if known else np.nan)
+        corrected = self._with_share(self._powers[sampled.slots] / self._tree.total)
+        return Sampled(sampled.slots, self._with_share(unknown), known, corrected=corrected)
 
     def _sample_by_sums(
         self,
@@ -257,8 +260,8 @@ class FeatureNeedSampler(NeedSampler):
     ) -> Sampled | None:
         """Sample by the norm tree; None if no slot can have need.
 
-        With a uniform share, a candidate is uniform with probability c / (c + bound), and is then
-        always accepted. So P(j) ∝ score_j + c / N.
+        With a uniform share that weights correct for, a candidate is uniform with probability
+        c / (c + bound), and is then always accepted. So P(j) ∝ score_j + c / N.
         """
         bound = self._bounds.total * norm_tree.SLACK
         if bound == 0.0:
@@ -266,7 +269,9 @@ class FeatureNeedSampler(NeedSampler):
         self._last_query, self._by_need, self._rejects = query, True, True
         if self.uniform_mix == 1.0:
             return Sampled(self._pick(rng.random(size)), self._with_share(np.zeros(size)))
-        share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
+        share = 0.0
+        if self.correct_for == "both":
+            share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         filled, rejected = 0, 0
         most_rejected = size + int(self._end[0]) // norm_tree.SLOTS_PER_CANDIDATE

@@ -55,6 +55,13 @@ _FINE, _OUT_OF_RANGE, _NEGATIVE = 0, 1, 2
 _projector = jit(rules.projector, reassociate=True)
 
 
+def checked_correct_for(correct_for: CorrectFor) -> CorrectFor:
+    """What importance weights correct for, or raise."""
+    if correct_for not in ("both", "gain"):
+        raise unknown("correct_for", correct_for, ("both", "gain"))
+    return correct_for
+
+
 class Fallbacks(NamedTuple):
     """How many slots were sampled each way since the sampler was made."""
 
@@ -98,9 +105,7 @@ class NeedSampler(PrioritySampler):
         self, alpha: float, need_alpha: float, correct_for: CorrectFor, uniform_mix: float
     ) -> None:
         self.need_alpha = check_number("need_alpha", need_alpha, float, (0.0, sys.float_info.max))
-        if correct_for not in ("both", "gain"):
-            raise unknown("correct_for", correct_for, ("both", "gain"))
-        self.correct_for = correct_for
+        self.correct_for = checked_correct_for(correct_for)
         super().__init__(alpha, uniform_mix)
 
     def allocate(self, capacity: int) -> None:

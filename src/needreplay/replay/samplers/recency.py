@@ -13,10 +13,11 @@ import numpy as np
 from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
-from needreplay.core.types import FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, BaseSampler, power
+from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay.samplers.base import EMPTY, BaseSampler, Sampled, power, powers_of
+from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.sumtree import set_leaves
+from needreplay.replay.sumtree import SumTree, set_leaves
 from needreplay.replay.validation import is_within
 from needreplay.rules.recency import recency_rate
 
@@ -38,19 +39,31 @@ class RecencySampler(ProportionalSampler):
     Args:
         mean_age: the mean age of what is sampled from a buffer much longer than that.
         alpha: the exponent of priorities: 0 is by age alone.
+        correct_for: what importance weights correct for: "both", or "gain" (priorities) alone, so
+            that recency keeps its effect at beta = 1, as need does.
         uniform_mix: the share of the probability that is uniform, from 0 to 1.
     """
 
     name = "recency"
 
-    def __init__(self, mean_age: float, *, alpha: float = 0.0, uniform_mix: float = 0.0) -> None:
+    def __init__(
+        self,
+        mean_age: float,
+        *,
+        alpha: float = 0.0,
+        correct_for: CorrectFor = "gain",
+        uniform_mix: float = 0.0,
+    ) -> None:
         self.mean_age = check_number("mean_age", mean_age, float, (1e-100, 1e100))
         self._rate = recency_rate(self.mean_age)
+        self.correct_for = checked_correct_for(correct_for)
         super().__init__(alpha, stratified=False, uniform_mix=uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
+        self._gains = SumTree(capacity)
         super().allocate(capacity)
+        self._keep("gains", self._gains.array)
         self._clock = self._keep("clock", np.zeros(2, dtype=np.int64))
         self._base = self._keep("base", np.zeros(1))
 
@@ -62,12 +75,28 @@ class RecencySampler(ProportionalSampler):
         """Set raw priorities; empty slots become occupied, each newer than the one before."""
         BaseSampler.set_priorities(self, slots, priorities)
         _store(self._priorities, self._clock, slots, priorities)
+        self._gains.set(slots, powers_of(priorities, self.alpha))
         self._write(slots)
         return None
+
+    def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
+        sampled = super()._sample(size, rng, need)
+        return self._corrected(sampled)
+
+    def _at(self, slots: IntArray, size: int) -> Sampled:
+        return self._corrected(super()._at(slots, size))
+
+    def _corrected(self, sampled: Sampled) -> Sampled:
+        """With the probabilities by priority, if weights correct for these alone."""
+        if self.correct_for == "both" or self._gains.total == 0.0:
+            return sampled
+        by_priority = self._gains.masses[sampled.slots] / self._gains.total
+        return sampled._replace(corrected=by_priority)
 
     def clear(self, slots: IntArray) -> None:
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""
         super().clear(slots)
+        self._gains.set(slots, np.zeros(len(slots)))
         self._write(slots)
 
     def _write(self, slots: IntArray) -> None:
@@ -84,6 +113,8 @@ class RecencySampler(ProportionalSampler):
 
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are the leaves that follow from priorities and ages."""
+        self._gains.check_valid()
+        super()._check_powers(self._gains.masses)
         newest, stamp = self._clock.tolist()
         if not (0 <= newest < self._capacity and 0 <= stamp < 2**62 and np.isfinite(self._base[0])):
             raise NeedReplayError("The clock of the recency sampler is out of range.")

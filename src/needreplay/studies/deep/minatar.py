@@ -139,17 +139,17 @@ def train(case: Case, cache: Path) -> Table:
     folder = prepare_folder(cache) / path.stem
     shutil.rmtree(folder, ignore_errors=True)
     done, rows = 0, []
-    began = stepped = time.process_time()
+    began = stepped = 0.0
 
     def on_steps(steps: int, row: dict[str, Any] | None) -> None:
         nonlocal done, began, stepped
-        advance(float(steps - done))
-        done = steps
         now = time.process_time()
         if row is not None:  # after the evaluation, which is not part of the cost
             rows.append(stepped - began)
+        if row is not None or steps == 0:
             began = now
-        stepped = now
+        advance(float(steps - done))
+        done, stepped = steps, now
 
     metrics = read_table(run_training(case.config, folder, on_steps=on_steps))
     record = {name: _numbers(metrics[name]) for name in COLUMNS}

@@ -186,11 +186,14 @@ def accuracy_of(areas: Table) -> Table:
 
 
 def costs_of(areas: Table) -> Table:
-    """CPU-seconds of training, without evaluation, by game and arm, and relative to PER .25."""
+    """CPU-seconds of training, without evaluation, by game and arm, and relative to PER .25.
+
+    Medians: the first run of a process loads what is compiled.
+    """
     rows = {}
     for game in _names(areas, "game"):
         seconds = {
-            arm: float(areas.where(game=game, arm=arm)["cpu_seconds"].mean())
+            arm: float(np.median(areas.where(game=game, arm=arm)["cpu_seconds"]))
             for arm in _names(areas, "arm")
         }
         for arm, each in seconds.items():
