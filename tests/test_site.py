@@ -80,7 +80,7 @@ def test_the_results_page_has_every_claim(site: Path) -> None:
     assert found > 30
 
 
-def test_a_verdict_on_a_need_that_was_not_true_says_so(
+def test_a_verdict_on_a_need_that_was_not_accurate_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "results/fig5"
@@ -92,8 +92,8 @@ def test_a_verdict_on_a_need_that_was_not_true_says_so(
     monkeypatch.setattr(site_pages, "ROOT", tmp_path)
     glance, _, rest = site_pages.results().partition("## fig5")
     assert "| A is better | paper | holds |" in glance
-    assert "| B is better | paper | holds, but need was not true |" in glance
-    assert rest.count("**holds**") == rest.count("**holds, but need was not true**") == 1
+    assert "| B is better | paper | holds, but need was not accurate |" in glance
+    assert rest.count("**holds**") == rest.count("**holds, but need was not accurate**") == 1
 
 
 def test_the_reference_has_every_command(site: Path) -> None:

@@ -92,10 +92,11 @@ print(f"return: first ten episodes {np.mean(returns[:10]):.0f}, last {np.mean(re
 #: ## Does need know the future?
 #:
 #: A learned quantity is worth what it predicts. `quality` asks: seen from a state, does need rank
-#: the states that really came next above others? 0.5 is chance, 1 is perfect. `auc_hard`
-#: asks the same where the others are hard to tell apart: the ten states before, for example.
+#: the states that really came next above others that are as old? 0.5 is chance, 1 is perfect. It is
+#: measured on the episodes that the model did not learn from, beside scores that know nothing of
+#: the future. If need is not clearly above the best of these, conclude nothing about it.
 
 quality = need.quality(buffer)
-print(f"auc {quality.auc:.2f}, auc_hard {quality.auc_hard:.2f}")
+print(f"auc {quality.auc:.2f}, the best trivial score {quality.best_baseline():.2f}")
 
 #: [Need in deep agents](../deep.md) says what this number was for other learners of need.

@@ -73,7 +73,7 @@ def test_eval_reports_and_films(
     assert main(["eval", str(run_folder), "--episodes", "7", "--video", str(film)]) == 0
     first, need, second = capfd.readouterr().out.splitlines()
     assert first.startswith("per-sr on minatar/breakout after ")
-    assert need.startswith(("Need: AUC 0.", "Need: no episode"))
+    assert need.startswith(("Need: AUC 0.", "Need: not measured"))
     assert "95% interval" in first
     assert "(7 episodes, seed 0)" in first
     steps = int(second.split()[0])

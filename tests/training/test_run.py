@@ -112,7 +112,7 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     from needreplay.core.tables import read_json, write_json
 
     values = {"sampling_entropy": float("nan"), "loss": 0.1}
-    sums = Sums(1, 2.5, 3, values, dict.fromkeys(values, 3))
+    sums = Sums(1, 2.5, 10, 25.0, 3, values, dict.fromkeys(values, 3))
     write_json(tmp_path / "run.json", sums)
     back = Sums.from_json(read_json(tmp_path / "run.json"))
     back._add(sampling_entropy=1.0, loss=0.2)
@@ -125,9 +125,19 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     [({"loss": 0}, "counts.loss"), ({"loss": 2.5}, "counts.loss"), ({}, "different names")],
 )
 def test_sums_without_their_counts_are_refused(counts: dict[str, Any], said: str) -> None:
-    plain = {"episodes": 1, "returns": 0.0, "updates": 3, "sums": {"loss": 0.1}, "counts": counts}
+    returns = {"episodes": 1, "returns": 0.0, "steps": 9, "returns_by_step": 0.0}
+    plain = {**returns, "updates": 3, "sums": {"loss": 0.1}, "counts": counts}
     with pytest.raises(NeedReplayError, match=said):
         Sums.from_json(plain)
+
+
+def test_returns_by_episode_and_by_step() -> None:
+    """Episodes of 10 and 30 steps with returns 1 and 5: 3 over episodes, 4 over steps."""
+    sums = Sums()
+    sums.add_episode(1.0, 10)
+    sums.add_episode(5.0, 30)
+    means = sums.means()
+    assert (means["train_return"], means["train_return_by_step"]) == (3.0, 4.0)
 
 
 def test_means_are_over_the_updates_that_have_a_value() -> None:

@@ -196,7 +196,7 @@ class NeedModel:
         """What ``buffer.sample(size, need=...)`` takes, for the query that ``form`` asks for.
 
         Seen from the present: ``query`` of ``obs``. From recent states or from starts of episodes:
-        one row for each of ``size``, each of a state that is drawn anew from ``buffer``.
+        one row for each of ``size``, of a state of ``buffer`` that is drawn for this row.
         """
         if self.form.query == "present":
             return self.query(obs)

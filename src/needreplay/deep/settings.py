@@ -99,8 +99,8 @@ class DeepSettings:
     """the paper's successor network (all settings below), or a need model: a power of a cosine, a
     product of mixtures or least squares, learned by contrast, or random features in closed form"""
     need_query: Query = "present"
-    """the state that the need of a need model is seen from: the present one; a recent one, drawn
-    anew for each row of a batch (stationary need); the start of an episode, drawn anew for each"""
+    """the state that the need of a need model is seen from: the present one; a recent one, another
+    for each row of a batch (stationary need); the start of an episode, another for each row"""
     need_relative: bool = True
     """need of a need model is M / p, relative to how often a state is stored; false: M, which only
     linear can learn (and the paper's successor network always does)"""
