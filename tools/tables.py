@@ -248,7 +248,7 @@ def sb3_returns() -> list[str]:
             error = statistics.stdev(values) / len(values) ** 0.5
             cells.append(f"{statistics.mean(values):.0f} ± {error:.0f}")
             base = [float(own[row["seed"]][field]) for row in mine]
-            gap = stratified_difference([values], [base])
+            gap = stratified_difference([values], [base]).interval
             cells.append("" if replay == "sb3" else between(gap, "+.0f"))
         rows.append(
             [task, SB3_REPLAYS[replay], f"{int(mine[0]['steps']):,}", str(len(mine)), *cells]
@@ -408,7 +408,7 @@ def exact_need() -> list[str]:
             assert p is not None
             a, b = ([areas[task, one] for task in tasks] for one in (arm, rival))
             ahead = sum(np.mean(x) > np.mean(y) for x, y in zip(a, b, strict=True))
-            cells = [between(stratified_difference(a, b), "+.3f"), f"{ahead}", p[1]]
+            cells = [between(stratified_difference(a, b).interval, "+.3f"), f"{ahead}", p[1]]
             found.setdefault(f"{arm} - {rival}", {})[folder] = cells
     rows = [
         [pair, *(cell for folder in folders for cell in cells.get(folder, [""] * 3))]

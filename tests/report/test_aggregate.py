@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.report import aggregate, comparison, page
@@ -25,6 +26,7 @@ from needreplay.report.aggregate import (
     performance_profile,
     stratified_difference,
 )
+from needreplay.report.statistics import student_interval
 
 FIRST = np.random.default_rng(7).normal(0.5, 0.4, (4, 5))
 SECOND = np.random.default_rng(8).normal(0.6, 0.4, (4, 5))
@@ -100,7 +102,7 @@ def test_too_few_runs_have_no_interval() -> None:
         improvement_probability([[1.0, 2.0]], [[1.0, 2.0, 3.0]], rng()),
         performance_profile([[1.0, 2.0]], [1.5], rng())[0],
         geometric_ratio([[1.0, 2.0]], [[1.0, 2.0, 3.0]], rng()),
-        stratified_difference([[1.0, 2.0], [1.0]], [[1.0, 2.0], [2.0]]),
+        stratified_difference([[1.0, 2.0], [1.0]], [[1.0, 2.0], [2.0]]).interval,
     ):
         assert (found.low, found.high) == (-np.inf, np.inf)
         assert np.isfinite(found.estimate)
@@ -137,15 +139,40 @@ def test_the_ratio_of_two_agents_by_hand() -> None:
     assert (twice.low, twice.high) == pytest.approx((2.0**0.5, 8.0**0.5))
 
 
-def test_the_difference_of_two_agents_by_hand() -> None:
-    """Differences 1, 2, 3 and 0, 0, 0: the error is sqrt(1 / 3) / 2, with 4 degrees of freedom."""
-    found = stratified_difference(
-        [[1.0, 3.0, 5.0], [7.0, 8.0, 9.0]], [[0.0, 1.0, 2.0], [7.0, 8.0, 9.0]]
+def test_the_mean_over_tasks_has_students_interval() -> None:
+    """By hand: a - b is 1, 3 in one task and 0, 4 in the other; v = s² / n is 1 and 4."""
+    one = stratified_difference([np.array([1.0, 3.0])], [np.zeros(2)])
+    assert one.interval == student_interval([1.0, 3.0])
+    assert one.interval.high == pytest.approx(2.0 + 12.7062, abs=1e-4)
+    both = stratified_difference(
+        [np.array([1.0, 5.0]), np.array([0.0, 4.0])], [np.array([0.0, 2.0]), np.zeros(2)]
     )
-    assert found.estimate == 1.0
-    # Student's t at 97.5% with 4 degrees of freedom is 2.776445 in every table.
-    half = 2.776445 * (1.0 / 3.0) ** 0.5 / 2.0
-    assert (found.low, found.high) == pytest.approx((1.0 - half, 1.0 + half), rel=1e-6)
+    half = t.ppf(0.975, 25 / 17) * np.sqrt(5.0) / 2.0
+    assert both.interval.estimate == 2.0
+    assert both.interval.high == pytest.approx(2.0 + half)
+    assert both.interval.low == pytest.approx(2.0 - half)
+    assert both.visible == pytest.approx(half + t.ppf(0.9, 25 / 17) * np.sqrt(5.0) / 2.0)
+
+
+def test_too_few_seeds_and_equal_seeds() -> None:
+    alone = stratified_difference([np.array([1.0])], [np.array([0.5])])
+    assert (alone.interval.estimate, alone.interval.high, alone.visible) == (0.5, np.inf, np.inf)
+    equal = stratified_difference([np.full(3, 1.0)], [np.full(3, 0.5)])
+    assert (equal.interval.low, equal.interval.high, equal.visible) == (0.5, 0.5, 0.0)
+
+
+def test_a_visible_difference_is_seen_in_nine_of_ten_cases() -> None:
+    """Three tasks of ten seeds with variance 1: the interval holds the mean, and leaves out 0."""
+    rng = np.random.default_rng(0)
+    spread = np.arange(10.0) / np.arange(10.0).std(ddof=1)
+    true = stratified_difference([spread] * 3, [np.zeros(10)] * 3).visible
+    found = [
+        stratified_difference(list(rng.normal(true, 1.0, (3, 10))), [np.zeros(10)] * 3).interval
+        for _ in range(2_000)
+    ]
+    assert np.mean([one.low > 0.0 for one in found]) == pytest.approx(0.9, abs=0.025)
+    inside = [one.low <= true <= one.high for one in found]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=12), st.lists(st.floats(-3, 3), max_size=6))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 pytest.importorskip("torch")
 
@@ -17,11 +16,10 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import Table, read_table
 from needreplay.replay import ProportionalSampler, ReplayBuffer
 from needreplay.replay.samplers import StateNeedSampler
-from needreplay.report.statistics import student_interval
 from needreplay.rules.need import NeedForm, tabular_need
 from needreplay.rules.successor import closed_form, transition_matrix
 from needreplay.studies.deep import exact, exact_analysis, exact_arms, exact_training
-from needreplay.studies.deep.exact_analysis import comparisons, difference
+from needreplay.studies.deep.exact_analysis import comparisons
 from needreplay.studies.deep.exact_arms import ARMS, BLOCKS, Arm, ExactNeed, Memory, StateRing
 from needreplay.studies.deep.exact_tasks import ExactTask, deep_sea, exact_task, taxi
 from needreplay.studies.deep.exact_training import Case, train
@@ -205,42 +203,6 @@ def test_need_of_ones_is_per_to_the_last_sample(uniform_mix: float, rows: bool) 
     per, ones = found
     assert per.ids.tolist() == ones.ids.tolist()
     np.testing.assert_allclose(per.weights, ones.weights, rtol=1e-12)
-
-
-def test_the_mean_over_tasks_has_students_interval() -> None:
-    """By hand: a - b is 1, 3 in one task and 0, 4 in the other; v = s² / n is 1 and 4."""
-    one = difference([np.array([1.0, 3.0])], [np.zeros(2)])
-    assert one.interval == student_interval([1.0, 3.0])
-    assert one.interval.high == pytest.approx(2.0 + 12.7062, abs=1e-4)
-    both = difference(
-        [np.array([1.0, 5.0]), np.array([0.0, 4.0])], [np.array([0.0, 2.0]), np.zeros(2)]
-    )
-    half = t.ppf(0.975, 25 / 17) * np.sqrt(5.0) / 2.0
-    assert both.interval.estimate == 2.0
-    assert both.interval.high == pytest.approx(2.0 + half)
-    assert both.interval.low == pytest.approx(2.0 - half)
-    assert both.visible == pytest.approx(half + t.ppf(0.9, 25 / 17) * np.sqrt(5.0) / 2.0)
-
-
-def test_too_few_seeds_and_equal_seeds() -> None:
-    alone = difference([np.array([1.0])], [np.array([0.5])])
-    assert (alone.interval.estimate, alone.interval.high, alone.visible) == (0.5, np.inf, np.inf)
-    equal = difference([np.full(3, 1.0)], [np.full(3, 0.5)])
-    assert (equal.interval.low, equal.interval.high, equal.visible) == (0.5, 0.5, 0.0)
-
-
-def test_a_visible_difference_is_seen_in_nine_of_ten_cases() -> None:
-    """Three tasks of ten seeds with variance 1: the interval holds the mean, and leaves out 0."""
-    rng = np.random.default_rng(0)
-    spread = np.arange(10.0) / np.arange(10.0).std(ddof=1)
-    true = difference([spread] * 3, [np.zeros(10)] * 3).visible
-    found = [
-        difference(list(rng.normal(true, 1.0, (3, 10))), [np.zeros(10)] * 3).interval
-        for _ in range(2_000)
-    ]
-    assert np.mean([one.low > 0.0 for one in found]) == pytest.approx(0.9, abs=0.025)
-    inside = [one.low <= true <= one.high for one in found]
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
 
 
 def test_arms_with_other_seeds_are_not_compared() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ Aggregate: TypeAlias = Callable[[list[FloatArray]], FloatArray]
 """Of one array [resample, run] for each task: a number for each resample."""
 
 FEWEST_RUNS = 3
+POWER = 0.9
 FINE = 20_000
 """Resamples for a ratio, so that its ends are right to two decimals."""
 
@@ -122,13 +123,25 @@ def geometric_ratio(first: Scores, second: Scores, rng: np.random.Generator) -> 
     return percentile_interval(estimate, drawn)
 
 
-def stratified_difference(first: Scores, second: Scores) -> Interval:
+class Difference(NamedTuple):
+    """How far one agent is ahead of another."""
+
+    interval: Interval
+    visible: float
+    """the smallest true difference that is seen (the interval leaves out 0) with 90% power"""
+
+
+def stratified_difference(first: Scores, second: Scores) -> Difference:
     """The mean over tasks of mean(first - second), runs paired: entry i of both is the same seed.
 
-    Student's interval with the variance of the differences within tasks, and as many degrees of
-    freedom as there are pairs beyond one in each task; infinite if there are none.
+    With s² the variance of first - second in one of K tasks and v = s² / n that of its mean:
 
-    >>> stratified_difference([[1.0, 2.0], [4.0, 4.0]], [[0.0, 0.0], [1.0, 1.0]]).estimate
+        variance of the mean over tasks = Σ v / K²,  degrees of freedom = (Σ v)² / Σ (v² / (n - 1))
+
+    The interval is Student's. The true difference that is seen with 90% power is (t_.975 + t_.9)
+    times the root. Both are infinite if a task has fewer than two runs.
+
+    >>> stratified_difference([[1.0, 2.0], [4.0, 4.0]], [[0.0, 0.0], [1.0, 1.0]]).interval.estimate
     2.25
     """
     from scipy.stats import t
@@ -137,12 +150,16 @@ def stratified_difference(first: Scores, second: Scores) -> Interval:
     if any(len(x) != len(y) for x, y in tasks):
         raise NeedReplayError("first and second are paired: they need as many runs of each task.")
     gaps = [x - y for x, y in tasks]
-    estimate = float(np.mean([gap.mean() for gap in gaps]))
-    if min(map(len, gaps)) < 2:
-        return Interval(estimate, -np.inf, np.inf)
-    error = np.sqrt(sum(gap.var(ddof=1) / len(gap) for gap in gaps)) / len(gaps)
-    half = float(t.ppf(0.5 + LEVEL / 2.0, sum(len(gap) - 1 for gap in gaps)) * error)
-    return Interval(estimate, estimate - half, estimate + half)
+    estimate, counts = float(np.mean([gap.mean() for gap in gaps])), np.array([*map(len, gaps)])
+    if counts.min() < 2:
+        return Difference(Interval(estimate, -np.inf, np.inf), np.inf)
+    variances = np.array([gap.var(ddof=1) for gap in gaps]) / counts
+    if not variances.any():
+        return Difference(Interval(estimate, estimate, estimate), 0.0)
+    freedom = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()
+    error = float(np.sqrt(variances.sum())) / len(gaps)
+    half, power = (float(t.ppf(share, freedom)) * error for share in (0.5 + LEVEL / 2.0, POWER))
+    return Difference(Interval(estimate, estimate - half, estimate + half), half + power)
 
 
 def _above(x: FloatArray, y: FloatArray) -> FloatArray:

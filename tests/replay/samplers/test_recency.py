@@ -248,7 +248,7 @@ def test_weights_correct_for_gain_alone_unless_asked(mix: float) -> None:
     rng = np.random.default_rng(0)
     priorities = rng.uniform(0.1, 2.0, 60)
     for correct_for in ("gain", "both"):
-        sampler = RecencySampler(5.0, alpha=0.6, correct_for=correct_for, uniform_mix=mix)  # type: ignore[arg-type]
+        sampler = RecencySampler(5.0, alpha=0.6, correct_for=correct_for, uniform_mix=mix)
         replay = ReplayBuffer(50, {"x": np.int64}, sampler=sampler, seed=1)
         replay.update_priorities(replay.add(x=np.arange(60)), priorities)
         batch = replay.sample(200, beta=1.0)

@@ -10,55 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import t
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray
-from needreplay.report.aggregate import holm
+from needreplay.report.aggregate import holm, stratified_difference
 from needreplay.report.claims import Claim, Verdict
 from needreplay.report.figures import new_figure
-from needreplay.report.statistics import LEVEL, Interval, permutation_test, student_interval
+from needreplay.report.statistics import permutation_test, student_interval
 
-POWER = 0.9
 ALL_TASKS = "mean over tasks"
-
-
-class Difference(NamedTuple):
-    """How far an arm is ahead of its rival."""
-
-    interval: Interval
-    visible: float
-    """the smallest true difference that is seen (the interval leaves out 0) with ``POWER``"""
-
-
-def difference(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> Difference:
-    """The mean over tasks of mean(a - b), with Student's interval for paired seeds.
-
-    Runs of a task with the same seed begin with the same network and share random numbers, so they
-    are paired. With s² the variance of a - b in one of K tasks and v = s² / n that of its mean:
-
-        variance of the mean over tasks = Σ v / K²,  degrees of freedom = (Σ v)² / Σ (v² / (n - 1))
-
-    The true difference that is seen with 90% power is (t_.975 + t_.9) times its root. Interval and
-    power are infinite below two seeds.
-
-    Args:
-        a: for each task, one number for each seed.
-        b: the same tasks and seeds.
-    """
-    gaps = [one - other for one, other in zip(a, b, strict=True)]
-    gap, counts = float(np.mean([each.mean() for each in gaps])), np.array([*map(len, gaps)])
-    if counts.min() < 2:
-        return Difference(Interval(gap, -np.inf, np.inf), np.inf)
-    variances = np.array([each.var(ddof=1) for each in gaps]) / counts
-    if not variances.any():
-        return Difference(Interval(gap, gap, gap), 0.0)
-    freedom = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()
-    error = float(np.sqrt(variances.sum())) / len(gaps)
-    half, power = (float(t.ppf(share, freedom)) * error for share in (0.5 + LEVEL / 2.0, POWER))
-    return Difference(Interval(gap, gap - half, gap + half), half + power)
 
 
 def areas(data: Table, task: str, arm: str) -> FloatArray:
@@ -102,8 +64,8 @@ def differences(compared: Iterable[Comparison]) -> Table:
     rows = {}
     for one in compared:
         in_task = zip(one.tasks, one.own, one.rivals, strict=True)
-        found = {task: difference([own], [rival]) for task, own, rival in in_task}
-        found[ALL_TASKS] = difference(one.own, one.rivals)
+        found = {task: stratified_difference([own], [rival]) for task, own, rival in in_task}
+        found[ALL_TASKS] = stratified_difference(one.own, one.rivals)
         for task, (interval, visible) in found.items():
             columns = interval.columns("difference") | {"visible": visible}
             rows[one.arm, one.rival, task] = columns
@@ -116,7 +78,7 @@ def claims_of(compared: Sequence[Comparison], preset: str, seed: int) -> list[Cl
     adjusted = holm([permutation_test(one.own, one.rivals, rng, paired=False) for one in compared])
     claims = []
     for one, p in zip(compared, adjusted, strict=True):
-        interval, visible = difference(one.own, one.rivals)
+        interval, visible = stratified_difference(one.own, one.rivals)
         pairs = zip(one.own, one.rivals, strict=True)
         ahead = sum(own.mean() > rival.mean() for own, rival in pairs)
         verdict: Verdict = "undecided"
