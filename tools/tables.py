@@ -274,38 +274,52 @@ def last_rows() -> dict[tuple[str, str], dict[str, str]]:
     return {(row["world"], row["learner"]): row for row in quality_rows()}
 
 
-def need_quality() -> list[str]:
-    """The last measurement of every learner of need, by world."""
+LEARNERS = {"successor": "the paper's", "linear/4": "`linear`", "spectral/4": "`spectral`",
+            "cosine/4": "`cosine`"}  # fmt: skip
+TRIVIAL = ("recency", "similarity", "cosine/4, untrained", "cosine/4, other query")
+
+
+def need_accuracy() -> list[str]:
+    """The last AUC of each learner beside the best trivial score, by world."""
+    return accuracy_rows("auc", TRIVIAL)
+
+
+def need_past() -> list[str]:
+    """The same against the own episode's past, where recency is always right."""
+    return accuracy_rows("auc_past", TRIVIAL[1:])
+
+
+def need_time() -> list[str]:
+    """The same against other episodes at the same time steps."""
+    return accuracy_rows("auc_time", TRIVIAL)
+
+
+def accuracy_rows(column: str, trivial: Sequence[str]) -> list[str]:
+    """Worlds down; the best trivial score, then the learners."""
     found, rows = last_rows(), []
-    heads = ["world", "steps", "learner", "auc", "auc, new episodes", "auc_episode", "auc_time"]
-    heads += ["mean of these two", "auc_past", "auc_hard", "effective", "nearness"]
-    for (world, learner), row in found.items():
-        if "," in learner or "(" in learner:
-            continue
-        new = found.get((world, f"{learner}, new episodes"), {})
-        value = {name: float(row[name]) for name in heads if name in row and name not in heads[:3]}
-        value[heads[4]] = float(new.get("auc", "nan"))
-        value[heads[7]] = (value["auc_episode"] + value["auc_time"]) / 2.0
-        cells = [f"{value[name]:.3f}" for name in heads[3:10]]
-        cells += [f"{value['effective']:,.0f}", f"{value['nearness']:.2f}"]
-        head = [world, f"{int(row['steps']):,}", learner]
-        rows.append([*head, *("" if cell == "nan" else cell for cell in cells)])
-    return table(heads, rows)
+    for world in dict.fromkeys(world for world, _ in found):
+        own = {name: float(row[column]) for (w, name), row in found.items() if w == world}
+        best = max((own[name], name.partition(", ")[2] or name) for name in trivial)
+        cells = [f"{own[name]:.3f}" for name in LEARNERS]
+        rows.append([world, f"{best[0]:.3f} ({best[1]})", *cells])
+    return table(["world", "best trivial score", *LEARNERS.values()], rows)
 
 
-def need_before() -> list[str]:
-    """Two learners before and after they looked from the newest and were normalized."""
+def need_seeds() -> list[str]:
+    """`cosine` and `spectral` with another seed, and on new episodes."""
     rows = []
-    for path in sorted((ROOT / "results/need-quality/before").glob("*.csv")):
-        cells = []
-        for learner in ("mixtures/4", "spectral/4"):
-            for file in (f"before/{path.name}", path.name):
-                *_, row = (r for r in rows_of(f"need-quality/{file}") if r["learner"] == learner)
-                both = (float(row["auc_episode"]) + float(row["auc_time"])) / 2.0
-                cells.append(f"{float(row['auc']):.2f}, {both:.2f}")
-        rows.append([f"minatar/{path.stem}", *cells])
-    names = [f"{name}, {when}" for name in ("mixtures", "spectral") for when in ("before", "now")]
-    return table(["AUC, mean of the two", *names], rows)
+    for path in sorted((ROOT / "results/need-quality/seeds").glob("*.csv")):
+        last = {row["learner"]: row for row in rows_of(f"need-quality/seeds/{path.name}")}
+        cells = [
+            f"{float(last[name][column]):.3f}"
+            for name in ("cosine/4", "spectral/4")
+            for column in ("auc", "auc_past", "auc_time")
+        ]
+        rows.append([last["cosine/4"]["world"], *cells])
+    heads = [
+        f"`{name}`, {what}" for name in ("cosine", "spectral") for what in ("auc", "past", "time")
+    ]
+    return table(["world, seed 1", *heads], rows)
 
 
 def need_paper() -> list[str]:
@@ -324,14 +338,6 @@ def need_paper() -> list[str]:
             own = [last[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
             key = world, preset.strip(" ()") or "corrected", int(row["steps"])
             found.setdefault(key, []).append([float(one["auc"]) for one in own])
-    for row in rows_of("fig5/data.csv"):
-        if row["agent"] in ("per-sr raw", "per-sr mean") and row["iteration"] == "5":
-            key = row["world"], row["preset"], 50_000
-            found.setdefault(key, []).append([float(row["need_auc"])])
-    for config, metrics in printed_runs():
-        if config["agent"] == "per-sr":
-            key = config["world"], config["preset"], 50_000
-            found.setdefault(key, []).append([float(metrics[-1]["need_auc"])])
     rows = []
     for (world, preset, steps), runs in sorted(found.items()):
         columns = [span([f"{one:.2f}" for one in sorted(part)]) for part in zip(*runs, strict=True)]
@@ -551,10 +557,12 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "sweeping": sweeping,
     "growth": growth,
     "deep": deep,
-    "need-quality": need_quality,
+    "need-accuracy": need_accuracy,
+    "need-past": need_past,
+    "need-time": need_time,
+    "need-seeds": need_seeds,
     "need-age": need_age,
     "need-paper": need_paper,
-    "need-before": need_before,
     "minatar-ratios": minatar_ratios,
     "minatar-areas": minatar_areas,
     "minatar-eval-areas": minatar_eval_areas,
