@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from needreplay import NeedReplayError
+from needreplay import NeedForm, NeedReplayError
 from needreplay.integrations.sb3 import NeedReplay
 
 from .sb3_models import ALGORITHMS, Walk, env_for, small
@@ -70,6 +70,19 @@ def test_shuffled_need_stays_shuffled_when_it_is_renewed() -> None:
     stored = held.buffer.sampler.features.vectors[ids % 48]
     expected = held.need.features(held.buffer.read(donors)["obs"])
     np.testing.assert_allclose(stored, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("query", ["recent", "start"])
+def test_need_is_seen_from_where_the_form_says(query: Any) -> None:
+    """One query for each row; all rows are sampled by score."""
+    env = make_vec_env(lambda: Walk(length=9), 2)
+    form = NeedForm(query=query, direction="backward")
+    model = small("DQN", env, replay=NeedReplay(form=form, uniform_mix=0.25)).learn(48)
+    held = model.replay_buffer
+    assert held.need.form == form
+    assert held._learn_need(8).shape == (8, held.need.n_features)
+    fallbacks = held.buffer.sampler.fallbacks
+    assert fallbacks.by_score + fallbacks.exhaustive == 16 * held.buffer.batches
 
 
 def test_need_of_zero_exponent_is_prioritized_replay() -> None:

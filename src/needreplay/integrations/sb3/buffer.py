@@ -180,14 +180,14 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
-        query = None if self.need is None else self._learn_need()
+        query = None if self.need is None else self._learn_need(int(batch_size))
         batch = self.buffer.sample(int(batch_size), beta=self.beta, need=query)
         samples = self._to_samples(batch, env)
         self._ids, self.weights = samples.ids, samples.weights
         return samples
 
-    def _learn_need(self) -> AnyArray:
-        """Update the need model when it is its turn; returns the query of the present."""
+    def _learn_need(self, size: int) -> AnyArray:
+        """Update the need model when it is its turn; returns the query, or one for each row."""
         assert self.need is not None
         assert isinstance(self.replay, NeedReplay)
         if self.buffer.batches % self.replay.learn_every == 0:
@@ -196,7 +196,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
                 self.need.refresh(self.buffer, self.replay.refresh)
             else:
                 self._set_shuffled(self.buffer.next_to_refresh(self.replay.refresh))
-        return self.need.query(self.present)
+        return self.need.queries(self.buffer, size, self.present)
 
     def _set_shuffled(self, ids: IntArray) -> None:
         """Set the stored features of ``ids``: those of their donors."""

@@ -12,6 +12,7 @@ from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.need import CorrectFor
 from needreplay.replay.validation import check_beta, flag
+from needreplay.rules.need import NeedForm
 from needreplay.rules.priority import annealed
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class PrioritizedReplay(_ByGain):
 
 @dataclass(frozen=True, kw_only=True)
 class NeedReplay(_ByGain):
-    """Sample by gain x need: priority^alpha times need^need_alpha of the present observation.
+    """Sample by gain x need: priority^alpha times need^need_alpha, seen from the present or ``form``.
 
     A ``NeedModel`` learns need from the buffer. It is pickled with the buffer, and is
     ``model.replay_buffer.need``.
@@ -105,6 +106,8 @@ class NeedReplay(_ByGain):
     """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
     learner: str = "cosine"
     """How need is learned: see ``NeedModel``."""
+    form: NeedForm | None = None
+    """Which need: seen from where, forward or backward. Default: from the present, forward."""
     learn_every: int = 1
     """Gradient steps of the algorithm for each update of the need model."""
     refresh: int = 64
@@ -127,6 +130,7 @@ class NeedReplay(_ByGain):
             observation_space,
             discount=self.discount,
             learner=self.learner,
+            form=self.form,
             seed=seed,
             device=device,
         )
