@@ -19,6 +19,7 @@ from needreplay.deep import DeepAgent, need_quality
 from needreplay.deep.checkpoint import load_agent, save_agent
 from needreplay.deep.presets import deep_preset
 from needreplay.deep.successor import SuccessorLearner
+from needreplay.replay import RecencySampler
 
 from .walks import N_ACTIONS, small_agent, taught, walk
 
@@ -457,6 +458,44 @@ def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, st
     assert quality.auc_time > 0.75
     shuffled = need_quality(buffer, needs_of, rng, withheld=lambda n: np.ones(len(n), bool))
     assert 0.3 < shuffled.auc_time < 0.7
+
+
+@pytest.mark.parametrize("query", ["recent", "start"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_query_for_each_row_of_a_batch(query: str, direction: str) -> None:
+    """Of observations that are stored: of any recent one, or of the first after an end."""
+    agent = small_agent(
+        sampler="per-sr-sampling", need_learner="cosine", need_query=query, direction=direction
+    )
+    model = agent.need_model
+    assert model is not None
+    assert len(taught(agent, 40)) == 33
+    starts = agent.replay.episodes(np.arange(40))[1] == 0
+    for new in (True, False):  # with transitions since the last query, and without
+        if new:
+            step = next(iter(walk("vector", 1, seed=1)))
+            agent.observe(*step[:5], truncated=False)
+        queries = agent.need_query(np.zeros(5, np.float32))
+        assert queries is not None
+        assert queries.shape == (4, model.n_features)
+        obs = agent.replay.read(np.arange(40))["obs"]
+        stored = model._vectors(obs, model._query_of)
+        nearest = np.abs(queries[:, None] - stored).sum(2)
+        assert (nearest.min(1) < 1e-4).sum() >= 3  # the last may be the new one
+        if query == "start":
+            assert starts[nearest.argmin(1)[nearest.min(1) < 1e-4]].all()
+
+
+def test_gain_x_recency_is_a_sampler_of_the_agent() -> None:
+    agent = small_agent(sampler="per-recency", mean_age=7.0, uniform_mix=0.25)
+    taught(agent, 40)
+    sampler = agent.replay.sampler
+    assert isinstance(sampler, RecencySampler)
+    assert (sampler.mean_age, sampler.alpha, sampler.uniform_mix) == (7.0, 0.6, 0.25)
+    assert sampler.correct_for == "gain"
+    assert agent.need_model is None
+    with pytest.raises(NeedReplayError, match="mean_age"):
+        small_agent(sampler="per-recency", mean_age=0.5)
 
 
 def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:

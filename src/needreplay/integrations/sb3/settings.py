@@ -92,7 +92,7 @@ class PrioritizedReplay(_ByGain):
 
 @dataclass(frozen=True, kw_only=True)
 class NeedReplay(_ByGain):
-    """Sample by gain x need: priority^alpha times need^need_alpha, seen from the present or ``form``.
+    """Sample by gain x need: priority^alpha times need^need_alpha.
 
     A ``NeedModel`` learns need from the buffer. It is pickled with the buffer, and is
     ``model.replay_buffer.need``.
