@@ -10,21 +10,21 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
         --learners cosine/4,spectral/4,linear/4 -- atari/Pong
 
 All numbers are of queries in episodes that the need models do not learn from (one in 20); the
-meaning of each is in ``needreplay.deep.quality``. Rows "recency" and "similarity" are scores that
-learn nothing; "cosine/4, untrained" and "cosine/4, other query" are that learner before any update,
-and seen from a random transition. The agent is PER-SR, whose successor features are the row
-"successor" (they learn from all episodes); its updates are scaled by that need, as in the paper.
-Rows "successor, m solved" are the need model ``linear`` on the same features, from 500 batches of
-the buffer as it is then: with the need models' γ of 0.9, and with the agent's. It is another need,
-M / p in place of M, and not the paper's with a better m. ``--preset printed`` and ``released`` are
-the paper's agent in other readings, and ``--learners ""`` measures it alone. The need models learn
-from its buffer and change nothing of it: "cosine/4" at every fourth of its updates, as in the
-agents, "cosine" at each; "cosine-shared/4" is on the agent's Q network, "successor-own" is the
-paper's need as a need model: with a horizon of its own (γ = 0.9), and from twice as many
-transitions as the agent's. ``cost`` is a learner's time / the time of the agent's whole update.
-Rows "cosine/4, age" (of the first learner) use stored vectors that are so many updates old, as
-without any refresh. Rows "cosine/4, new episodes" are measured on episodes that the agent plays at
-the end and nothing learns from.
+meaning of each is in ``needreplay.deep.quality``. Rows "recency", "clock", "similarity", "blurred
+similarity" and "brightness" are scores that learn nothing; "cosine/4, untrained" and "cosine/4,
+other query" are that learner before any update, and seen from a random transition. The agent is
+PER-SR, whose successor features are the row "successor" (they learn from all episodes); its updates
+are scaled by that need, as in the paper. Rows "successor, m solved" are the need model ``linear``
+on the same features, from 500 batches of the buffer as it is then: with the need models' γ of 0.9,
+and with the agent's. It is another need, M / p in place of M, and not the paper's with a better m.
+``--preset printed`` and ``released`` are the paper's agent in other readings, and ``--learners ""``
+measures it alone. The need models learn from its buffer and change nothing of it: "cosine/4" at
+every fourth of its updates, as in the agents, "cosine" at each; "cosine-shared/4" is on the agent's
+Q network, "successor-own" is the paper's need as a need model: with a horizon of its own (γ = 0.9),
+and from twice as many transitions as the agent's. ``cost`` is a learner's time / the time of the
+agent's whole update. Rows "cosine/4, age" (of the first learner) use stored vectors that are so
+many updates old, as without any refresh. Rows "cosine/4, new episodes" are measured on episodes
+that the agent plays at the end and nothing learns from.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import copy
 import csv
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ import torch
 
 from needreplay.cli.train import parsed_overrides
 from needreplay.core.rng import stream
-from needreplay.deep import NeedModel, need_quality
+from needreplay.deep import NeedModel, NeedQuality, need_quality
 from needreplay.deep.need_model import withholds
 from needreplay.replay import ReplayBuffer
 from needreplay.training.config import RunConfig, make_agent, make_env
@@ -51,9 +52,7 @@ from needreplay.training.loop import train
 
 PARTS = 4
 """Measurements of a run."""
-NUMBERS = (
-    "auc", "auc_past", "auc_last", "auc_time", "variation", "effective", "nearness",
-)  # fmt: skip
+NUMBERS = tuple(field.name for field in dataclasses.fields(NeedQuality))[:-1]
 NEW_STEPS = 5_000
 """Steps of the episodes that nothing learns from."""
 
@@ -132,7 +131,7 @@ def measure(
         )
         write_row(name, {key: getattr(quality, key) for key in NUMBERS}, cost)
         for which, scores in quality.baselines.items():
-            of_all = which in ("recency", "similarity")
+            of_all = which not in ("untrained", "other query")
             of_new = ", new episodes" if buffer is not None else ""
             place = (which + of_new, agent.steps) if of_all else (f"{name}, {which}", agent.steps)
             if place not in written and (of_all or untrained is not None):

@@ -96,8 +96,12 @@ def test_trivial_scores_beside_need() -> None:
     quality = measured(next_ten)
     recency = quality.baselines["recency"]
     assert (recency.auc, recency.auc_past, recency.auc_last) == (0.5, 1.0, 1.0)
-    # By construction, so it does not count there.
-    assert quality.best_baseline("auc_past") < 1.0
+    # By construction, so it does not count there, and neither does the clock.
+    assert quality.baselines["clock"].auc_past > 0.75
+    assert quality.best_baseline("auc_past") == quality.baselines["similarity"].auc_past
+    # All episodes are as long: a state of another episode is at the same time as often as not.
+    assert 0.7 < quality.baselines["clock"].auc < 0.95
+    assert quality.baselines["clock"].auc_time == pytest.approx(0.5, abs=0.1)
     # The observations are the clock itself: those near in time are similar.
     assert quality.baselines["similarity"].auc == 1.0
     assert quality.baselines["similarity"].auc_last == pytest.approx(0.5, abs=0.1)
@@ -105,19 +109,28 @@ def test_trivial_scores_beside_need() -> None:
     assert "untrained" not in quality.baselines
 
 
-@pytest.mark.parametrize("name", ["recency", "noise"])
-def test_a_need_that_is_recency_or_noise_does_not_pass(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"), [("recency", 0.5), ("noise", 0.5), ("clock", 0.75), ("reversed", 0.0)]
+)
+def test_a_need_that_does_not_know_the_future_does_not_pass(name: str, expected: float) -> None:
     """The old measure gave recency .98: queries were the newest, the others of any age."""
-    rng = np.random.default_rng(0)
+    rng, buffer = np.random.default_rng(0), clock_buffer()
 
     def needs_of(obs: Any, columns: Any) -> Any:
-        shape = len(obs), len(columns["ids"])
-        return rng.random(shape) if name == "noise" else np.broadcast_to(columns["ids"], shape)
+        ahead = columns["obs"][:, 0] - obs
+        steps = columns["obs"][:, 0] % 100
+        return {
+            "recency": np.broadcast_to(columns["ids"], ahead.shape),
+            "noise": rng.random(ahead.shape),
+            "clock": -np.abs(steps - obs % 100),
+            "reversed": np.where(ahead < 0, 1.0 / (1.0 + np.abs(ahead)), -np.abs(ahead)),
+        }[name]
 
     quality = need_quality(
-        clock_buffer(), needs_of, np.random.default_rng(0), withheld=one_in_five, queries=64
+        buffer, needs_of, np.random.default_rng(0), withheld=one_in_five, queries=64
     )
-    assert quality.auc == pytest.approx(0.5, abs=0.05)
+    known = quality.auc_last if name == "reversed" else quality.auc
+    assert known == pytest.approx(expected, abs=0.1)
     assert not quality.is_accurate
     assert "conclude nothing" in quality.text()
 
@@ -142,6 +155,40 @@ def ring_buffer(rng: np.random.Generator, *, shuffled: bool) -> ReplayBuffer:
     return buffer
 
 
+def test_similarity_of_images_is_measured_blurred_and_by_planes_too() -> None:
+    """A dot that moves a cell a step has no pixel in common but is near; a plane is a flag."""
+    buffer = ReplayBuffer.for_spaces((np.uint8, (2, 8, 40)), np.int64, capacity=1_600)
+    for episode in range(40):
+        for t in range(40):
+            obs = np.zeros((2, 8, 40), np.uint8)
+            obs[0, episode % 8, t] = 1
+            obs[1] = episode % 3 == 0
+            buffer.add(
+                obs=obs,
+                next_obs=obs,
+                action=0,
+                reward=0.0,
+                terminated=False,
+                truncated=t == 39,
+            )
+
+    def flat(obs: Any, columns: Any) -> Any:
+        return np.ones((len(obs), len(columns["ids"])))
+
+    rng = np.random.default_rng(0)
+    found = need_quality(buffer, flat, rng, withheld=one_in_five, queries=200).baselines
+    assert found["blurred similarity"].auc_past > found["similarity"].auc_past + 0.1
+    assert found["brightness"].auc > 0.65
+    assert found["brightness"].auc_past == 0.5
+
+
+def test_how_many_transitions_recent_queries_select_together() -> None:
+    """Need selects the own episode, 40 of 2,000; the newest 2,000 are 50 episodes."""
+    quality = measured(lambda ahead: (np.abs(ahead) < 40).astype(float) + 1e-12)
+    assert quality.effective < 200
+    assert quality.effective_recent > 800
+
+
 @pytest.mark.parametrize("learner", ["cosine", "spectral"])
 def test_a_model_passes_where_there_is_a_future_to_know_and_not_on_noise(learner: str) -> None:
     passed = {}
@@ -149,10 +196,11 @@ def test_a_model_passes_where_there_is_a_future_to_know_and_not_on_noise(learner
         buffer = ring_buffer(np.random.default_rng(0), shuffled=shuffled)
         model = NeedModel(spaces.Box(-9.0, 9.0, (16,)), learner=learner)
         before = model.quality(buffer)
-        for _ in range(400):
+        for _ in range(1_000):
             model.learn(buffer)
         quality = model.quality(buffer)
-        assert set(quality.baselines) == {"recency", "similarity", "untrained", "other query"}
+        trivial = {"recency", "clock", "similarity", "untrained", "other query"}
+        assert set(quality.baselines) == trivial
         assert quality.baselines["untrained"].auc == before.auc
         assert not before.is_accurate
         passed[shuffled] = quality.is_accurate
@@ -206,7 +254,7 @@ def test_the_gate() -> None:
     assert not accurate_need(math.nan, 0.5)
     assert not accurate_need(0.9, math.nan)
     nothing = Scores(math.nan, 0.6, 0.6, 0.6)
-    quality = NeedQuality(0.9, 0.9, 0.9, 0.9, 1.0, 1.0, 1.0, {"similarity": nothing})
+    quality = NeedQuality(0.9, 0.9, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0, {"similarity": nothing})
     assert not quality.is_accurate
     assert quality.best_baseline("auc_time") == 0.6
 

@@ -29,7 +29,7 @@ from needreplay.studies.deep.minatar_analysis import (
 
 @pytest.fixture(autouse=True)
 def ages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minatar, "MEAN_AGES", dict.fromkeys(PLANS["main"].games, 800.0))
+    monkeypatch.setattr(minatar, "MEAN_AGES", dict.fromkeys(PLANS["main"].games, (800.0, 4_000.0)))
 
 
 def settings(arm: str) -> dict[str, Any]:
@@ -48,6 +48,8 @@ def test_an_arm_differs_from_its_control_in_one_thing() -> None:
     assert differing("recent need .25", "need .25") == {"need_query"}
     assert differing("need .25", "PER .25") == {"sampler", "need_learner"}
     assert differing("recency .25", "PER .25") == {"sampler", "mean_age"}
+    assert differing("wide recency .25", "recency .25") == {"mean_age"}
+    assert settings("wide recency .25")["mean_age"] == 4_000.0
     assert differing("PER .25", "PER") == {"uniform_mix"}
     assert differing("PER", "uniform") == {"sampler"}
     for arm in ARMS:
@@ -99,6 +101,7 @@ def runs(areas: dict[tuple[str, str], Any], seconds: float = 2.0) -> Table:
                 "need_auc": need,
                 "need_auc_baseline": need - 0.3,
                 "need_effective": need * 1_000,
+                "need_effective_recent": need * 2_000,
                 "train_cpu_seconds": np.full(2, seconds * (2.0 if "need" in arm else 1.0)),
             }
     return long_table(("game", "arm", "seed"), rows)
@@ -130,7 +133,7 @@ def test_ratios_and_claims_by_hand() -> None:
     assert one["p_holm"][0] == one["p"][0] < 0.001
     assert one["ahead"][0] == 1
     assert not ratios.where(metric="eval_return")["planned"].any()
-    (claim,) = claims_of(areas, "main", 0)
+    (claim,) = claims_of(areas, ratios, "main")
     assert (claim.verdict, claim.doubt) == ("holds", "")
     assert "ratio of areas 2.000" in claim.measured
     costs = costs_of(areas).where(arm="need .25")
@@ -149,13 +152,14 @@ def test_holm_counts_the_planned_tests_and_an_inaccurate_need_concludes_nothing(
     assert len(planned["p"]) == 6
     first = planned["p"].argmin()
     assert planned["p_holm"][first] == pytest.approx(6 * planned["p"][first])
-    claims = {claim.statement: claim for claim in claims_of(areas_of(data), "main", 0)}
+    claims = {claim.statement: claim for claim in claims_of(areas_of(data), ratios, "main")}
     assert claims["need .25 learns faster than PER .25"].conclusion == "holds"
     assert claims["recent need .25 learns faster than PER .25"].conclusion == "undecided"
     columns = {name: data[name].copy() for name in data.names}
     poor = (columns["arm"] == "need .25") & (columns["game"] == "b")
     columns["need_auc_baseline"][poor] = 0.92
-    claims = {claim.statement: claim for claim in claims_of(areas_of(Table(columns)), "main", 0)}
+    areas = areas_of(Table(columns))
+    claims = {claim.statement: claim for claim in claims_of(areas, ratios_of(areas, 0), "main")}
     assert claims["need .25 learns faster than PER .25"].conclusion == "concludes nothing"
     assert claims["recent need .25 learns faster than PER .25"].conclusion == "undecided"
 
@@ -181,6 +185,19 @@ def test_what_the_pilot_decides_by_hand() -> None:
     # Of 0.4 and 0.6: deviation 0.1 sqrt(2) / mean 0.5; need's runs do not differ.
     assert rows[f"variation_{PRIMARY}"]["learned"] == pytest.approx(0.2)
     assert rows["need_effective"]["slow"] == pytest.approx(950.0)
+    assert rows["need_effective_recent"]["slow"] == pytest.approx(1_900.0)
+
+
+def test_areas_weigh_iterations_by_their_steps_and_zeros_have_no_ratio() -> None:
+    """The first row has three quarters of the steps."""
+    data = runs({("a", "PER .25"): [1.0, 1.0], ("a", "need .25"): [0.0, 1.0]})
+    columns = {name: data[name].copy() for name in data.names}
+    columns["steps"] = np.tile([3.0, 4.0], 4)
+    areas = areas_of(Table(columns))
+    assert areas.where(arm="PER .25")[PRIMARY].tolist() == [0.75, 0.75]
+    ratios = ratios_of(areas, 0)
+    assert np.isnan(ratios.where(metric="eval_return")["ratio"]).all()
+    assert np.isfinite(ratios.where(metric="train_return")["ratio"]).all()
 
 
 def test_the_number_of_seeds_sees_the_effect_that_it_promises() -> None:

@@ -89,7 +89,7 @@ class Cosine(Learner):
 
     u is of s and b of s'. As q · v it is q = (u / |u|, 1) / 2 and v = (b, |b|). A high power
     tells states apart with few numbers, and samplers take an exponent of need anyway. It is a
-    restricted model of the ratio M / p: need is never 0, and falls off no faster than this power.
+    restricted model of the ratio M / p: it falls off no faster than this power.
     In a ring of 200 states its best fit is 0.16 away from the ratio in total variation, with 40
     loops of 10 states 0.43: each of the 39 other loops keeps a 64th of the present one's need.
     """

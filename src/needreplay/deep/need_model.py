@@ -292,7 +292,7 @@ class NeedModel:
         if len(buffer) < 2:
             return math.nan
         if self.updates == 0 and isinstance(self.learner.body, _Standardized):
-            some = self._rng.integers(buffer.oldest_id, buffer.next_id, STATISTICS)
+            some = self._draw(buffer, buffer.oldest_id, buffer.next_id, STATISTICS)
             self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
         first, end = buffer.oldest_id, buffer.next_id
         ids = self._draw(buffer, first, end, self.batch_size)
@@ -342,14 +342,19 @@ class NeedModel:
             buffer.set_features(ids, self.features(buffer.read(ids)["obs"]))
 
     def quality(
-        self, buffer: ReplayBuffer, *, queries: int = 32, seed: int = 0, new: bool = False
+        self,
+        buffer: ReplayBuffer,
+        *,
+        queries: int = 32,
+        seed: int | np.random.Generator = 0,
+        new: bool = False,
     ) -> NeedQuality:
         """How accurate need is on the withheld episodes of ``buffer``; see ``NeedQuality``.
 
         Args:
             buffer: with episodes.
             queries: states that need is seen from.
-            seed: chooses them.
+            seed: chooses them; a number, or a generator of random numbers.
             new: all episodes of ``buffer`` are new to the model, not only the withheld ones.
         """
         untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
@@ -361,7 +366,7 @@ class NeedModel:
         return need_quality(
             buffer,
             self._needs_of,
-            stream(seed, "need quality"),
+            stream(seed, "need quality") if isinstance(seed, int) else seed,
             withheld=(lambda n: np.ones(len(n), np.bool_)) if new else self.withholds,
             untrained=untrained._needs_of,
             direction=self.form.direction,

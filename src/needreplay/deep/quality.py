@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -49,9 +50,11 @@ class Scores(NamedTuple):
     """above a state of another episode at the same time steps"""
 
 
-RECENCY, SIMILARITY, UNTRAINED, SHUFFLED = "recency", "similarity", "untrained", "other query"
-"""What is measured beside need: how new a transition is; how similar its observation is to the
-query's; need before any update; need seen from a random transition of another episode."""
+RECENCY, CLOCK, UNTRAINED, SHUFFLED = "recency", "clock", "untrained", "other query"
+SIMILARITY, BLURRED, BRIGHTNESS = "similarity", "blurred similarity", "brightness"
+"""What is measured beside need: how new a transition is; how near its step in its episode is to the
+query's; need before any update; need seen from a random transition of another episode; how similar
+its observation is to the query's, of images also blurred, and the means of their planes alone."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class NeedQuality:
     """standard deviation of need over the buffer / its mean"""
     effective: float
     """1 / Σ p² for p in proportion to need: how many transitions need selects, estimated"""
+    effective_recent: float
+    """the same of the mean p over recent queries: how many transitions stationary need selects"""
     nearness: float
     """distance of transitions sampled by need to the true next states: 0 as far as uniform samples,
     1 as near as the nearest 32"""
@@ -76,10 +81,11 @@ class NeedQuality:
     def best_baseline(self, name: str = "auc") -> float:
         """The highest of the trivial scores in ``name``.
 
-        A newer state of the same episode is a later one, so recency does not count there.
+        A newer state of the same episode is a later one, and a nearer one by the clock is nearer,
+        so recency and clock do not count there.
         """
-        left_out = RECENCY if name in ("auc_past", "auc_last") else ""
-        found = [getattr(s, name) for which, s in self.baselines.items() if which != left_out]
+        left_out = (RECENCY, CLOCK) if name in ("auc_past", "auc_last") else ()
+        found = [getattr(s, name) for which, s in self.baselines.items() if which not in left_out]
         known = [value for value in found if not np.isnan(value)]
         return max(known, default=float("nan"))
 
@@ -92,8 +98,8 @@ class NeedQuality:
         """One line, with the verdict."""
         if np.isnan(self.auc):
             return (
-                "not measured yet: it takes an episode of more than 20 steps that the need model "
-                "does not learn from (every 20th, if it withholds episodes)."
+                "not measured yet: it takes other episodes before and after one that the need "
+                "model does not learn from (one in 20, if it withholds episodes)."
             )
         verdict = "accurate" if self.is_accurate else "not accurate: conclude nothing about it"
         return (
@@ -112,11 +118,9 @@ def auc(positive: AnyArray, negative: AnyArray) -> float:
     0.875
     """
     difference = np.subtract.outer(positive, negative)
-    return (
-        float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
-        if difference.size
-        else (float("nan"))
-    )
+    if not difference.size:
+        return float("nan")
+    return float(np.mean((difference > 0.0) + 0.5 * (difference == 0.0)))
 
 
 def need_quality(
@@ -145,7 +149,7 @@ def need_quality(
     found = _cases(buffer, rng, withheld, queries, backward=direction == "backward")
     if not found:
         unknown = Scores(*[np.nan] * len(Scores._fields))
-        return NeedQuality(*unknown, np.nan, np.nan, np.nan, {})
+        return NeedQuality(*unknown, np.nan, np.nan, np.nan, np.nan, {})
     first, end = buffer.oldest_id, buffer.next_id
     pool = rng.integers(first, end, POOL)
     # Each transition is read, and goes through the layers, once for all queries.
@@ -154,7 +158,7 @@ def need_quality(
     seen = buffer.read(now)["obs"]
     elsewhere = buffer.read(_others(buffer, rng, now))["obs"]
     parts: dict[str, list[AnyArray]] = {}
-    flat = []
+    looks: dict[str, list[AnyArray]] = {}
     for some in np.array_split(ids, -(-len(ids) // POOL)):
         columns = {**buffer.read(some), "ids": some}
         scores = {"need": needs_of(seen, columns), SHUFFLED: needs_of(elsewhere, columns)}
@@ -162,21 +166,24 @@ def need_quality(
             scores[UNTRAINED] = untrained(seen, columns)
         for name, values in scores.items():
             parts.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
-        flat.append(_flat(columns["obs"]))
+        for name, rows in _looks(columns["obs"]).items():
+            looks.setdefault(name, []).append(rows)
     needs = {name: np.concatenate(each, 1) for name, each in parts.items()}
     sign = -1.0 if direction == "backward" else 1.0
     needs[RECENCY] = np.broadcast_to(sign * ids, needs["need"].shape)
     later = np.unique(np.concatenate([case.future for case in found]))
     of_pool = np.searchsorted(ids, pool)
-    rows, of_queries = np.concatenate(flat), _flat(seen)
-    is_real = _is_real(seen)
-    if is_real.any():
-        spread = rows[of_pool].std(0, dtype=np.float64)
-        unit = np.where(is_real & (spread > 0.0), spread, 1.0)
-        rows, of_queries = rows / unit, of_queries / unit
-    jaccard = not isinstance(seen, dict) and not is_real.any()
-    needs[SIMILARITY] = -_distances(of_queries, rows, jaccard=jaccard)
-    distances = _distances(rows[of_pool], rows[np.searchsorted(ids, later)], jaccard=jaccard)
+    steps, step_of_query = buffer.episodes(ids)[1], buffer.episodes(now)[1]
+    needs[CLOCK] = -np.abs(np.subtract.outer(step_of_query, steps)).astype(np.float64)
+    for name, of_queries in _looks(seen).items():
+        rows, unit = np.concatenate(looks[name]), np.ones(1)
+        if name == SIMILARITY and (is_real := _is_real(seen)).any():
+            spread = rows[of_pool].std(0, dtype=np.float64)
+            unit = np.where(is_real & (spread > 0.0), spread, 1.0)
+        rows, of_queries, measure = rows / unit, of_queries / unit, _measure(name, seen)
+        needs[name] = -measure(of_queries, rows)
+        if name == SIMILARITY:
+            distances = measure(rows[of_pool], rows[np.searchsorted(ids, later)])
     selected = [
         _selection(case, needs["need"][i][of_pool], pool, len(buffer), distances, later)
         for i, case in enumerate(found)
@@ -184,7 +191,12 @@ def need_quality(
     scores_of = {name: _scores(found, values, ids) for name, values in needs.items()}
     own = scores_of.pop("need")
     variation, effective, nearness = _known_means(np.array(selected))
-    return NeedQuality(*own, variation, effective, nearness, scores_of)
+    recent = buffer.read(rng.integers(max(first, end - START_AMONG), end, queries))["obs"]
+    needed = needs_of(recent, {**buffer.read(pool), "ids": pool})
+    shares = np.maximum(0.0, np.asarray(needed, dtype=np.float64))
+    shares = (shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)).mean(0)
+    effective_recent = len(buffer) / POOL * shares.sum() ** 2 / max(np.square(shares).sum(), 1e-300)
+    return NeedQuality(*own, variation, effective, effective_recent, nearness, scores_of)
 
 
 class _Case(NamedTuple):
@@ -311,6 +323,38 @@ def _known_means(values: FloatArray) -> list[float]:
     return listed
 
 
+def _looks(obs: Any) -> dict[str, AnyArray]:
+    """Observations as rows of numbers; images also blurred, and the means of their planes."""
+    looks = {SIMILARITY: _flat(obs)}
+    if not isinstance(obs, dict) and obs.ndim == 4:
+        rows, columns = (1, 2) if obs.shape[3] < min(obs.shape[1:3]) else (2, 3)
+        images = obs.astype(np.float32)
+        looks[BRIGHTNESS] = images.mean((rows, columns))
+        for axis in (rows, columns, rows, columns):
+            images = _box(images, axis)
+        looks[BLURRED] = _flat(images)
+    return looks
+
+
+def _box(images: AnyArray, axis: int, width: int = 3) -> AnyArray:
+    """Means of ``width`` neighbors along an axis; beyond the edge there is nothing."""
+    edges = [(0, 0)] * images.ndim
+    edges[axis] = (width // 2 + 1, width // 2)
+    sums = np.pad(images, edges).cumsum(axis)
+    size = images.shape[axis]
+    upper = np.take(sums, np.arange(width, width + size), axis)
+    means: AnyArray = (upper - np.take(sums, np.arange(size), axis)) / width
+    return means
+
+
+def _measure(name: str, obs: Any) -> Callable[[AnyArray, AnyArray], AnyArray]:
+    """Jaccard's distance of planes (an empty board is not near to every other), else Euclid's."""
+    planes = not isinstance(obs, dict) and not _is_real(obs).any()
+    if name == SIMILARITY:
+        return partial(_distances, jaccard=planes)
+    return _angles if planes else partial(_distances, jaccard=False)
+
+
 def _is_real(columns: Any) -> AnyArray:
     """Which numbers of ``_flat`` are real ones; pixels and planes have one unit."""
     if isinstance(columns, dict):
@@ -332,9 +376,14 @@ def _distances(some: AnyArray, others: AnyArray, *, jaccard: bool) -> AnyArray:
     products = some @ others.T
     both = np.square(some).sum(1)[:, None] + np.square(others).sum(1)
     if jaccard:
-        # Jaccard's distance of planes: an empty board is not near to every other.
         return 1.0 - products / np.maximum(both - products, 1e-9)  # type: ignore[no-any-return]
     return np.sqrt(np.maximum(0.0, both - 2.0 * products))  # type: ignore[no-any-return]
+
+
+def _angles(some: AnyArray, others: AnyArray) -> AnyArray:
+    """1 - the cosine between each row of ``some`` and each of ``others``."""
+    units = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in (some, others)]
+    return 1.0 - units[0] @ units[1].T  # type: ignore[no-any-return]
 
 
 def _nearness(distance: AnyArray, shares: FloatArray) -> float:

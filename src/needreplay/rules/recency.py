@@ -22,20 +22,23 @@ def effective_number(mean_age: float, count: int) -> float:
     return (2.0 * mean_age + 1.0) * math.tanh(count * recency_rate(mean_age) / 2.0)
 
 
-def mean_age_for(effective: float, count: int) -> float:
-    """The mean age at which ``count`` transitions are worth ``effective`` ones, by bisection.
+def mean_age_for(effective: float, *counts: int) -> float:
+    """The mean age at which so many transitions are worth ``effective`` ones, by bisection.
+
+    With several ``counts``, the sizes of a buffer while it grows, on average over these.
 
     >>> round(mean_age_for(1_000, 100_000), 6)
     499.5
     """
-    if not 1.0 < effective < count:
+    mean = sum(counts) / len(counts)
+    if not 1.0 < effective < mean:
         raise NeedReplayError(
-            f"effective is {effective}; it must be above 1 and below count, which is {count}."
+            f"effective is {effective}; it must be above 1 and below the mean of counts, {mean}."
         )
-    low, high = 0.0, 1e9 * count
+    low, high = 0.0, 1e9 * mean
     for _ in range(200):
         middle = (low + high) / 2.0
-        if effective_number(middle, count) < effective:
+        if sum(effective_number(middle, count) for count in counts) < effective * len(counts):
             low = middle
         else:
             high = middle

@@ -41,6 +41,7 @@ COLUMNS = (
     "need_auc_past",
     "need_auc_time",
     "need_effective",
+    "need_effective_recent",
     "need_nearness",
 )
 

@@ -282,7 +282,7 @@ class _Run:
         quality = self.agent.need_quality(rng)
         if quality is None:
             return {}
-        names = ("auc", "auc_past", "auc_time", "effective", "nearness")
+        names = ("auc", "auc_past", "auc_time", "effective", "effective_recent", "nearness")
         found = {f"need_{name}": getattr(quality, name) for name in names}
         return {**found, "need_auc_baseline": quality.best_baseline()}
 

@@ -52,6 +52,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
         {**_NEED, "need_query": "recent", "shuffle_need": True},
     ),
     "recency .25": ("per-recency", {"uniform_mix": MIX}),
+    "wide recency .25": ("per-recency", {"uniform_mix": MIX}),
 }
 """By name: the agent and the settings that are changed. Need is M / p in all of them."""
 
@@ -66,8 +67,10 @@ SETTINGS: dict[str, Any] = {
 
 UPDATE_PERIODS = {"asterix": 1, "freeway": 1, "seaquest": 1}
 """Of games that are not learned, or too differently from seed to seed, with one in four steps."""
-MEAN_AGES: dict[str, float] = {}
-"""Of the arm recency, by game: the effective number of need in the pilot."""
+MEAN_AGES: dict[str, tuple[float, float]] = {}
+"""Of recency and wide recency, by game: with the effective numbers of need and of recent need."""
+SIZES = range(10_000, STEPS + 1, 10_000)
+"""Of the buffer when need is measured; effective numbers are averaged over these."""
 
 
 class Plan(NamedTuple):
@@ -93,6 +96,7 @@ PLANS = {
     "pilot-every-step": Plan(
         ("asterix", "freeway", "seaquest"), ("uniform", "need .25"), 3, 1_000, every_step=True
     ),
+    "pilot-need": Plan(("breakout", "space_invaders"), ("need .25",), 3, 1_000),
     "main": Plan(("breakout", "space_invaders", "seaquest"), tuple(ARMS), 25, 100),
 }
 """Presets. Seeds of the pilot are not those of the main runs."""
@@ -106,6 +110,7 @@ COLUMNS = (
     "need_auc_past",
     "need_auc_time",
     "need_effective",
+    "need_effective_recent",
 )
 
 
@@ -125,7 +130,7 @@ class Case(NamedTuple):
         overrides = {**SETTINGS, **changed, "iteration_steps": self.steps // ITERATIONS}
         overrides["update_period"] = self.update_period
         if agent == "per-recency":
-            overrides["mean_age"] = MEAN_AGES[self.game]
+            overrides["mean_age"] = MEAN_AGES[self.game][self.arm.startswith("wide")]
         if self.steps < STEPS:
             overrides |= {"min_history": 500, "epsilon_steps": self.steps // 2, "eval_steps": 200}
         return RunConfig(f"minatar/{self.game}", agent, PRESET, self.steps, self.seed, overrides)
@@ -198,12 +203,13 @@ def run(options: Options, runner: TrialRunner) -> Result:
         },
     )
     areas = areas_of(data)
-    tables = {"data": data, "areas": areas}
+    tables, claims = {"data": data, "areas": areas}, []
     if preset.startswith("pilot"):
         random = {game: random_return(f"minatar/{game}", options.seed) for game in plan.games}
         tables["pilot"] = pilot_of(areas, random)
     else:
         tables["ratios"] = ratios_of(areas, options.seed)
+        claims = claims_of(areas, tables["ratios"], preset)
         tables["costs"], tables["accuracy"] = costs_of(areas), accuracy_of(areas)
     return Result(
         tables=tables,
@@ -212,7 +218,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
             "figure": f"{PRIMARY} of each arm in {plan.steps:,} steps, {len(seeds)} seeds: means "
             "with Student's 95% intervals, and seeds as small dots."
         },
-        claims=[] if preset.startswith("pilot") else claims_of(areas, preset, options.seed),
+        claims=claims,
         config={
             "plan": plan._asdict(),
             "settings": SETTINGS,

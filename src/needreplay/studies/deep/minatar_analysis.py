@@ -31,7 +31,7 @@ TESTS = (
     ("need .25", "recency .25"),
     ("recent need .25", "PER .25"),
     ("recent need .25", "shuffled recent need .25"),
-    ("recent need .25", "recency .25"),
+    ("recent need .25", "wide recency .25"),
 )
 """The planned comparisons."""
 OTHERS = (
@@ -41,6 +41,8 @@ OTHERS = (
     ("shuffled need .25", "PER .25"),
     ("shuffled recent need .25", "PER .25"),
     ("recency .25", "PER .25"),
+    ("wide recency .25", "PER .25"),
+    ("recent need .25", "recency .25"),
     ("need .25", "uniform"),
     ("recent need .25", "uniform"),
     ("recent need .25", "need .25"),
@@ -60,12 +62,14 @@ def areas_of(data: Table) -> Table:
     )
     for game, arm, seed in keys:
         run = data.where(game=game, arm=arm, seed=seed)
+        # An episode may be longer than an iteration, whose row is then missing.
+        share = np.diff(run["steps"], prepend=0.0) / run["steps"][-1]
         seconds = float(run["train_cpu_seconds"].sum())
         rows[game, arm, seed] = {
-            **{name: float(run[name].mean()) for name in METRICS},
+            **{name: float(share @ run[name]) for name in METRICS},
             "last_fifth": float(run["eval_return"][-(len(run["steps"]) // 5) :].mean()),
             "cpu_seconds": seconds,
-            PER_CPU: float(run[PRIMARY].mean()) / seconds,
+            PER_CPU: float(share @ run[PRIMARY]) / seconds,
             **{name: _mean(run[name]) for name in run.names if name.startswith("need_")},
         }
     return long_table(("game", "arm", "seed"), rows)
@@ -89,10 +93,13 @@ def _names(areas: Table, column: str) -> list[str]:
 def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict[str, Any]:
     """The geometric mean over games of the ratio of means, its interval, and p.
 
-    p is that of a permutation test of the mean over games of the difference of mean logarithms;
-    labels change places within a game.
+    p is that of a permutation test of ``log_ratio``, the mean over games of the difference of mean
+    logarithms; labels change places within a game. NaN where an area is not positive.
     """
     own, rivals = of_arm(areas, arm, column), of_arm(areas, rival, column)
+    if min(runs.min() for runs in (*own, *rivals)) <= 0.0:
+        names = ("ahead", "ratio", "low", "high", "log_ratio", "p")
+        return {"seeds": len(own[0]), "games": len(own), **dict.fromkeys(names, np.nan)}
     interval = geometric_ratio(own, rivals, stream(seed, "minatar", arm, rival, column))
     logs, rival_logs = ([np.log(runs) for runs in each] for each in (own, rivals))
     rng = stream(seed, "minatar", "p", arm, rival, column)
@@ -103,6 +110,9 @@ def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict
         "ratio": interval.estimate,
         "low": interval.low,
         "high": interval.high,
+        "log_ratio": float(
+            np.mean([a.mean() - b.mean() for a, b in zip(logs, rival_logs, strict=True)])
+        ),
         "p": permutation_test(logs, rival_logs, rng, paired=False, scaled=False),
     }
 
@@ -115,14 +125,17 @@ def pilot_of(areas: Table, random: Mapping[str, FloatArray]) -> Table:
     """
     rows = {}
     for game in _names(areas, "game"):
-        learned = float(areas.where(game=game, arm="uniform")["last_fifth"].mean())
+        learned = _mean(areas.where(game=game, arm="uniform")["last_fifth"])
         chance = float(random[game].mean())
         rows[game] = {
             "random": chance,
             "uniform_last_fifth": learned,
             "is_learned": learned >= max(LEARNED_TIMES * chance, chance + LEARNED_MARGIN),
             **{f"variation_{name}": _variation(areas, game, name) for name in METRICS},
-            "need_effective": _mean(areas.where(game=game, arm="need .25")["need_effective"]),
+            **{
+                name: _mean(areas.where(game=game, arm="need .25")[name])
+                for name in ("need_effective", "need_effective_recent")
+            },
             "cpu_seconds_of_need": float(
                 areas.where(game=game, arm="need .25")["cpu_seconds"].mean()
             ),
@@ -162,12 +175,11 @@ def ratios_of(areas: Table, seed: int) -> Table:
     for column in (PRIMARY, *(m for m in METRICS if m != PRIMARY), PER_CPU):
         pairs = [pair for pair in (*TESTS, *OTHERS) if set(pair) <= set(arms)]
         found = {pair: compared(areas, *pair, column, seed) for pair in pairs}
-        planned = [pair for pair in pairs if pair in TESTS]
+        planned = [pair for pair in pairs if pair in TESTS and column == PRIMARY]
         adjusted = dict(zip(planned, holm([found[pair]["p"] for pair in planned]), strict=True))
         for pair in pairs:
-            is_test = column == PRIMARY and pair in TESTS
-            p_holm = adjusted[pair] if is_test else np.nan
-            rows[column, *pair] = {"planned": is_test, **found[pair], "p_holm": p_holm}
+            p_holm = adjusted.get(pair, np.nan)
+            rows[column, *pair] = {"planned": pair in adjusted, **found[pair], "p_holm": p_holm}
     return long_table(("metric", "arm", "rival"), rows)
 
 
@@ -202,16 +214,15 @@ def costs_of(areas: Table) -> Table:
     return long_table(("game", "arm"), rows)
 
 
-def claims_of(areas: Table, preset: str, seed: int) -> list[Claim]:
+def claims_of(areas: Table, ratios: Table, preset: str) -> list[Claim]:
     """A claim for each planned comparison of which both arms were run."""
-    ratios = ratios_of(areas, seed)
     planned = ratios.where(metric=PRIMARY, planned=True)
     claims = []
     for row in zip(*(planned[name].tolist() for name in planned.names), strict=True):
         test = dict(zip(planned.names, row, strict=True))
         verdict: Verdict = "undecided"
         if test["p_holm"] < 0.05:
-            verdict = "holds" if test["ratio"] > 1.0 else "does not hold"
+            verdict = "holds" if test["log_ratio"] > 0.0 else "does not hold"
         claims.append(
             Claim(
                 statement=f"{test['arm']} learns faster than {test['rival']}",
