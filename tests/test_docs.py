@@ -132,7 +132,6 @@ RUN = {
     f"{TRAIN} --out runs/a": SMALL,
     f"{TRAIN} --seed 0 --out runs/a": SMALL,
     "needreplay eval runs/a --episodes 30": "--episodes 2",
-    "needreplay eval runs/a --video film.gif": "--episodes 1",
     "needreplay eval runs/a --watch page.html": "",
     "needreplay report results/minatar-small": "",
     f"{FIG2} --out my-results": "--trials 4",
@@ -182,7 +181,6 @@ def test_the_quick_commands_of_the_docs(
         captured = capfd.readouterr()
         assert code == 0, f"{command}: {captured.err}"
     for made in (
-        "film.gif",
         "page.html",
         "replay.html",
         "more-results/report.html",

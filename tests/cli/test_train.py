@@ -64,22 +64,13 @@ def test_settings_are_explained_without_training(capfd: pytest.CaptureFixture[st
     assert "(raw, mean, max)" in out
 
 
-def test_eval_reports_and_films(
-    run_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from PIL import Image
-
-    film = tmp_path / "film.gif"
-    assert main(["eval", str(run_folder), "--episodes", "7", "--video", str(film)]) == 0
-    first, need, second = capfd.readouterr().out.splitlines()
+def test_eval_reports_returns_and_need(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(run_folder), "--episodes", "7"]) == 0
+    first, need = capfd.readouterr().out.splitlines()
     assert first.startswith("per-sr on minatar/breakout after ")
     assert need.startswith(("Need: AUC 0.", "Need: not measured"))
     assert "95% interval" in first
     assert "(7 episodes, seed 0)" in first
-    steps = int(second.split()[0])
-    with Image.open(film) as picture:
-        assert picture.n_frames <= steps, "equal pictures are one, shown longer"  # type: ignore[attr-defined]
-        assert picture.size == (240 + 260, 240), "the board, and need beside it"
 
 
 def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +102,6 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("train --world CartPole-v1 --out /proc/x", "The folder '/proc/x' cannot be written"),
         ("eval nowhere", "'nowhere' is not the folder of a training run: it has no config.json."),
         ("eval RUN --episodes 0", "--episodes must be at least 1, not 0."),
-        ("eval RUN --video film.mp4", "--video writes a GIF: name it *.gif, not 'film.mp4'."),
-        ("eval RUN --video /proc/x.gif", "'/proc/x.gif' cannot be written: "),
         ("eval RUN --epsilon 2", "eval_epsilon is 2.0; it must be a number from 0.0 to 1.0."),
     ],
 )
