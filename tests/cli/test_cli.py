@@ -82,7 +82,7 @@ def test_what_cannot_be_parsed_is_exit_code_2(fakes_folder: Path, words: str) ->
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", ["eval x --video film.gif"])
+@pytest.mark.parametrize("words", ["eval x --video film.gif", "need x"])
 def test_what_was_removed_is_unknown(fakes_folder: Path, words: str) -> None:
     done = run(fakes_folder, *words.split())
     assert done.returncode == 2

@@ -70,7 +70,6 @@ def _run(words: list[str]) -> int:
 
     from needreplay.cli.bench import Bench
     from needreplay.cli.eval import Eval
-    from needreplay.cli.need import Need
     from needreplay.cli.report import Report
     from needreplay.cli.reproduce import Reproduce
     from needreplay.cli.sweep import Sweep
@@ -82,7 +81,6 @@ def _run(words: list[str]) -> int:
             "reproduce": Reproduce,
             "train": Train,
             "eval": Eval,
-            "need": Need,
             "sweep": Sweep,
             "report": Report,
             "watch": Watch,
