@@ -73,16 +73,14 @@ def test_a_refusal_is_the_exit_code_of_the_process(fakes_folder: Path, tmp_path:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "words", ["reproduce --trials x", "fig2", "reproduce --size tiny"]
-)
+@pytest.mark.parametrize("words", ["reproduce --trials x", "fig2", "reproduce --size tiny"])
 def test_what_cannot_be_parsed_is_exit_code_2(fakes_folder: Path, words: str) -> None:
     done = run(fakes_folder, *words.split())
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", ["eval x --video film.gif", "need x"])
+@pytest.mark.parametrize("words", ["eval x --video film.gif", "need x", "bench replay"])
 def test_what_was_removed_is_unknown(fakes_folder: Path, words: str) -> None:
     done = run(fakes_folder, *words.split())
     assert done.returncode == 2

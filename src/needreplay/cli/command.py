@@ -68,7 +68,6 @@ def _stopped(message: str = "", signum: int = signal.SIGINT) -> int:
 def _run(words: list[str]) -> int:
     import tyro
 
-    from needreplay.cli.bench import Bench
     from needreplay.cli.eval import Eval
     from needreplay.cli.report import Report
     from needreplay.cli.reproduce import Reproduce
@@ -85,7 +84,6 @@ def _run(words: list[str]) -> int:
             "report": Report,
             "watch": Watch,
             "gallery": Gallery,
-            "bench": Bench,
         },
         prog="needreplay",
         description=_description(),
