@@ -86,8 +86,8 @@ def test_a_verdict_on_a_need_that_was_not_accurate_says_so(
     folder = tmp_path / "results/fig5"
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "results/fig5/meta.json", folder)
-    details = {"A is better": "", "B is better": DOUBTS["does not hold"]}
-    claims = [Claim(s, "paper", "+1", "holds", "corrected", d) for s, d in details.items()]
+    doubts = {"A is better": "", "B is better": DOUBTS["does not hold"]}
+    claims = [Claim(s, "paper", "+1", "holds", "corrected", doubt=d) for s, d in doubts.items()]
     write_json(folder / "claims.json", claims)
     monkeypatch.setattr(site_pages, "ROOT", tmp_path)
     glance, _, rest = site_pages.results().partition("## fig5")

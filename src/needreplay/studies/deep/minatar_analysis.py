@@ -222,8 +222,8 @@ def claims_of(areas: Table, preset: str, seed: int) -> list[Claim]:
                 verdict=verdict,
                 preset=preset,
                 detail=f"{test['seeds']} seeds. Area of {PRIMARY}. Permutation test of mean "
-                "logarithms within games; bootstrap interval for this comparison alone. "
-                f"{DOUBTS[_accuracy(areas, test['arm'])]}".rstrip(),
+                "logarithms within games; bootstrap interval for this comparison alone.",
+                doubt=DOUBTS[_accuracy(areas, test["arm"])],
             )
         )
     return claims
