@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from needreplay.cli import main
-from needreplay.cli.train import parsed_overrides
-from needreplay.core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 pytest.importorskip("minatar")
@@ -176,16 +174,3 @@ def test_killed_stopped_and_resumed_from_the_command_line(tmp_path: Path) -> Non
     for name in ("metrics.csv", "done.json"):
         there = [(tmp_path / run / name).read_bytes() for run in ("run", "unbroken")]
         assert there[0] == there[1], name
-
-
-def test_words_become_values() -> None:
-    assert parsed_overrides(["a=1", "b=1e-3", "c=true", "d=raw", "e=x=y"]) == {
-        "a": 1,
-        "b": 0.001,
-        "c": True,
-        "d": "raw",
-        "e": "x=y",
-    }
-    for wrong in ("a", "=1", "a="):
-        with pytest.raises(NeedReplayError, match="is not of the form NAME=VALUE"):
-            parsed_overrides([wrong])

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from needreplay.core.checks import changed, preset
+from needreplay.core.checks import changed, parsed_settings, preset
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
@@ -146,7 +146,7 @@ def watched_run(
         )
     words, *pairs = name.split(",")
     agent, _, preset_name = words.partition(":")
-    settings = dict(_setting(pair, name) for pair in pairs)
+    settings = parsed_settings(pairs, f"{name}:")
     if agent in ("evb", "evb-dyna"):
         if world.task is None:
             raise NeedReplayError(
@@ -168,17 +168,3 @@ def watched_run(
     fresh.rng = stream(seed, "agent", trial)
     env_seed = int(stream(seed, "world", trial).integers(2**31))
     return record(name, world.board, fresh, TaskEnv(world.task), episodes, seed=env_seed)
-
-
-def _setting(pair: str, name: str) -> tuple[str, Any]:
-    key, equals, text = pair.partition("=")
-    if not equals:
-        raise NeedReplayError(f"{name!r} has {pair!r}; write a setting as name=value.")
-    if text in ("true", "false"):
-        return key, text == "true"
-    for kind in (int, float):
-        try:
-            return key, kind(text)
-        except ValueError:
-            continue
-    return key, text
