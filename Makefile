@@ -119,7 +119,7 @@ bench: $(READY) ## Measure speed as ratios to named peers.
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 bench-replay: $(PEERS)/.ready ## Measure the replay buffer against cpprb, tianshou and Stable-Baselines3.
-	@$(PEERS)/bin/needreplay bench replay
+	@$(PEERS)/bin/python benchmarks/bench_replay.py
 
 lock: ## Pin every package again, with hashes (needs uv).
 	@$(PYTHON) tools/lock.py

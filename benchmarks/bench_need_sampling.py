@@ -25,10 +25,10 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
-from needreplay.bench.replay import ratio_of_medians  # noqa: E402
 from needreplay.core.rng import stream  # noqa: E402
 from needreplay.core.types import AnyArray, FloatArray  # noqa: E402
 from needreplay.replay.samplers import FeatureNeedSampler, StateNeedSampler  # noqa: E402
+from timing import ratio_of_medians  # noqa: E402
 
 BATCH = 32
 N_STATES = 50

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from needreplay.cli.train import parsed_overrides
+from needreplay.core.checks import parsed_settings
 from needreplay.core.rng import stream
 from needreplay.deep import NeedModel, NeedQuality, need_quality
 from needreplay.deep.need_model import withholds
@@ -65,7 +65,7 @@ def measure(
 ) -> None:
     """Pass the rows of one run to ``write``."""
     steps, seed = options.steps, options.seed
-    overrides = parsed_overrides(options.set)
+    overrides = parsed_settings(options.set, "--set")
     config = RunConfig(
         world=world,
         agent="per-sr",

@@ -132,7 +132,6 @@ RUN = {
     f"{TRAIN} --out runs/a": SMALL,
     f"{TRAIN} --seed 0 --out runs/a": SMALL,
     "needreplay eval runs/a --episodes 30": "--episodes 2",
-    "needreplay eval runs/a --video film.gif": "--episodes 1",
     "needreplay eval runs/a --watch page.html": "",
     "needreplay report results/minatar-small": "",
     f"{FIG2} --out my-results": "--trials 4",
@@ -182,7 +181,6 @@ def test_the_quick_commands_of_the_docs(
         captured = capfd.readouterr()
         assert code == 0, f"{command}: {captured.err}"
     for made in (
-        "film.gif",
         "page.html",
         "replay.html",
         "more-results/report.html",
@@ -228,6 +226,37 @@ def test_targets_and_files_of_the_docs_exist(command: str) -> None:
     else:
         files = [word for word in command.split() if word.endswith(".py")]
         assert all((ROOT / file).exists() for file in files), command
+
+
+def test_source_files_that_texts_name_exist() -> None:
+    """A file that was renamed or removed is still named in a comment."""
+    pattern = re.compile(r"(?<![\w./-])(?:\w+/)+\w+\.(?:py|c)\b")
+    roots = [ROOT, ROOT / "src", ROOT / "src/needreplay", ROOT / "docs"]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results/README.md"]
+    missing = []
+    for file in (*pages, *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.[pc]*")):
+        if file.suffix not in (".md", ".py", ".c"):
+            continue
+        places = [*roots, file.parent]
+        missing += [
+            f"{file.relative_to(ROOT)}: {name}"
+            for name in pattern.findall(file.read_text(encoding="utf-8"))
+            if not any((place / name).exists() for place in places)
+        ]
+    assert missing == []
+
+
+def test_every_folder_of_results_says_how_it_was_made() -> None:
+    text = (ROOT / "results/README.md").read_text(encoding="utf-8")
+    folders = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
+    rows = {
+        name for cell in re.findall(r"^\| ([\w, -]+) \|", text, re.M) for name in cell.split(", ")
+    }
+    assert folders <= rows
+    without = re.search(r"^Without a `meta.json`: (.*?)\.", text, re.M)
+    assert without is not None
+    has = {name for name in folders if (ROOT / "results" / name / "meta.json").exists()}
+    assert folders - has == set(without[1].split(", "))
 
 
 def test_a_need_model_beside_a_learner_prints_its_quality(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -28,6 +29,25 @@ def test_one_version() -> None:
     newest = re.search(r"^## (\S+)", changelog, re.M)
     assert newest is not None
     assert newest[1] == needreplay.__version__
+
+
+def test_no_layer_names_a_module_of_a_higher_one() -> None:
+    """import-linter sees imports alone; a name in a text could be imported later."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    height = {
+        package: -place for place, layer in enumerate(layers) for package in layer.split(" | ")
+    }
+    upwards = []
+    for file in (ROOT / "src/needreplay").glob("*/**/*.py"):
+        package = file.relative_to(ROOT / "src/needreplay").parts[0]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            found = re.fullmatch(r"needreplay\.(\w+)[\w.:]*", node.value)
+            if found and height.get(found[1], -len(layers)) > height[package]:
+                upwards.append(f"{file.relative_to(ROOT)}: {found[0]}")
+    assert upwards == []
 
 
 @pytest.mark.parametrize(

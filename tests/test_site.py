@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -60,12 +61,37 @@ def test_no_page_loads_from_the_network(site: Path) -> None:
         assert not outside, f"{page.relative_to(site)}: {outside}"
 
 
-def test_every_public_name_is_in_the_reference(site: Path) -> None:
-    anchors = set()
-    for page in (site / "reference").glob("*.html"):
-        anchors |= set(re.findall(r'id="([\w.]+)"', page.read_text(encoding="utf-8")))
+@pytest.fixture(scope="module")
+def anchors(site: Path) -> set[str]:
+    """Every name of the API reference."""
+    pages = [page.read_text(encoding="utf-8") for page in (site / "reference").glob("*.html")]
+    return {name for page in pages for name in re.findall(r'id="([\w.]+)"', page)}
+
+
+def test_every_public_name_is_in_the_reference(anchors: set[str]) -> None:
     names = {f"needreplay.{name}" for name in needreplay.__all__ if name[0] != "_"}
     assert names <= anchors
+
+
+def test_every_name_that_the_docs_import_is_in_the_reference(anchors: set[str]) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    programs = [*(ROOT / "examples").glob("*.py"), *(ROOT / "docs/tutorials").glob("*.py")]
+    code = [path.read_text(encoding="utf-8") for path in programs]
+    for page in pages:
+        code += re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    last = {name.rpartition(".")[2] for name in anchors if name.startswith("needreplay.")}
+    imports = [
+        (node.module, alias.name)
+        for each in code
+        for node in ast.walk(ast.parse(each))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("needreplay")
+        for alias in node.names
+    ]
+    assert len(imports) > 50
+    # A name is on the page of the module that has it in the reference, not of each that exports it.
+    assert sorted({f"{module}.{name}" for module, name in imports if name not in last}) == []
+    for name in ("tabular.replay_log.record", "report.statistics.mean_interval"):
+        assert f"needreplay.{name}" in anchors
 
 
 def test_the_results_page_has_every_claim(site: Path) -> None:
@@ -86,8 +112,8 @@ def test_a_verdict_on_a_need_that_was_not_accurate_says_so(
     folder = tmp_path / "results/fig5"
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "results/fig5/meta.json", folder)
-    details = {"A is better": "", "B is better": DOUBTS["does not hold"]}
-    claims = [Claim(s, "paper", "+1", "holds", "corrected", d) for s, d in details.items()]
+    doubts = {"A is better": "", "B is better": DOUBTS["does not hold"]}
+    claims = [Claim(s, "paper", "+1", "holds", "corrected", doubt=d) for s, d in doubts.items()]
     write_json(folder / "claims.json", claims)
     monkeypatch.setattr(site_pages, "ROOT", tmp_path)
     glance, _, rest = site_pages.results().partition("## fig5")

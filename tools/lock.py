@@ -20,7 +20,7 @@ CUDA = re.compile(r"(nvidia|cuda|triton)\b")
 EXTRAS = ["lab", "deep", "minatar", "atari", "tensorboard", "ray", "sb3", "minigrid"]
 CONTENTS = {
     "requirements.lock": ["--group=dev", *(f"--extra={extra}" for extra in EXTRAS)],
-    "requirements-peers.lock": ["--group=build", "--extra=peers", "--extra=atari"],
+    "requirements-peers.lock": ["--group=build", "--group=peers", "--extra=atari"],
 }
 HASH = "    --hash=sha256:"
 

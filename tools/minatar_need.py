@@ -231,8 +231,8 @@ def claims_of(tests: Table) -> list[Claim]:
                 preset=PRESET,
                 detail=f"Training return. Permutation test stratified by game, {test['seeds']} "
                 f"seeds. Decided if {LOOKS} times p is below 0.05, for {LOOKS} looks at the data. "
-                f"{CONFOUNDS.get((test['arm'], test['rival']), '')}"
-                f"{DOUBTS['undecided']}",
+                f"{CONFOUNDS.get((test['arm'], test['rival']), '')}".rstrip(),
+                doubt=DOUBTS["undecided"],
             )
         )
     return claims

@@ -22,7 +22,13 @@ ROOT = Path(__file__).resolve().parents[1]
 API: dict[str, tuple[str, tuple[str, ...]]] = {
     "replay": (
         "Buffer and samplers",
-        ("replay.buffer", "replay", "replay.samplers", "replay.samplers.base"),
+        (
+            "replay.buffer",
+            "replay",
+            "replay.samplers",
+            "replay.samplers.base",
+            "replay.native:is_built",
+        ),
     ),
     "tabular": (
         "Tabular agents",
@@ -32,21 +38,34 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "tabular.trial",
             "tabular.evb",
             "tabular.replay_events",
+            "tabular.replay_log",
         ),
     ),
     "deep": ("Deep agents and NeedModel", ("deep",)),
     "integrations": ("Stable-Baselines3", ("integrations.sb3",)),
-    "worlds": ("Worlds", ("worlds", "worlds.named")),
+    "worlds": ("Worlds", ("worlds", "worlds.named", "worlds.tasks", "core.types:TransitionTable")),
     "training": ("Training", ("training.config", "training.run", "training.evaluation")),
-    "sweeps": ("Sweeps", ("sweeps",)),
+    "sweeps": ("Sweeps", ("sweeps", "sweeps.local:LocalEngine")),
     "rules": (
         "Equations",
         tuple(f"rules.{p.stem}" for p in sorted((ROOT / "src/needreplay/rules").glob("[a-z]*.py"))),
     ),
-    "studies": ("Studies and statistics", ("studies.study", "studies.trials", "report.claims")),
+    "studies": (
+        "Studies and statistics",
+        (
+            "studies.study",
+            "studies.trials",
+            "studies.cliffwalk.settings:cliffwalk_preset,PAPER_METHODS",
+            "studies.cliffwalk.cases:cases_of,run_cases",
+            "studies.cliffwalk.agent:run_trial",
+            "report.claims",
+            "report.statistics",
+            "core.tables:Table,long_table",
+        ),
+    ),
     "core": ("Errors and random streams", ("core.errors", "core.rng")),
 }
-"""The pages of the API: title and modules, below ``needreplay``."""
+"""The pages of the API: title and modules, below ``needreplay``, or ``module:name,name``."""
 NOT_API = ("needreplay.cli",)
 
 
@@ -77,11 +96,12 @@ def api() -> dict[str, str]:
     made: dict[str, str] = {}
     for page, (title, modules) in API.items():
         lines = [f"# {title}", ""]
-        for below in modules:
+        for entry in modules:
+            below, _, part = entry.partition(":")
             module = package[below]
             assert module.docstring is not None, module.path
             new = []
-            for name in public_names(module):
+            for name in part.split(",") if part else public_names(module):
                 target = _final(module[name])
                 if target.path not in shown:
                     shown.add(target.path)

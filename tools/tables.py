@@ -109,7 +109,7 @@ def readme_speed() -> list[str]:
 
 
 def replay_speed() -> list[str]:
-    """The table of ``needreplay bench replay``."""
+    """The table of ``benchmarks/bench_replay.py``."""
     head, *rows = replay_cells()
     lines = table(head, rows)
     lines[1] = "|---|" + "---:|" * (len(head) - 1)

@@ -80,6 +80,13 @@ def test_what_cannot_be_parsed_is_exit_code_2(fakes_folder: Path, words: str) ->
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", ["eval x --video film.gif", "need x", "bench replay"])
+def test_what_was_removed_is_unknown(fakes_folder: Path, words: str) -> None:
+    done = run(fakes_folder, *words.split())
+    assert done.returncode == 2
+    assert "Unrecognized options" in done.stderr
+
+
 def test_help_teaches(fakes_folder: Path) -> None:
     done = run(fakes_folder, "--help")
     assert done.returncode == 0

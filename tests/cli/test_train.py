@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from needreplay.cli import main
-from needreplay.cli.train import parsed_overrides
-from needreplay.core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 pytest.importorskip("minatar")
@@ -64,22 +62,13 @@ def test_settings_are_explained_without_training(capfd: pytest.CaptureFixture[st
     assert "(raw, mean, max)" in out
 
 
-def test_eval_reports_and_films(
-    run_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from PIL import Image
-
-    film = tmp_path / "film.gif"
-    assert main(["eval", str(run_folder), "--episodes", "7", "--video", str(film)]) == 0
-    first, need, second = capfd.readouterr().out.splitlines()
+def test_eval_reports_returns_and_need(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(run_folder), "--episodes", "7"]) == 0
+    first, need = capfd.readouterr().out.splitlines()
     assert first.startswith("per-sr on minatar/breakout after ")
     assert need.startswith(("Need: AUC 0.", "Need: not measured"))
     assert "95% interval" in first
     assert "(7 episodes, seed 0)" in first
-    steps = int(second.split()[0])
-    with Image.open(film) as picture:
-        assert picture.n_frames <= steps, "equal pictures are one, shown longer"  # type: ignore[attr-defined]
-        assert picture.size == (240 + 260, 240), "the board, and need beside it"
 
 
 def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +100,6 @@ def test_eval_is_decided_by_its_seed(run_folder: Path, capfd: pytest.CaptureFixt
         ("train --world CartPole-v1 --out /proc/x", "The folder '/proc/x' cannot be written"),
         ("eval nowhere", "'nowhere' is not the folder of a training run: it has no config.json."),
         ("eval RUN --episodes 0", "--episodes must be at least 1, not 0."),
-        ("eval RUN --video film.mp4", "--video writes a GIF: name it *.gif, not 'film.mp4'."),
-        ("eval RUN --video /proc/x.gif", "'/proc/x.gif' cannot be written: "),
         ("eval RUN --epsilon 2", "eval_epsilon is 2.0; it must be a number from 0.0 to 1.0."),
     ],
 )
@@ -187,16 +174,3 @@ def test_killed_stopped_and_resumed_from_the_command_line(tmp_path: Path) -> Non
     for name in ("metrics.csv", "done.json"):
         there = [(tmp_path / run / name).read_bytes() for run in ("run", "unbroken")]
         assert there[0] == there[1], name
-
-
-def test_words_become_values() -> None:
-    assert parsed_overrides(["a=1", "b=1e-3", "c=true", "d=raw", "e=x=y"]) == {
-        "a": 1,
-        "b": 0.001,
-        "c": True,
-        "d": "raw",
-        "e": "x=y",
-    }
-    for wrong in ("a", "=1", "a="):
-        with pytest.raises(NeedReplayError, match="is not of the form NAME=VALUE"):
-            parsed_overrides([wrong])

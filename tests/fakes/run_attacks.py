@@ -300,7 +300,7 @@ _VALUES += [
 ]
 _OPTIONS = {
     "train": ["--world", "--agent", "--preset", "--steps", "--seed", "--set", "--device", "--out"],
-    "eval": ["--episodes", "--seed", "--epsilon", "--video", "--allow-code"],
+    "eval": ["--episodes", "--seed", "--epsilon", "--allow-code"],
     "report": ["--seed"],
     "sweep": ["--out", "--engine", "--workers", "--only", "--cpus-per-run", "--gpus-per-run"],
 }

@@ -133,3 +133,10 @@ def test_refused() -> None:
         small("DQN", replay=NeedReplay(learner="none"))
     with pytest.raises(NeedReplayError, match=r"discount is 1\.0"):
         small("DQN", replay=NeedReplay(discount=1.0))
+
+
+def test_what_weights_correct_for_is_checked_when_it_is_set() -> None:
+    for words in ("gain", "both"):
+        assert NeedReplay(correct_for=words).correct_for == words
+    with pytest.raises(NeedReplayError, match="correct_for 'need'; choose from: both, gain"):
+        NeedReplay(correct_for="need")  # type: ignore[arg-type]

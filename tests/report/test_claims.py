@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from needreplay.core.errors import NeedReplayError
+from needreplay.core.tables import plain, read_json
 from needreplay.report.claims import (
     DOUBTS,
     Claim,
@@ -53,8 +56,40 @@ def test_verdicts(low: float, high: float, direction: Direction, verdict: Verdic
     ],
 )
 def test_a_verdict_says_whether_need_was_accurate(auc: float, said: str, conclusion: str) -> None:
-    claim = claim_from({**RECORD, "detail": f"By a test. {DOUBTS[need_verdict(auc, 0.6)]}"})
+    claim = claim_from({**RECORD, "doubt": DOUBTS[need_verdict(auc, 0.6)]})
     assert (claim.full_verdict, claim.conclusion) == (said, conclusion)
+
+
+def test_a_doubt_is_not_read_from_the_detail() -> None:
+    detail = "Need was not accurate; nothing can be concluded about it."
+    assert claim_from({**RECORD, "detail": detail}).conclusion == "holds"
+    claim = claim_from({**RECORD, "detail": "By a test.", "doubt": "the seeds were equal"})
+    assert claim.full_verdict == "holds, but the seeds were equal"
+    assert claim_from(plain(claim)) == claim
+
+
+@pytest.mark.parametrize("folder", ["fig5", "minatar-need"])
+def test_the_committed_claims_about_a_need_that_was_not_accurate_conclude_nothing(
+    folder: str,
+) -> None:
+    path = Path(__file__).parents[2] / "results" / folder / "claims.json"
+    claims = list(map(claim_from, read_json(path)))
+    if folder == "minatar-need":
+        assert {claim.doubt for claim in claims} == {DOUBTS["undecided"]}
+        return
+    words = re.compile(r"On (\S+) the need of (.*) is (?:true|accurate): ")
+    doubts = {
+        (found[1], found[2]): DOUBTS[claim.verdict]
+        for claim in claims
+        if (found := words.match(claim.statement))
+    }
+    assert set(doubts.values()) == {"", DOUBTS["does not hold"]}
+    compared = 0
+    for claim in claims:
+        if found := re.match(r"On (\S+) (.*) is (better|slower) than PER", claim.statement):
+            assert claim.doubt == doubts[found[1], found[2]]
+            compared += 1
+    assert compared == 4 * len(doubts)
 
 
 def test_need_is_compared_with_trivial_scores() -> None:

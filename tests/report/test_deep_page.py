@@ -187,24 +187,8 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     text = path.read_text(encoding="utf-8")
     assert "http" not in text.replace("http-equiv", "")
     assert "needreplay eval" in text
+    assert re.search(r"Need: (AUC 0\.\d\d for the next 10|not measured yet)", text)
     assert path.stat().st_size < 5_000_000
-
-
-def test_the_command_of_need(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["need", str(folder), "--steps", "20"]) == 0
-    assert f"The page: {folder / 'need.html'}" in capsys.readouterr().out
-    text = (folder / "need.html").read_text(encoding="utf-8")
-    assert "needreplay need" in text
-    assert re.search(
-        r"Need in the run.{1,6}s buffer: (AUC 0\.\d\d for the next 10|not measured yet)", text
-    )
-    assert main(["need", str(folder), "--steps", "0"]) == 2
-    assert "--steps must be at least 1, not 0" in capsys.readouterr().err
-    trained(tmp_path / "per", "CartPole-v1", "per")
-    assert main(["need", str(tmp_path / "per")]) == 2
-    assert "agent is per, which has no need" in capsys.readouterr().err
 
 
 def test_an_empty_buffer_is_refused(folder: Path, tmp_path: Path) -> None:

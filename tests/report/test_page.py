@@ -100,7 +100,7 @@ def test_everything_is_on_the_page(tmp_path: Path) -> None:
 def test_a_claim_about_a_need_that_was_not_accurate_is_counted_apart(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, "fig5")
     (sure,) = json.loads((folder / "claims.json").read_text())
-    untrue = {**sure, "detail": "Need was not accurate; nothing can be concluded about it."}
+    untrue = {**sure, "doubt": "need was not accurate"}
     (folder / "claims.json").write_text(json.dumps([sure, untrue, untrue]))
     words = " ".join(" ".join(parsed(tmp_path).words).split())
     assert words.count("✓ 1 holds") == words.count("– 2 conclude nothing") == 2

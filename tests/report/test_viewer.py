@@ -310,7 +310,7 @@ def test_worlds_by_name(tmp_path: Path) -> None:
         ("q-learning", "q-learning"),
         ("evb:printed", "preset"),
         ("evb,sweets=1", "setting"),
-        ("evb,backups", "name=value"),
+        ("evb,backups", "NAME=VALUE"),
         ("ps,epsilon=2", "epsilon is 2"),
         ("/", "needreplay eval / --watch"),
     ],

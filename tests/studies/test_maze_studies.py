@@ -12,8 +12,9 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.progress import Progress
 from needreplay.core.rng import stream
-from needreplay.core.tables import read_table
+from needreplay.core.tables import read_table, write_table
 from needreplay.report.statistics import median_interval
+from needreplay.report.watched import watched_run, watched_runs, world_named
 from needreplay.studies import load_study, study_names
 from needreplay.studies.maze import dyna, fig1, growth, settings, world
 from needreplay.studies.maze.world import best_mean_steps, dyna_table, trial_stream
@@ -214,6 +215,22 @@ def test_replay_events_are_the_updates_of_the_trial(results: dict[str, Result]) 
     assert events["need"][(events["agent"] == "ps")].tolist() == [1.0] * int(
         (events["agent"] == "ps").sum()
     )
+
+
+def test_replay_events_can_be_watched(results: dict[str, Result], tmp_path: Path) -> None:
+    events = results["maze-replay"].tables["replay_events"]
+    write_table(tmp_path / "replay_events.csv", events)
+    logs = watched_runs(str(tmp_path / "replay_events.csv"), world_named("dyna-maze"))
+    names = [(preset, agent) for preset in ("printed", "released") for agent in ("ps", "ps-sr")]
+    assert [log.name for log in logs] == [f"replay_events.csv: {', '.join(own)}" for own in names]
+    for log, (preset, agent) in zip(logs, names, strict=True):
+        # The run that watch itself makes, with what a table does not have: values and steps.
+        run = watched_run(f"{agent}:{preset}", world_named("dyna-maze"), seed=5)
+        np.testing.assert_array_equal(log.backups, run.backups)
+        for field in ("episode", "first", "count"):
+            np.testing.assert_array_equal(log.pauses[field], run.pauses[field])
+        own = events.where(preset=preset, agent=agent)
+        np.testing.assert_array_equal(own["event"], run.backups["event"])
 
 
 def test_data_does_not_depend_on_workers(tmp_path: Path) -> None:

@@ -386,7 +386,8 @@ def test_claims_are_a_plain_list(tmp_path: Path) -> None:
     reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     claims = json.loads((tmp_path / "curve" / "claims.json").read_text("utf-8"))
     assert [claim["preset"] for claim in claims] == ["printed", "released"]
-    assert set(claims[0]) == {"statement", "source", "measured", "verdict", "preset", "detail"}
+    names = {"statement", "source", "measured", "verdict", "preset", "detail", "doubt"}
+    assert set(claims[0]) == names
 
 
 ONE = replace(OPTIONS, presets=("printed",), trials=2)

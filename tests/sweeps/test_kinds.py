@@ -11,12 +11,14 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.tables import read_table
-from needreplay.sweeps import RunSpec, tabular
+from needreplay.studies import SWEEP_KINDS
+from needreplay.sweeps import RunSpec, load_sweep, run_sweep, tabular
 from needreplay.sweeps import speed as speed_module
 from needreplay.sweeps.execute import Pace, execute
 from needreplay.sweeps.file import parsed
 from needreplay.sweeps.folder import SweepFolder
 from needreplay.sweeps.kinds import Kind, kind_named
+from needreplay.sweeps.local import LocalEngine
 from needreplay.sweeps.speed import Estimate, _speed, estimate, like, probe
 
 MAZE = '[[runs]]\nkind = "tabular"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
@@ -24,7 +26,7 @@ CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5
 
 
 def one(text: str) -> RunSpec:
-    (spec,) = parsed(text, "a.toml").runs
+    (spec,) = parsed(text, "a.toml", kinds=SWEEP_KINDS).runs
     return spec
 
 
@@ -75,6 +77,20 @@ def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
         assert table["converged"][rows].tolist() == [trial.converged for trial in lived]
     assert not table["converged"].all()
     assert table["updates"].tolist() != table["replayed"].tolist()
+
+
+def test_a_kind_that_is_passed_runs_in_other_processes(tmp_path: Path) -> None:
+    (tmp_path / "cliff.toml").write_text(CLIFF)
+    sweep = load_sweep(tmp_path / "cliff.toml", kinds=SWEEP_KINDS)
+    assert [spec.kind for spec in sweep.runs] == [SWEEP_KINDS["cliffwalk"]]
+    result = run_sweep(sweep, tmp_path / "out", lambda _: LocalEngine(1))
+    assert (len(result.done), result.failures) == (1, [])
+    assert len(read_table(tmp_path / "out/runs" / sweep.runs[0].name / "metrics.csv")) == 6
+    (tmp_path / "code.toml").write_text(CLIFF + 'overrides = { method = "os:system" }\n')
+    with pytest.raises(NeedReplayError, match="asks for 'os:system'"):
+        load_sweep(tmp_path / "code.toml", kinds=SWEEP_KINDS)
+    with pytest.raises(NeedReplayError, match="no kind of run 'cliffwalk'"):
+        load_sweep(tmp_path / "cliff.toml")
 
 
 def test_chunks_add_up_to_one_run(tmp_path: Path) -> None:

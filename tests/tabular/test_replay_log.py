@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,9 +40,14 @@ def values_at_the_end(log: ReplayLog) -> np.ndarray:
     return Q.reshape(log.board.next_state.shape)
 
 
-@pytest.mark.parametrize("agent", ["ps", "ps-sr", "dyna-q"])
-def test_a_recorded_trial_is_the_trial_that_runs_without_a_log(agent: str) -> None:
-    settings = agent_settings(agent)
+@pytest.mark.parametrize(
+    ("agent", "changes"),
+    [("ps", {}), ("ps-sr", {}), ("ps-sr", {"successor_discount": 0.5}), ("dyna-q", {})],
+)
+def test_a_recorded_trial_is_the_trial_that_runs_without_a_log(
+    agent: str, changes: dict[str, Any]
+) -> None:
+    settings = agent_settings(agent, **changes)
     log = record_trial(agent, MAZE_BOARD, MAZE, settings, 8, stream(0, "maze", 3))
     plain = run_trial(MAZE, settings, 8, stream(0, "maze", 3))
     assert np.bincount(log.steps["episode"]).tolist() == plain.lengths.tolist()

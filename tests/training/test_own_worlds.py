@@ -13,7 +13,7 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.training.config import RunConfig
 from needreplay.training.run import run_training
-from needreplay.worlds.named import WorldSettings, make_world, observation_shape
+from needreplay.worlds.named import observation_shape
 
 pytest.importorskip("torch")
 
@@ -127,10 +127,3 @@ def test_text_is_refused_before_anything_is_written(corridor: None, tmp_path: Pa
     with pytest.raises(NeedReplayError, match=r"Text-v0.*Supported are Box \(a row of"):
         run_training(RunConfig("corridor_module:Text-v0", steps=10), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_constructor_without_a_render_mode_can_be_asked_for_pictures(corridor: None) -> None:
-    """It is made without one; a film of it is refused when it renders nothing."""
-    env = make_world("corridor_module:Row-v0", WorldSettings(), render_mode="rgb_array")
-    assert env.reset(seed=0)[0].shape == (1,)
-    env.close()

@@ -68,9 +68,7 @@ def _stopped(message: str = "", signum: int = signal.SIGINT) -> int:
 def _run(words: list[str]) -> int:
     import tyro
 
-    from needreplay.cli.bench import Bench
     from needreplay.cli.eval import Eval
-    from needreplay.cli.need import Need
     from needreplay.cli.report import Report
     from needreplay.cli.reproduce import Reproduce
     from needreplay.cli.sweep import Sweep
@@ -82,12 +80,10 @@ def _run(words: list[str]) -> int:
             "reproduce": Reproduce,
             "train": Train,
             "eval": Eval,
-            "need": Need,
             "sweep": Sweep,
             "report": Report,
             "watch": Watch,
             "gallery": Gallery,
-            "bench": Bench,
         },
         prog="needreplay",
         description=_description(),

@@ -1,4 +1,4 @@
-"""``needreplay eval``: play a trained agent, and film it."""
+"""``needreplay eval``: play a trained agent, and write a page of an episode."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from needreplay.cli.arguments import AllowCode, check_least, folder_named
-from needreplay.core.errors import NeedReplayError, counted
-
-FILM_STEPS = 1_000
+from needreplay.core.errors import counted
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,6 @@ class Eval:
 
     For example
       needreplay eval runs/a --episodes 30
-      needreplay eval runs/a --video film.gif
       needreplay eval runs/a --watch page.html
     """
 
@@ -33,9 +30,6 @@ class Eval:
     """Same seed, same episodes."""
     epsilon: Annotated[float | None, arg(metavar="X")] = None
     """Probability of random actions; the run's own unless given."""
-    video: Annotated[Path | None, arg(metavar="FILE.gif")] = None
-    """Also write the first episode (at most 1,000 steps of it) as a GIF; for agents with need, the
-    need of the last 60 steps is beside the frame."""
     watch: Annotated[Path | None, arg(metavar="FILE.html")] = None
     """Also write an offline page that plays the first episode (at most 500 steps of it) beside the
     run's replay buffer: the stored transitions with the largest need now, and the frames that are
@@ -49,21 +43,12 @@ class Eval:
 
         check_least(1, episodes=self.episodes)
         check_least(0, seed=self.seed)
-        if self.video is not None and self.video.suffix.lower() != ".gif":
-            raise NeedReplayError(f"--video writes a GIF: name it *.gif, not {self.video.name!r}.")
         player = load_player(
             folder_named("DIR", self.run_folder),
             epsilon=self.epsilon,
             with_buffer=self.watch is not None,
             allow_code=self.allow_code,
         )
-        filmed = None
-        if self.video is not None:
-            # First, because a world may not render and a file may not be writable.
-            from needreplay.report.film import write_film
-
-            filmed, film = player.film(self.seed, most_steps=FILM_STEPS)
-            write_film(self.video, film.frames, film.needs, film.frames_per_second)
         store = player.empty_store()
         returns = [each.total for each in player.play(self.episodes, self.seed, store=store)]
         config = player.config
@@ -76,8 +61,6 @@ class Eval:
         if quality is not None:
             lines.append(f"Need: {quality.text()}")
         print("\n".join(lines))
-        if filmed is not None:
-            print(f"{filmed.length} steps, return {filmed.total:.4g} -> {self.video}")
         if self.watch is not None:
             import shlex
 

@@ -14,6 +14,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from needreplay.cli.arguments import AllowCode, check_least, folder_named
 from needreplay.core.errors import NeedReplayError, counted
 from needreplay.core.processes import usable_cores
+from needreplay.studies import SWEEP_KINDS
 
 if TYPE_CHECKING:
     from needreplay.sweeps import Sweep as SweepOfRuns
@@ -85,7 +86,7 @@ class Sweep:
 
         self._refuse()
         given = None if self.out is None else folder_named("--out", self.out)
-        sweep = load_sweep(self.sweep, allow_code=self.allow_code)
+        sweep = load_sweep(self.sweep, allow_code=self.allow_code, kinds=SWEEP_KINDS)
         chosen = self._chosen(sweep)
         out = given or Path("sweeps") / sweep.name.replace(":", "-")
         if self.dry_run:

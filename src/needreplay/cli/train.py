@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from needreplay.cli.arguments import folder_named
+from needreplay.core.checks import parsed_settings, parsed_value
 from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class Train:
             world=self.world,
             agent=self.agent,
             preset=self.preset,
-            steps=_value(self.steps),
+            steps=parsed_value(self.steps),
             seed=self.seed,
-            overrides=parsed_overrides(self.set),
+            overrides=parsed_settings(self.set, "--set"),
             device=self.device,
         )
         if self.settings:
@@ -117,33 +118,3 @@ def settings_text(config: RunConfig) -> str:
             if each.choices:
                 lines.append(f"{'':<42}({', '.join(each.choices)})")
     return "\n".join([*lines, "", "Change any with --set NAME=VALUE; * marks those changed here."])
-
-
-def parsed_overrides(words: Sequence[str]) -> dict[str, Any]:
-    """The value of each NAME=VALUE as a boolean, a number or a word, whichever fits first.
-
-    >>> parsed_overrides(["scale=raw", "capacity=1e5", "reward_clip=false"])
-    {'scale': 'raw', 'capacity': 100000, 'reward_clip': False}
-    """
-    overrides: dict[str, Any] = {}
-    for word in words:
-        name, _, text = word.partition("=")
-        if not name or not text:
-            raise NeedReplayError(f"--set {word!r} is not of the form NAME=VALUE.")
-        overrides[name] = _value(text)
-    return overrides
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    whole = "e" in text.lower() and number.is_integer()
-    return int(number) if whole else number

@@ -24,8 +24,9 @@ class Watch:
 
     A run is AGENT, AGENT:PRESET, either with settings (evb:text,backups=30), or a CSV table of
     replay events (columns: episode, pause, order, state, action, gain, need, chain_length,
-    direction, event). Agents: evb, evb-dyna, ps, ps-sr, dyna-q. docs/tutorials/replay.md shows how
-    to make a world and a table.
+    direction, event; where it has several runs, preset, agent and trial tell them apart). Agents:
+    evb, evb-dyna, ps, ps-sr, dyna-q. docs/tutorials/replay.md shows how to make a world and a
+    table.
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(name="run", metavar="[RUN ...]")] = ("evb",)
@@ -47,14 +48,17 @@ class Watch:
         import shlex
 
         from needreplay.report.viewer import write_viewer
-        from needreplay.report.watched import watched_run, world_named
+        from needreplay.report.watched import watched_runs, world_named
 
         check_least(1, episodes=self.episodes)
         check_least(0, seed=self.seed, trial=self.trial)
         world = world_named(self.world)
         logs = [
-            watched_run(name, world, episodes=self.episodes, seed=self.seed, trial=self.trial)
+            log
             for name in dict.fromkeys(self.runs)
+            for log in watched_runs(
+                name, world, episodes=self.episodes, seed=self.seed, trial=self.trial
+            )
         ]
         write_viewer(
             self.out,

@@ -18,10 +18,10 @@ Direction: TypeAlias = Literal["above", "below"]
 
 DOUBTS: dict[Verdict, str] = {
     "holds": "",
-    "does not hold": "Need was not accurate; nothing can be concluded about it.",
-    "undecided": "Whether need was accurate was not measured; nothing can be concluded about it.",
+    "does not hold": "need was not accurate",
+    "undecided": "whether need was accurate was not measured",
 }
-"""How the detail of a comparison of need ends, by the verdict on need itself."""
+"""The doubt about a comparison of need, by the verdict on need itself."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Claim:
         measured: what was found, with its interval.
         verdict: whether the claim holds.
         preset: the settings under which it was measured.
-        detail: how the measurement was made, or what else to know. If it ends with one of
-            ``DOUBTS``, nothing can be concluded, whatever the verdict.
+        detail: how the measurement was made, or what else to know.
+        doubt: why nothing can be concluded, whatever the verdict; empty: the verdict stands.
     """
 
     statement: str
@@ -44,6 +44,7 @@ class Claim:
     verdict: Verdict
     preset: str
     detail: str = ""
+    doubt: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -54,12 +55,6 @@ class Claim:
             raise unknown("verdict", self.verdict, get_args(Verdict))
 
     @property
-    def doubt(self) -> str:
-        """Why nothing can be concluded, whatever the verdict; empty: the verdict stands."""
-        found = [words for words in DOUBTS.values() if words and self.detail.endswith(words)]
-        return found[0].partition(";")[0].lower() if found else ""
-
-    @property
     def conclusion(self) -> str:
         """What the claim counts as: its verdict, unless there is a doubt."""
         return "concludes nothing" if self.doubt else self.verdict
@@ -68,8 +63,8 @@ class Claim:
     def full_verdict(self) -> str:
         """The verdict with its doubt.
 
-        >>> doubt = "Need was not accurate; nothing can be concluded about it."
-        >>> Claim("PER-SR is better", "paper", "+1.0", "holds", "corrected", doubt).full_verdict
+        >>> words = ("PER-SR is better", "paper", "+1.0", "holds", "corrected")
+        >>> Claim(*words, doubt="need was not accurate").full_verdict
         'holds, but need was not accurate'
         """
         return f"{self.verdict}, but {self.doubt}" if self.doubt else self.verdict
@@ -118,7 +113,7 @@ def claim_from(record: object) -> Claim:
     names = [field.name for field in fields(Claim)]
     if not isinstance(record, Mapping) or not set(record) <= set(names):
         raise NeedReplayError(f"A claim is a record of {', '.join(names)}.")
-    missing = sorted(set(names) - set(record) - {"detail"})
+    missing = sorted(set(names) - set(record) - {"detail", "doubt"})
     if missing:
         raise NeedReplayError(f"A claim lacks its {', '.join(missing)}.")
     return Claim(**record)

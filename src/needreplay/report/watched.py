@@ -10,9 +10,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from needreplay.core.checks import changed, preset
+from needreplay.core.checks import changed, parsed_settings, preset
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.rng import stream
+from needreplay.core.tables import Table
 from needreplay.core.task import Task, make_task
 from needreplay.core.types import TransitionTable
 from needreplay.tabular.evb import EVB, simulate
@@ -42,6 +43,8 @@ TASKS: dict[str, Callable[[], Task]] = {
 }
 WATCHABLE = ("evb", "evb-dyna", *(agent for agent in AGENTS if agent != "q-learning"))
 """Agents that replay: EVB, Dyna at EVB's moments, and those of ``tabular.settings``."""
+RUN_COLUMNS = ("preset", "agent", "trial")
+"""What tells the runs in one table of events apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,21 +104,41 @@ def world_of_table(table: TransitionTable, name: str, columns: int = 0) -> World
     return World(Board(name, width, "".join(marks), table.next_state), task, table)
 
 
+def watched_runs(
+    name: str, world: World, *, episodes: int = 50, seed: int = 0, trial: int = 0
+) -> list[ReplayLog]:
+    """Read the runs of "FILE.csv", a table of replay events; else run and log an agent."""
+    if name.endswith(".csv"):
+        return _runs_of_table(Path(name).name, world.board, read_replay(name))
+    return [watched_run(name, world, episodes=episodes, seed=seed, trial=trial)]
+
+
+def _runs_of_table(name: str, board: Board, table: Table) -> list[ReplayLog]:
+    """One log for each run of a table: those of a study name preset, agent and trial."""
+    columns = [column for column in RUN_COLUMNS if column in table.names]
+    keys = dict.fromkeys(zip(*(table[column].tolist() for column in columns), strict=True))
+    if len(keys) < 2:
+        return [table_log(name, board, table)]
+    logs = []
+    for key in keys:
+        run = dict(zip(columns, key, strict=True))
+        distinct = [str(run[each]) for each in columns if len(np.unique(table[each])) > 1]
+        logs.append(table_log(f"{name}: {', '.join(distinct)}", board, table.where(**run)))
+    return logs
+
+
 def watched_run(
     name: str, world: World, *, episodes: int = 50, seed: int = 0, trial: int = 0
 ) -> ReplayLog:
-    """Run and log an agent, or read a table of events.
+    """Run and log an agent.
 
     Args:
-        name: "AGENT", "AGENT:PRESET", either with ",setting=value" any number of times, or
-            "FILE.csv", a table of replay events.
+        name: "AGENT" or "AGENT:PRESET", either with ",setting=value" any number of times.
         world: from ``world_named``.
-        episodes: of an agent.
-        seed: of an agent.
+        episodes: to play.
+        seed: of the run.
         trial: its number; in the Dyna maze the trial of fig2 with the same seed and number.
     """
-    if name.endswith(".csv"):
-        return table_log(Path(name).name, world.board, read_replay(name))
     if Path(name).is_dir():
         raise NeedReplayError(
             f"{name!r} is a folder; a page of a deep run comes from: needreplay eval {name} "
@@ -123,7 +146,7 @@ def watched_run(
         )
     words, *pairs = name.split(",")
     agent, _, preset_name = words.partition(":")
-    settings = dict(_setting(pair, name) for pair in pairs)
+    settings = parsed_settings(pairs, f"{name}:")
     if agent in ("evb", "evb-dyna"):
         if world.task is None:
             raise NeedReplayError(
@@ -145,17 +168,3 @@ def watched_run(
     fresh.rng = stream(seed, "agent", trial)
     env_seed = int(stream(seed, "world", trial).integers(2**31))
     return record(name, world.board, fresh, TaskEnv(world.task), episodes, seed=env_seed)
-
-
-def _setting(pair: str, name: str) -> tuple[str, Any]:
-    key, equals, text = pair.partition("=")
-    if not equals:
-        raise NeedReplayError(f"{name!r} has {pair!r}; write a setting as name=value.")
-    if text in ("true", "false"):
-        return key, text == "true"
-    for kind in (int, float):
-        try:
-            return key, kind(text)
-        except ValueError:
-            continue
-    return key, text

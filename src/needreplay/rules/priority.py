@@ -11,8 +11,8 @@ def combine(gain: float, need: float, alpha: float = 1.0, need_alpha: float = 1.
 
     With both exponents 1 this is equation 12 of the paper, P_i · M[S, S_i]. Kernels compile this
     very function; those that store gain^alpha pass it as ``gain`` and leave ``alpha`` at 1. Two
-    twins repeat a part: ``replay/native/gains.c`` computes gain^alpha, and ``deep/need.py`` need
-    as a tensor, to scale updates by.
+    twins repeat a part: ``replay/native/fast_path.c`` computes gain^alpha, and ``deep/need.py``
+    need as a tensor, to scale updates by.
     """
     if alpha != 1.0:
         gain = gain**alpha

@@ -40,6 +40,10 @@ STUDIES: tuple[Listing, ...] = (
 """Every study, in the order in which they run and stand on the page."""
 
 
+SWEEP_KINDS = {"cliffwalk": "needreplay.studies.cliffwalk.sweep_kind:KIND"}
+"""The kinds of run that studies add to sweeps: ``load_sweep(..., kinds=SWEEP_KINDS)``."""
+
+
 def study_names() -> tuple[str, ...]:
     """The names of all studies, in order."""
     return tuple(listing.name for listing in STUDIES)

@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib.resources import files
 from itertools import islice, product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
@@ -22,6 +23,7 @@ from needreplay.sweeps.kinds import SHIPPED, check_callable, kind_named
 _PLURALS = {"worlds": "world", "agents": "agent", "presets": "preset", "seeds": "seed"}
 _TOP = ("name", "about", "runs")
 MAX_RUNS = 100_000
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
 _PLAIN_NAME = re.compile(r"\w[\w .,+=@()-]{0,99}")
 
 
@@ -36,7 +38,7 @@ class RunSpec:
     """
 
     kind: str
-    """deep, tabular, cliffwalk, or your own ``module:function``"""
+    """deep, tabular, or any other as ``module:name``"""
     config: Mapping[str, Any]
     """plain values: what JSON can hold"""
 
@@ -95,7 +97,9 @@ def shipped_sweeps() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".toml") for path in folder.iterdir()))
 
 
-def load_sweep(source: str | Path, *, allow_code: Collection[str] = ()) -> Sweep:
+def load_sweep(
+    source: str | Path, *, allow_code: Collection[str] = (), kinds: Mapping[str, str] = NO_KINDS
+) -> Sweep:
     """Load a sweep from a file, a shipped name or ``module:function``.
 
     A file ends in .toml. The function takes no arguments and returns ``RunSpec`` objects. Whatever
@@ -104,6 +108,8 @@ def load_sweep(source: str | Path, *, allow_code: Collection[str] = ()) -> Sweep
     Args:
         source: what to load.
         allow_code: modules that a file may use, in worlds, agents, settings and kinds.
+        kinds: more kinds that runs may name, each ``module:name``. ``paper-cliffwalk`` needs those
+            of the studies: ``needreplay.studies.SWEEP_KINDS``.
     """
     text = str(source)
     if text.endswith(".toml"):
@@ -111,21 +117,26 @@ def load_sweep(source: str | Path, *, allow_code: Collection[str] = ()) -> Sweep
             content = Path(text).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise NeedReplayError(f"The sweep {text!r} cannot be read: {error}.") from error
-        return parsed(content, text, Path(text).stem, allow_code=allow_code)
+        return parsed(content, text, Path(text).stem, allow_code=allow_code, kinds=kinds)
     if ":" in text:
         specs = check_callable(load_object(text), text)()
         specs = list(specs) if isinstance(specs, Iterable) else []
         if not specs or not all(isinstance(spec, RunSpec) for spec in specs):
             raise NeedReplayError(f"{text} must return RunSpec objects, at least one.")
-        return Sweep(text, "", _complete(specs, text))
+        return Sweep(text, "", _complete(specs, text, kinds))
     if text not in shipped_sweeps():
         raise unknown("sweep", text, [*shipped_sweeps(), "a file FILE.toml", "module:function"])
     shipped = files("needreplay") / "sweeps" / "files" / f"{text}.toml"
-    return parsed(shipped.read_text(encoding="utf-8"), f"{text}.toml", text)
+    return parsed(shipped.read_text(encoding="utf-8"), f"{text}.toml", text, kinds=kinds)
 
 
 def parsed(
-    text: str, source: str, name: str = "sweep", *, allow_code: Collection[str] = ()
+    text: str,
+    source: str,
+    name: str = "sweep",
+    *,
+    allow_code: Collection[str] = (),
+    kinds: Mapping[str, str] = NO_KINDS,
 ) -> Sweep:
     """The sweep of a TOML text; errors call it ``source``."""
     try:
@@ -148,7 +159,8 @@ def parsed(
         raise NeedReplayError(f"{source}: {error}") from error
     for spec in specs:
         # What one's own kind does with its config is up to it.
-        refuse_code(spec.plain if spec.kind in SHIPPED else spec.kind, allow_code, source)
+        is_ours = spec.kind in SHIPPED or spec.kind in kinds
+        refuse_code(spec.plain if is_ours else spec.kind, allow_code, source)
     name = entries.get("name", name)
     if not isinstance(name, str) or not _PLAIN_NAME.fullmatch(name):
         raise NeedReplayError(
@@ -156,15 +168,18 @@ def parsed(
             "'.', '_', '+' and '-', with a letter or digit first."
         )
     about = str(entries.get("about", "")).strip()
-    return Sweep(name, about, _complete(specs, source))
+    return Sweep(name, about, _complete(specs, source, kinds))
 
 
-def _complete(specs: Iterable[RunSpec], source: str) -> tuple[RunSpec, ...]:
-    """Fill in every value."""
+def _complete(
+    specs: Iterable[RunSpec], source: str, kinds: Mapping[str, str]
+) -> tuple[RunSpec, ...]:
+    """Fill in every value; a name of ``kinds`` becomes what it stands for, for every process."""
     runs = []
     for spec in specs:
         try:
-            run = RunSpec(spec.kind, kind_named(spec.kind).complete(dict(spec.config)))
+            kind = kinds.get(spec.kind, spec.kind)
+            run = RunSpec(kind, kind_named(kind, kinds).complete(dict(spec.config)))
             _ = run.name  # refuses what JSON cannot hold
             runs.append(run)
         except (NeedReplayError, TypeError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,8 +23,8 @@ OnUnits: TypeAlias = Callable[[int], None]
 SHIPPED = {
     "deep": "needreplay.sweeps.kinds:DEEP",
     "tabular": "needreplay.sweeps.tabular:TABULAR",
-    "cliffwalk": "needreplay.studies.cliffwalk.sweep_kind:KIND",
 }
+"""The kinds of this package. ``load_sweep`` takes names for others."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,16 @@ class Kind:
     """the command of this run alone; empty: only the sweep runs it"""
 
 
-def kind_named(name: str) -> Kind:
-    """A shipped kind, or the user's own as ``module:name``: a function, or a ``Kind``."""
+def kind_named(name: str, others: Iterable[str] = ()) -> Kind:
+    """A shipped kind, or any other as ``module:name``: a function, or a ``Kind``.
+
+    ``others`` are names that an error lists, too.
+    """
     if name in SHIPPED:
         kind: Kind = load_object(SHIPPED[name])
         return kind
     if ":" not in name:
-        raise unknown("kind of run", name, [*SHIPPED, "module:function"])
+        raise unknown("kind of run", name, [*SHIPPED, *others, "module:function"])
     found = load_object(name)
     return found if isinstance(found, Kind) else Kind(run=check_callable(found, name))
 

@@ -27,7 +27,7 @@ from needreplay.tabular.evb.simulation import Simulation, new_agent
 from needreplay.tabular.replay_events import DIRECTIONS, check_indices, replay_table
 from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
 from needreplay.tabular.sweeping import EVENT
-from needreplay.tabular.trial import random_policy_successor
+from needreplay.tabular.trial import initial_successor
 
 PAUSE = np.dtype(
     [
@@ -149,9 +149,7 @@ def agent_of(
 ) -> DynaQ | PrioritizedSweeping:
     """A fresh agent with these settings; with a table, M begins as the random policy's."""
     if isinstance(settings, SweepingSettings):
-        M = None
-        if table is not None and settings.uses_successor:
-            M = random_policy_successor(table, settings.discount)
+        M = None if table is None else initial_successor(table, settings)
         return PrioritizedSweeping(shape[0], shape[1], settings, M=M)
     assert isinstance(settings, DynaSettings)
     return DynaQ(shape[0], shape[1], settings)

@@ -99,12 +99,16 @@ def random_policy_successor(table: TransitionTable, discount: float) -> FloatArr
     return closed_form(transition_matrix(table.next_state, table.ends, policy), discount)
 
 
+def initial_successor(table: TransitionTable, settings: LearningSettings) -> FloatArray | None:
+    """M before the first step, the random policy's; None for an agent that has no M."""
+    if isinstance(settings, SweepingSettings) and settings.uses_successor:
+        return random_policy_successor(table, settings.horizon)
+    return None
+
+
 def new_agent(table: TransitionTable, settings: LearningSettings) -> AgentArrays:
     """An agent that has seen nothing of ``table``; M, if it has one, is the random policy's."""
-    M = None
-    if isinstance(settings, SweepingSettings) and settings.uses_successor:
-        M = random_policy_successor(table, settings.horizon)
-    return new_arrays(table.n_states, table.n_actions, M)
+    return new_arrays(table.n_states, table.n_actions, initial_successor(table, settings))
 
 
 def run_episodes(

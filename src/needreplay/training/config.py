@@ -151,9 +151,9 @@ def _overridden(settings: S, overrides: dict[str, Any]) -> S:
     return replace(settings, **own)
 
 
-def make_env(config: RunConfig, *, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+def make_env(config: RunConfig) -> gymnasium.Env[Any, Any]:
     """The config's world."""
-    return make_world(config.world, config.resolved().world, render_mode=render_mode)
+    return make_world(config.world, config.resolved().world)
 
 
 def make_agent(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray
 from needreplay.training.config import RunConfig, make_agent, make_env
 from needreplay.training.folder import (
     checked_digests,
@@ -23,14 +21,10 @@ from needreplay.training.folder import (
     steps_of,
 )
 from needreplay.training.loop import reset_seed
-from needreplay.worlds.named import kind_of
 
 if TYPE_CHECKING:
     from needreplay.deep import DeepAgent, NeedQuality
     from needreplay.replay import ReplayBuffer
-
-RECENT = 60
-"""Steps whose need is shown beside a frame."""
 
 
 class Played(NamedTuple):
@@ -41,34 +35,11 @@ class Played(NamedTuple):
     length: int
 
 
-@dataclass
-class Film:
-    """The frames of an episode, and with each the need of the last steps, seen from there."""
-
-    frames: list[AnyArray] = field(default_factory=list)
-    needs: list[AnyArray] = field(default_factory=list)
-    """oldest step first; empty for an agent without need"""
-    frames_per_second: float = 15.0
-
-    def add(self, env: gymnasium.Env[Any, Any], need: AnyArray) -> None:
-        """Render the current step."""
-        try:
-            frame = env.render()
-        except gymnasium.error.Error as error:
-            reason = str(error).rstrip(".")
-            raise NeedReplayError(f"This world cannot be rendered: {reason}.") from error
-        if not isinstance(frame, np.ndarray):
-            raise NeedReplayError("This world renders no images, so it cannot be filmed.")
-        self.frames.append(frame)
-        self.needs.append(need)
-
-
 def play_episode(
     env: gymnasium.Env[Any, Any],
     agent: DeepAgent,
     seed: int,
     *names: str | int,
-    film: Film | None = None,
     store: ReplayBuffer | None = None,
     most_steps: float = float("inf"),
     on_step: Callable[[], None] = lambda: None,
@@ -79,13 +50,9 @@ def play_episode(
     """
     rng = np.random.default_rng(reset_seed(seed, *names, "actions"))
     obs, _ = env.reset(seed=reset_seed(seed, *names))
-    recent: deque[tuple[AnyArray, int]] = deque(maxlen=RECENT)
     total, length, ended = 0.0, 0, False
     while not ended and length < most_steps:
         action = agent.act_in_evaluation(obs, rng)
-        if film is not None:
-            recent.append((obs, action))
-            film.add(env, _need(agent, obs, recent))
         before = obs
         obs, reward, terminated, truncated, _ = env.step(action)
         ended = bool(terminated or truncated)
@@ -101,13 +68,6 @@ def play_episode(
         total, length = total + float(reward), length + 1
         on_step()
     return Played(total, length)
-
-
-def _need(agent: DeepAgent, obs: AnyArray, recent: deque[tuple[AnyArray, int]]) -> AnyArray:
-    if not agent.settings.uses_need:
-        return np.zeros(0)
-    stacked = np.stack([before for before, _ in recent])
-    return agent.need_of(obs, stacked, np.array([action for _, action in recent]))
 
 
 def evaluate(
@@ -171,18 +131,6 @@ class Player(NamedTuple):
     def need_quality(self, store: ReplayBuffer, seed: int) -> NeedQuality | None:
         """How accurate the agent's need is on new episodes in ``store``; None without need."""
         return self.agent.need_quality(stream(seed, "need quality"), store)
-
-    def film(self, seed: int, *, most_steps: int) -> tuple[Played, Film]:
-        """Play the first episode of ``seed``, at most ``most_steps`` of it, and film it."""
-        with closing(make_env(self.config, render_mode="rgb_array")) as env:
-            film = Film()
-            if kind_of(self.config.world) in ("vector", "image"):
-                # The rate of the other kinds counts frames, not steps.
-                film.frames_per_second = float(env.metadata.get("render_fps", 15))
-            played = play_episode(
-                env, self.agent, seed, "play", 0, film=film, most_steps=most_steps
-            )
-        return played, film
 
 
 def load_player(

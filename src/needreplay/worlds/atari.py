@@ -21,9 +21,7 @@ STACK = 4
 """Frames in an observation; before the first frame of a game they are black."""
 
 
-def make_atari(
-    game: str, settings: WorldSettings, *, render_mode: str | None = None
-) -> gymnasium.Env[Any, Any]:
+def make_atari(game: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
     """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 gray frames, as bytes."""
     register_games()
     if f"ALE/{game}-v5" not in gymnasium.registry:
@@ -38,7 +36,6 @@ def make_atari(
         # The emulator's own cap, in frames, must not come before ours.
         max_num_frames_per_episode=0,
         disable_env_checker=True,
-        render_mode=render_mode,
     )
     env = AtariPreprocessing(env, noop_max=settings.noops, frame_skip=SKIP)
     if settings.life_loss_ends:

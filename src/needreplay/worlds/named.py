@@ -6,7 +6,6 @@ current folder.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -64,15 +63,13 @@ def observation_shape(world: str) -> tuple[int, ...]:
     return shape
 
 
-def make_world(
-    world: str, settings: WorldSettings, *, render_mode: str | None = None
-) -> gymnasium.Env[Any, Any]:
+def make_world(world: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
     """Make the environment that ``world`` names; refuse one that a deep agent cannot play."""
-    env = _made(world, settings, render_mode)
+    env = _made(world, settings)
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
 
 
-def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymnasium.Env[Any, Any]:
+def _made(world: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
     family, _, name = world.partition("/")
     if family == "minatar":
         from needreplay.worlds.minatar import MinAtarEnv
@@ -82,12 +79,11 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
             actions=settings.action_set,
             sticky=settings.sticky,
             ramping=settings.ramping,
-            render_mode=render_mode,
         )
     if family == "atari":
         from needreplay.worlds.atari import make_atari
 
-        return make_atari(name, settings, render_mode=render_mode)
+        return make_atari(name, settings)
     if family == "ALE":
         game = name.rsplit("-", 1)[0]
         raise NeedReplayError(
@@ -96,16 +92,7 @@ def _made(world: str, settings: WorldSettings, render_mode: str | None) -> gymna
     if ":" in world:
         find_module(world)
     try:
-        try:
-            # Not every constructor takes a render_mode.
-            options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", ".*not in the possible render_modes")
-                env = gymnasium.make(world, **options)
-        except TypeError as error:
-            if render_mode is None or "render_mode" not in str(error):
-                raise
-            env = gymnasium.make(world)
+        env = gymnasium.make(world)
     except Exception as error:
         # The traceback of a user's own code is what the user needs.
         if ":" in world and not isinstance(error, gymnasium.error.Error | ImportError):

@@ -10,7 +10,7 @@ from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
 from needreplay.replay.samplers.base import Sampler
-from needreplay.replay.samplers.need import CorrectFor
+from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.validation import check_beta, flag
 from needreplay.rules.need import NeedForm
 from needreplay.rules.priority import annealed
@@ -101,7 +101,8 @@ class NeedReplay(_ByGain):
     need_alpha: float = 1.0
     """The exponent of need: 0 is prioritized replay."""
     correct_for: CorrectFor = "gain"
-    """What importance weights correct for: gain, need, both."""
+    """What importance weights correct for: "gain" keeps the effect of need, "both" cancels it as
+    beta goes to 1."""
     discount: float = 0.9
     """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
     learner: str = "cosine"
@@ -121,6 +122,7 @@ class NeedReplay(_ByGain):
         check_number("learn_every", self.learn_every, int, AT_LEAST_ONE)
         check_number("refresh", self.refresh, int, COUNT)
         flag("shuffle_need", self.shuffle_need)
+        checked_correct_for(self.correct_for)
 
     def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
         """A new need model with these settings."""

@@ -40,6 +40,7 @@ Method: TypeAlias = Literal[
 ]
 METHODS: tuple[Method, ...] = get_args(Method)
 PAPER_METHODS: tuple[Method, ...] = METHODS[:6]
+"""Those of the paper's figure 3."""
 
 Fall: TypeAlias = Literal["ends", "teleports"]
 RightActions: TypeAlias = Literal["alternate", "first"]

@@ -137,8 +137,7 @@ def _need_accuracy(data: Table, world: str, agent: str) -> Claim:
         "over seeds; 0.5 is chance",
         holds,
         PRESET,
-        # The doubt does not come last: that need was not accurate is itself beyond doubt.
-        f"{DOUBTS[holds]} The bar is {LOWEST_AUC}, and {MARGIN} above trivial scores.".lstrip(),
+        f"The bar is {LOWEST_AUC}, and {MARGIN} above trivial scores.",
     )
 
 
@@ -164,7 +163,7 @@ def _collapse(data: Table, world: str, agent: str) -> Claim:
     )
 
 
-def _against_per(data: Table, world: str, agent: str, detail: str) -> list[Claim]:
+def _against_per(data: Table, world: str, agent: str, doubt: str) -> list[Claim]:
     ours, per = (curves(data, world, name, "eval_return") for name in (agent, "per"))
     length = min(ours.shape[1], per.shape[1])
     early = max(1, length // 4)
@@ -182,7 +181,7 @@ def _against_per(data: Table, world: str, agent: str, detail: str) -> list[Claim
             f"difference of evaluation returns, seed by seed: {lead.text()}",
             verdict_of(lead, 0.0, "above"),
             PRESET,
-            detail,
+            doubt=doubt,
         )
         for words, lead in leads.items()
     ]

@@ -233,8 +233,8 @@ def claims_of(areas: Table, ratios: Table, preset: str) -> list[Claim]:
                 verdict=verdict,
                 preset=preset,
                 detail=f"{test['seeds']} seeds. Area of {PRIMARY}. Permutation test of mean "
-                "logarithms within games; bootstrap interval for this comparison alone. "
-                f"{DOUBTS[_accuracy(areas, test['arm'])]}".rstrip(),
+                "logarithms within games; bootstrap interval for this comparison alone.",
+                doubt=DOUBTS[_accuracy(areas, test["arm"])],
             )
         )
     return claims

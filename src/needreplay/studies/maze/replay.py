@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -24,6 +25,7 @@ from needreplay.studies.maze.world import (
 )
 from needreplay.studies.study import Options, Result, Study
 from needreplay.studies.trials import TrialRunner
+from needreplay.tabular.replay_events import replay_table
 from needreplay.tabular.settings import PS_SR, agent_settings
 from needreplay.tabular.sweeping import EVENT
 from needreplay.tabular.trial import logged_trial
@@ -56,11 +58,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
                 names, {(*key, options.trial): _counts(own) for key, own in events.items()}.items()
             ),
             "replay_events": long_table(
-                names,
-                {
-                    (*key, options.trial): {name: own[name] for name in EVENT.names or ()}
-                    for key, own in events.items()
-                },
+                names, {(*key, options.trial): _backups(own) for key, own in events.items()}
             ),
         },
         figures={"figure": _draw({agent: events[first, agent] for agent in AGENTS})},
@@ -79,10 +77,27 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
         },
         notes=[
             "replay_events.csv has every replay of the trial: when, where the agent stood, which "
-            "pair, its gain and need, and Q before and after. --trial K logs another trial, the "
-            "same that fig2 runs as trial K with the same seed."
+            "pair, its gain and need, Q before and after, and the forward or reverse event that it "
+            "belongs to; needreplay watch replay_events.csv --world dyna-maze shows it. --trial K "
+            "logs another trial, the same that fig2 runs as trial K with the same seed."
         ],
     )
+
+
+def _backups(events: AnyArray) -> Mapping[str, Any]:
+    """The replay table of a log (``needreplay watch`` reads it), and what else the log has."""
+    when = np.stack([events["episode"], events["step"]])
+    begins = np.any(np.diff(when, axis=1, prepend=-1) != 0, axis=0)
+    table = replay_table(
+        events["episode"],
+        np.cumsum(begins) - 1,
+        events["state"],
+        events["action"],
+        dyna_table().next_state,
+        gain=events["gain"],
+        need=events["need"],
+    )
+    return {**table.columns, **{name: events[name] for name in EVENT.names or ()}}
 
 
 def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:

@@ -1,24 +1,36 @@
-"""The replay buffer against its peers: one process, one core, alternating rounds.
+"""The replay buffer against cpprb, tianshou and Stable-Baselines3, in one process on one core.
 
-Times are medians over rounds; ratios are of medians, with a 95% bootstrap interval over rounds. The
-peers are the extra ``peers``; those that are not installed are named and left out.
+    make bench-replay                                      # with the peers, in .venv-peers
+    python benchmarks/bench_replay.py --json FILE          # with those that are installed
+
+Times are medians over alternating rounds; ratios are of medians, with a 95% bootstrap interval over
+rounds. The peers are the dependency group ``peers``; those that are not installed are named and
+left out.
 """
 
 from __future__ import annotations
 
-import gc
 import os
-import platform
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
-import numpy as np
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
 
-from needreplay.bench.replay_peers import LIBRARIES, Job, version_of
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
-from needreplay.replay import native
+import argparse  # noqa: E402
+import gc  # noqa: E402
+import platform  # noqa: E402
+import time  # noqa: E402
+import warnings  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from dataclasses import asdict, dataclass, field  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+from needreplay.core.progress import Progress  # noqa: E402
+from needreplay.core.tables import write_json  # noqa: E402
+from needreplay.replay import native  # noqa: E402
+from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
+from timing import ratio_of_medians  # noqa: E402
 
 MOST_STACKS = 100_000
 """A million of them are 7 GB in a library that stores a frame once, and 28 GB in one that does not.
@@ -66,14 +78,6 @@ class Result:
         for name, times in self.rounds.items():
             if name != OURS:
                 self.ratios[name] = ratio_of_medians(np.array(times), ours)
-
-
-def ratio_of_medians(theirs: FloatArray, ours: FloatArray) -> tuple[float, float, float]:
-    """How many times faster we are, and a 95% interval over resampled rounds."""
-    chosen = stream(0, "bench").integers(0, len(ours), (4000, len(ours)))
-    resampled = np.median(theirs[chosen], axis=1) / np.median(ours[chosen], axis=1)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(np.median(theirs) / np.median(ours)), float(low), float(high)
 
 
 def time_round(job: Job, calls: int, clock: str) -> float:
@@ -142,7 +146,9 @@ class Report:
             f"load before {self.load_before:.2f}",
         ]
         if self.missing:
-            lines.append(f"not installed: {', '.join(self.missing)} (the extra peers has them)")
+            lines.append(
+                f"not installed: {', '.join(self.missing)} (the dependency group peers has them)"
+            )
         if not self.extension:
             lines.append(
                 "needreplay's C extension was not built here (no C compiler); with it add, sample "
@@ -184,3 +190,38 @@ def run(
             )
             done()
     return report
+
+
+def count(text: str) -> int:
+    """A number of at least 1."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+    return number
+
+
+def main() -> None:
+    """Measure, print the table, and write JSON where a file was named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=count, default=9, help="alternating rounds")
+    parser.add_argument("--capacity", type=count, default=10**6, help="transitions in each buffer")
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="cpu: without other processes' time"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round here")
+    options = parser.parse_args()
+    # Warnings of other libraries at import would end up in the middle of the table.
+    warnings.simplefilter("ignore")
+    with Progress().task("replay", total=len(TASKS)) as bar:
+        report = run(
+            rounds=options.rounds,
+            capacity=options.capacity,
+            clock=options.clock,
+            done=bar.advance,
+        )
+    print(report.text())
+    if options.json is not None:
+        write_json(options.json, asdict(report))
+
+
+if __name__ == "__main__":
+    main()
