@@ -53,7 +53,6 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"need_learner": "cosine", "encoder": "shared"},
     ),
     "per-sr, cosine": ("per-sr", {"need_learner": "cosine"}),
-    "per-sr-sampling, mixtures": ("per-sr-sampling", {"need_learner": "mixtures"}),
     "per-sr-sampling, spectral": ("per-sr-sampling", {"need_learner": "spectral"}),
     "per-sr-sampling, spectral, shared encoder": (
         "per-sr-sampling",

@@ -49,8 +49,7 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "pser": PSERSampler,
     "recency": lambda: RecencySampler(3.0, alpha=0.5),
     "state": lambda: StateNeedSampler(3),
-    "norms": lambda: FeatureNeedSampler(2),
-    "vectors": lambda: FeatureNeedSampler(2, nonnegative=True),
+    "features": lambda: FeatureNeedSampler(2),
     "exhaustive": lambda: ExhaustiveNeedSampler(n_features=2, uniform_mix=0.1),
     "scaling": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
 }
@@ -63,7 +62,7 @@ def make(sampler: str, kind: str) -> ReplayBuffer:
     options: dict[str, Any] = {"sampler": made}
     if sampler in ("proportional", "pser", "uniform", "rank"):
         options["weight_norm"] = "buffer"
-    if sampler in ("rank", "pser", "norms"):
+    if sampler in ("rank", "pser", "features"):
         options["initial_priority"] = "max_present"
     if kind == "plain":
         return ReplayBuffer(20, {"x": np.int64}, **options)

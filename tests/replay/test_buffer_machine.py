@@ -42,7 +42,7 @@ from needreplay.replay.validation import MIN_PRIORITY
 GAINS = st.just(0.0) | st.floats(MIN_PRIORITY, 100.0)
 CAPACITIES = range(1, 71)
 BY_STATES = ("grouped",)
-BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude")
+BY_FEATURES = ("features", "sweep", "magnitude")
 BY_NEED = (*BY_STATES, *BY_FEATURES)
 NEED = np.array([1.0, 0.5])
 
@@ -75,8 +75,7 @@ def make_sampler(name: str) -> Sampler:
         "exact rank": lambda: RankSampler(exact=True),
         "sequence": lambda: PSERSampler(window=0, retained=0.0),
         "recency": lambda: RecencySampler(3.0, alpha=0.6),
-        "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
-        "norm tree": lambda: FeatureNeedSampler(2),
+        "features": lambda: FeatureNeedSampler(2),
         "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
         "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
         "grouped": lambda: StateNeedSampler(2),

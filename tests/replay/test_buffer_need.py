@@ -65,9 +65,6 @@ def test_an_overwritten_transition_has_no_state_until_set(make: Callable[..., Sa
     [
         lambda: FeatureNeedSampler(4),
         lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, correct_for="gain"),
-        lambda: FeatureNeedSampler(
-            4, nonnegative=True, need_alpha=1.0, backward=True, correct_for="gain"
-        ),
         lambda: ExhaustiveNeedSampler(n_features=4),
         lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
     ],
@@ -92,7 +89,6 @@ def test_a_loaded_buffer_takes_the_same_samples(
 @pytest.mark.parametrize(
     ("make", "states"),
     [
-        (partial(FeatureNeedSampler, 4, nonnegative=True), False),
         (partial(FeatureNeedSampler, 4), False),
         (partial(ExhaustiveNeedSampler, n_features=4), False),
         (partial(ExhaustiveNeedSampler, n_states=4), True),
@@ -127,7 +123,6 @@ def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
         replay.update_priorities(ids, rng.random(70))
     for peer, alpha in ((plain, 0.6), (uniform, 0.0)):
         for sampler in (
-            FeatureNeedSampler(4, nonnegative=True, alpha=alpha, need_alpha=0.0),
             FeatureNeedSampler(4, alpha=alpha, need_alpha=0.0),
             ExhaustiveNeedSampler(n_features=4, alpha=alpha, need_alpha=0.0),
         ):
@@ -178,7 +173,6 @@ def test_weights_of_magnitude_by_the_buffer_are_those_of_its_sampler(
     "make",
     [
         lambda: FeatureNeedSampler(2),
-        lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
         lambda: ExhaustiveNeedSampler(n_features=2),
         lambda: NeedScalingSampler(UniformSampler(), n_features=2),
     ],

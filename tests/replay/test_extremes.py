@@ -22,8 +22,7 @@ NEED: dict[str, Any] = {
     "state": lambda **options: StateNeedSampler(4, **options),
     "exhaustive by state": lambda **options: ExhaustiveNeedSampler(n_states=4, **options),
     "exhaustive by features": lambda **options: ExhaustiveNeedSampler(n_features=4, **options),
-    "norms": lambda **options: FeatureNeedSampler(4, **options),
-    "vectors": lambda **options: FeatureNeedSampler(4, nonnegative=True, **options),
+    "features": lambda **options: FeatureNeedSampler(4, **options),
 }
 
 

@@ -38,8 +38,7 @@ BY_GAIN: dict[str, Make] = {
     "rank": RankSampler,
 }
 BY_FEATURES: dict[str, Make] = {
-    "norm tree": lambda: FeatureNeedSampler(2),
-    "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
+    "features": lambda: FeatureNeedSampler(2),
     "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
     "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
 }

@@ -39,8 +39,7 @@ SAMPLERS: dict[str, Any] = {
     "grouped": lambda: StateNeedSampler(3),
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
     "sweep by features": lambda: ExhaustiveNeedSampler(n_features=3),
-    "vector tree": lambda: FeatureNeedSampler(3, nonnegative=True, need_alpha=1.0),
-    "norm tree": lambda: FeatureNeedSampler(3),
+    "features": lambda: FeatureNeedSampler(3),
     "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=3),
 }
 

@@ -53,7 +53,7 @@ def test_a_sampler_belongs_to_one_buffer(make: Any) -> None:
 def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
     samplers = [
         PSERSampler(0.5, retained=0.1, decay=0.2, window=3, stratified=False, uniform_mix=0.25),
-        FeatureNeedSampler(3, nonnegative=True, backward=True, need_alpha=2.0, correct_for="both"),
+        FeatureNeedSampler(3, backward=True, need_alpha=2.0, correct_for="both"),
         RecencySampler(7, alpha=0.5, uniform_mix=0.25),
         NeedScalingSampler(RankSampler(0.1, exact=True), n_states=4),
     ]

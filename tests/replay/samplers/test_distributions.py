@@ -315,7 +315,7 @@ def test_adds_beyond_the_capacity_leave_every_transition_reachable(
         (lambda **options: StateNeedSampler(3, **options), 0.2),
         (lambda **options: ExhaustiveNeedSampler(n_states=3, **options), 0.2),
         (lambda **options: FeatureNeedSampler(3, **options), 0.0),
-        (lambda **options: FeatureNeedSampler(3, nonnegative=True, **options), 0.2),
+        (lambda **options: FeatureNeedSampler(3, **options), 0.2),
     ],
 )
 def test_adds_beyond_the_capacity_keep_need_with_its_transition(

@@ -27,10 +27,7 @@ N_STATES = 4
 MAKERS: dict[str, Callable[..., Any]] = {
     "state": lambda **options: StateNeedSampler(N_STATES, **options),
     "exhaustive": lambda **options: ExhaustiveNeedSampler(n_states=N_STATES, **options),
-    "vectors": lambda **options: FeatureNeedSampler(
-        N_STATES, nonnegative=True, **{"need_alpha": 1.0, **options}
-    ),
-    "norms": lambda **options: FeatureNeedSampler(N_STATES, **options),
+    "features": lambda **options: FeatureNeedSampler(N_STATES, **options),
 }
 each_sampler = pytest.mark.parametrize("name", MAKERS)
 
@@ -171,9 +168,9 @@ def test_a_uniform_share_reaches_slots_without_need(
         else:
             assert sampled.corrected is None
     share = float(np.mean(shares))
-    assert abs(share - mix) < (1e-12 if name != "norms" else 0.2 * mix)
+    assert abs(share - mix) < (1e-12 if name != "features" else 0.2 * mix)
     assert (counts > 0).all()
-    if name != "norms":  # there the share varies a little with the batch
+    if name != "features":  # there the share varies a little with the batch
         wanted = ((1 - share) * expected + share / n) * counts.sum()
         assert chisquare(counts, wanted).pvalue > 1e-4
 
@@ -181,7 +178,7 @@ def test_a_uniform_share_reaches_slots_without_need(
 def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the estimated rate held fixed, c is fixed, and so is the distribution."""
     monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
-    sampler = made("norms", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
+    sampler = made("features", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
     rng, counts = stream(3, "mix"), np.zeros(len(STATES))

@@ -16,7 +16,7 @@ import numpy as np
 from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import (
     EMPTY,
     PrioritySampler,
@@ -49,8 +49,6 @@ UNKNOWN = -1
 """The state of a slot whose state was not set, or the age of features that were not."""
 MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
 """The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
-
-_FINE, _OUT_OF_RANGE, _NEGATIVE = 0, 1, 2
 
 _projector = jit(rules.projector, reassociate=True)
 
@@ -189,7 +187,6 @@ class FeatureStore:
         capacity: how many slots there are.
         n_features: how many features each has.
         backward: see above.
-        nonnegative: refuse negative features.
         need_alpha: the exponent of need; above 2 it narrows the range of the vectors.
     """
 
@@ -199,12 +196,10 @@ class FeatureStore:
         n_features: int,
         *,
         backward: bool = False,
-        nonnegative: bool = False,
         need_alpha: float = 1.0,
     ) -> None:
         self.n_features = n_features
         self.backward = backward
-        self.nonnegative = nonnegative
         self.smallest = max(MIN_FEATURE, 1e-74 ** (1.0 / max(need_alpha, 2.0)))
         self.largest = min(MAX_FEATURE, 1e74 ** (1.0 / max(need_alpha, 2.0)))
         self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
@@ -213,9 +208,15 @@ class FeatureStore:
         self._any_set = False
 
     @property
+    def known(self) -> BoolArray:
+        """Which slots have features. O(N)."""
+        known: BoolArray = self._set_at != UNKNOWN
+        return known
+
+    @property
     def is_unset(self) -> bool:
         """Whether no slot has features. O(N) until one has."""
-        self._any_set = self._any_set or bool((self._set_at != UNKNOWN).any())
+        self._any_set = self._any_set or bool(self.known.any())
         return not self._any_set
 
     def set(self, slots: IntArray, features: AnyArray) -> None:
@@ -234,14 +235,8 @@ class FeatureStore:
 
     def _write(self, slots: IntArray, features: AnyArray) -> None:
         rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
-        how = self.backward, self.nonnegative, self.smallest, self.largest
-        found = _set(self.vectors, self._set_at, slots, rows, clock, *how)
-        if found == _NEGATIVE:
-            raise NeedReplayError(
-                "features holds negative numbers, but this sampler was made with nonnegative=True; "
-                "make it with nonnegative=False, which takes any sign. Nothing was changed."
-            )
-        if found == _OUT_OF_RANGE:
+        how = self.backward, self.smallest, self.largest
+        if not _set(self.vectors, self._set_at, slots, rows, clock, *how):
             raise NeedReplayError(
                 f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (less if "
                 "need_alpha is above 2; a row is divided by its square if need is forward); scale "
@@ -270,7 +265,7 @@ class FeatureStore:
     @property
     def oldest_age(self) -> int:
         """How many batches ago the oldest vector was set; 0 where none was. O(N)."""
-        known = self._set_at[self._set_at != UNKNOWN]
+        known = self._set_at[self.known]
         return int(self._clock_and_cursor[0] - known.min()) if len(known) else 0
 
     def next_to_refresh(self, count: int) -> IntArray:
@@ -286,12 +281,12 @@ class FeatureStore:
     def check_valid(self) -> None:
         """Raise unless vectors are ones that ``set`` stores, and known where they were set."""
         clock, cursor = self._clock_and_cursor.tolist()
-        unset = self._set_at == UNKNOWN
+        unset = ~self.known
         if not (0 <= cursor <= max(0, len(unset) - 1) and 0 <= clock < 2**62):
             raise NeedReplayError("The clock or the cursor of the features is out of range.")
         if not is_within(self._set_at, UNKNOWN, clock + 1) or self.vectors[unset].any():
             raise NeedReplayError("Features were set that are not known, or in the future.")
-        if not _are_stored(self.vectors, self.nonnegative, self.smallest, self.largest):
+        if not _are_stored(self.vectors, self.smallest, self.largest):
             raise NeedReplayError("A vector of features is out of range.")
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -446,37 +441,34 @@ def _set(
     rows: AnyArray,
     clock: int,
     backward: bool,
-    nonnegative: bool,
     smallest: float,
     largest: float,
-) -> int:
-    """Store the vectors of ``rows``, unless one of them is refused; returns what was found."""
+) -> bool:
+    """Store the vectors of ``rows``, all of them or none; returns whether all are in range."""
     new = np.empty(rows.shape, dtype=np.float32)
     for i in range(len(rows)):
         row = rows[i].astype(np.float64)
         if not np.isfinite(row).all():
-            return _OUT_OF_RANGE
-        if nonnegative and row.min() < 0.0:
-            return _NEGATIVE
+            return False
         vector = row if backward else _projector(row)
         size = np.abs(vector).max()
         if size > largest:
-            return _OUT_OF_RANGE
+            return False
         for k in range(len(vector)):
             new[i, k] = vector[k] if size >= smallest else 0.0
     for i in range(len(slots)):
         vectors[slots[i]] = new[i]
         set_at[slots[i]] = clock
-    return _FINE
+    return True
 
 
 @jit
-def _are_stored(vectors: AnyArray, nonnegative: bool, smallest: float, largest: float) -> bool:
+def _are_stored(vectors: AnyArray, smallest: float, largest: float) -> bool:
     """Whether these are vectors that ``_set`` stores, but for their rounding to float32."""
     for i in range(len(vectors)):
         size = 0.0
         for k in range(vectors.shape[1]):
-            if not abs(vectors[i, k]) <= largest * 1.001 or (nonnegative and vectors[i, k] < 0.0):
+            if not abs(vectors[i, k]) <= largest * 1.001:
                 return False
             size = max(size, abs(vectors[i, k]))
         if size != 0.0 and size < smallest * 0.999:
