@@ -192,3 +192,16 @@ def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sam
     assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]
     assert replay.next_to_refresh(0).tolist() == []
     assert replay.next_to_refresh(10**30).tolist() == [10, 11, 12, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: FeatureNeedSampler(4), lambda: ExhaustiveNeedSampler(n_features=4)]
+)
+def test_features_of_an_empty_slot_are_damage(make: Callable[[], Sampler]) -> None:
+    """They would be due for a refresh, with an id that does not exist."""
+    replay = make_buffer(make())
+    fill(replay, CAPACITY // 2, states=False)
+    replay.check_valid()
+    replay.arrays()["sampler/set_at"][-1] = 0
+    with pytest.raises(NeedReplayError, match="not in use has features"):
+        replay.check_valid()

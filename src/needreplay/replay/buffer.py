@@ -573,6 +573,8 @@ class ReplayBuffer:
             occupied = getattr(self._sampler, "occupied", stored)
             if not np.array_equal(occupied, stored):
                 raise NeedReplayError("The sampler knows other slots than those in use.")
+            if "features" in self._info and self._sampler_method("features").known[~stored].any():
+                raise NeedReplayError("A slot that is not in use has features.")
             priorities = getattr(self._sampler, "priorities", None)
             if priorities is not None and priorities.max(initial=0.0) > self._max_seen[0]:
                 raise NeedReplayError("A priority is above the largest that was seen.")
