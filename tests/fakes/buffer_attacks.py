@@ -37,7 +37,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 
@@ -51,7 +50,7 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "state": lambda: StateNeedSampler(3),
     "features": lambda: FeatureNeedSampler(2),
     "exhaustive": lambda: ExhaustiveNeedSampler(n_features=2, uniform_mix=0.1),
-    "scaling": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
+    "exhaustive by state": lambda: ExhaustiveNeedSampler(n_states=3),
 }
 KINDS = ("plain", "steps", "frames")
 

@@ -33,7 +33,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 from needreplay.replay.samplers.base import Sampler
@@ -42,7 +41,7 @@ from needreplay.replay.validation import MIN_PRIORITY
 GAINS = st.just(0.0) | st.floats(MIN_PRIORITY, 100.0)
 CAPACITIES = range(1, 71)
 BY_STATES = ("grouped",)
-BY_FEATURES = ("features", "sweep", "magnitude")
+BY_FEATURES = ("features", "sweep")
 BY_NEED = (*BY_STATES, *BY_FEATURES)
 NEED = np.array([1.0, 0.5])
 
@@ -77,7 +76,6 @@ def make_sampler(name: str) -> Sampler:
         "recency": lambda: RecencySampler(3.0, alpha=0.6),
         "features": lambda: FeatureNeedSampler(2),
         "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
-        "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
         "grouped": lambda: StateNeedSampler(2),
     }
     sampler: Sampler = makers[name]()
@@ -171,9 +169,8 @@ class Machine(RuleBasedStateMachine):
         for ident, value, more in zip(batch.ids, batch["value"], batch["more"], strict=True):
             assert value == by_id[ident][1]
             assert more.tolist() == [value % 1000] * 2
-        if self.sampler in ("proportional", "plain", "sequence", "magnitude"):
-            sampler: Any = self.replay.sampler
-            exponent = getattr(sampler, "by_priority", sampler).alpha
+        if self.sampler in ("proportional", "plain", "sequence"):
+            exponent = self.replay.sampler.alpha  # type: ignore[attr-defined]
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
@@ -181,11 +178,7 @@ class Machine(RuleBasedStateMachine):
             masses = {i: gain**0.6 * 0.75 ** (self.next_id - i) for i, _, gain in self.kept}
             said = [masses[i] / sum(masses.values()) for i in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
-        if self.sampler == "magnitude":
-            assert batch.need is not None
-            factors = [need_of(by_id[ident][1], self.sampler) for ident in batch.ids]
-            np.testing.assert_allclose(batch.need, factors, rtol=1e-6)
-        elif self.sampler in BY_NEED:
+        if self.sampler in BY_NEED:
             b = self.replay.sampler.need_alpha  # type: ignore[attr-defined]
             score = {i: gain**0.6 * need_of(v, self.sampler) ** b for i, v, gain in self.kept}
             if not any(score.values()):

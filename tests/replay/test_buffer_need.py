@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +12,10 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
-from needreplay.replay import ProportionalSampler, RankSampler, ReplayBuffer, UniformSampler
+from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
-    PSERSampler,
     StateNeedSampler,
 )
 from needreplay.replay.samplers.base import Sampler
@@ -66,7 +63,6 @@ def test_an_overwritten_transition_has_no_state_until_set(make: Callable[..., Sa
         lambda: FeatureNeedSampler(4),
         lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, correct_for="gain"),
         lambda: ExhaustiveNeedSampler(n_features=4),
-        lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
     ],
 )
 def test_a_loaded_buffer_takes_the_same_samples(
@@ -136,45 +132,8 @@ def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        UniformSampler,
-        ProportionalSampler,
-        RankSampler,
-        lambda: RankSampler(exact=True),
-        lambda: PSERSampler(0.7),
-    ],
-)
-def test_weights_of_magnitude_by_the_buffer_are_those_of_its_sampler(
-    make: Callable[[], Any], tmp_path: Path
-) -> None:
-    plain = ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=make(), weight_norm="buffer", seed=3)
-    scaled = ReplayBuffer(
-        CAPACITY,
-        {"x": np.float32},
-        sampler=NeedScalingSampler(make()),
-        weight_norm="buffer",
-        seed=3,
-    )
-    for replay in (plain, scaled):
-        replay.add(x=np.zeros(70, dtype=np.float32))
-        replay.update_priorities(np.arange(30, 70), np.arange(40.0))
-    scaled.save(tmp_path / "buffer")
-    scaled.update_priorities(np.arange(30, 70), np.full(40, 2.0))
-    scaled.load(tmp_path / "buffer")
-    for _ in range(20):
-        a, b = plain.sample(4, beta=1.0), scaled.sample(4, need=np.arange(40.0), beta=1.0)
-        np.testing.assert_array_equal(a.ids, b.ids)
-        np.testing.assert_array_equal(a.weights, b.weights)
-        smallest = plain.sampler.smallest_probability(4)  # type: ignore[attr-defined]
-        np.testing.assert_allclose(b.weights, smallest / b.probabilities)
-    scaled.check_valid()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
         lambda: FeatureNeedSampler(2),
         lambda: ExhaustiveNeedSampler(n_features=2),
-        lambda: NeedScalingSampler(UniformSampler(), n_features=2),
     ],
 )
 def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sampler]) -> None:

@@ -13,7 +13,6 @@ from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, Rep
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 
@@ -105,17 +104,14 @@ def test_a_slot_that_cannot_be_sampled_does_not_set_the_scale(name: str) -> None
     assert np.isfinite(batch.weights).all()
 
 
-@pytest.mark.parametrize("name", [*NEED, "scaling"])
+@pytest.mark.parametrize("name", NEED)
 @pytest.mark.parametrize("bad", [1e300, 1e101, 1e-101, 5e-324, np.inf, np.nan])
 def test_need_outside_the_range_is_refused(name: str, bad: float) -> None:
-    scaling = NeedScalingSampler(ProportionalSampler(), n_features=4)
-    sampler = scaling if name == "scaling" else NEED[name]()
-    replay = filled(sampler, [0, 1], [1.0, 1.0])
+    replay = filled(NEED[name](), [0, 1], [1.0, 1.0])
     with pytest.raises(NeedReplayError, match=r"need is .* where it is largest"):
         replay.sample(3, need=np.array([bad, 0.0, 0.0, 0.0]))
     batch = replay.sample(3, need=np.array([1e-300, 1e100, 0.0, 0.0]))  # small entries are fine
     assert np.isfinite(batch.weights).all()
-    assert batch.need is None or np.isfinite(batch.need).all()
 
 
 @pytest.mark.parametrize(
@@ -152,10 +148,9 @@ def test_pser_lets_no_priority_fall_below_the_range() -> None:
     replay.check_valid()
 
 
-@pytest.mark.parametrize("name", [*NEED, "scaling"])
+@pytest.mark.parametrize("name", NEED)
 def test_a_need_sampler_without_states_or_features_warns_once(name: str) -> None:
-    scaling = NeedScalingSampler(ProportionalSampler(), n_states=4)
-    replay = ReplayBuffer(3, {"x": np.int8}, sampler=scaling if name == "scaling" else NEED[name]())
+    replay = ReplayBuffer(3, {"x": np.int8}, sampler=NEED[name]())
     replay.add(x=np.zeros(3, np.int8))
     with pytest.warns(RuntimeWarning, match="has a state or features, so every need is 0"):
         replay.sample(2, need=np.ones(4))

@@ -143,11 +143,12 @@ class ReplayBuffer:
         }
         if self._has_frames:
             self._sampler_method("clear")
-        self._claim(self._sampler)
+        self._claim_sampler()
         self._allocate()
 
-    def _claim(self, sampler: Sampler) -> None:
-        """Refuse a sampler, or one inside it, that another buffer has: they would share arrays."""
+    def _claim_sampler(self) -> None:
+        """Refuse a sampler that another buffer has: they would share arrays."""
+        sampler = self._sampler
         with suppress(TypeError):  # a sampler of the user's own that cannot be a key
             if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
                 raise NeedReplayError(
@@ -155,9 +156,6 @@ class ReplayBuffer:
                     "each (copy.deepcopy of a sampler is a new one with its settings)."
                 )
             _OWNER[sampler] = ref(self)
-        for part in getattr(sampler, "__dict__", {}).values():
-            if hasattr(part, "set_priorities"):
-                self._claim(part)
 
     def _allocate(self) -> None:
         """Empty the sampler, and choose the fast path for its arrays."""
@@ -421,7 +419,7 @@ class ReplayBuffer:
     def _sample_general(self, size: int, need: AnyArray | None, beta: float) -> Batch:
         """``sample`` with any sampler, after all checks."""
         sampled = self._sampler.sample(size, self._rng, need)
-        slots, probabilities, normalized, need_of_each, corrected = sampled
+        slots, probabilities, normalized, corrected = sampled
         if corrected is None:
             corrected = probabilities
         smallest = 0.0 if self._smallest is None else self._smallest(size)
@@ -429,7 +427,7 @@ class ReplayBuffer:
         ids, weights, columns = gathered or self._gather(slots, corrected, smallest, beta)
         columns = self._writer.columns(columns)
         self._counts[_BATCHES] += 1
-        return Batch(ids, probabilities, weights, columns, normalized, need_of_each)
+        return Batch(ids, probabilities, weights, columns, normalized)
 
     def _gather(
         self, slots: IntArray, probabilities: Any, smallest: float, beta: float

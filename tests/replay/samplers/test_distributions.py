@@ -126,7 +126,6 @@ def test_sampled_by_its_distribution(case: str) -> None:
     for _ in range(5000):
         sampled = sampler.sample(SIZE, rng)
         assert sampled.normalized
-        assert sampled.need is None
         np.add.at(counts, sampled.slots, 1)
         returned[sampled.slots] = sampled.probabilities
     possible = expected > 0

@@ -36,15 +36,13 @@ class Sampled(NamedTuple):
     ``probabilities`` sum to 1 over the buffer if ``normalized``; otherwise they are right up to one
     constant, which cancels in weights that are divided by the batch's maximum. Of a batch with a
     query for each row, each is that of its own row, and NaN where the sampler does not know it.
-    ``need`` is the need of each slot, from a sampler that leaves it to the learner to scale the
-    update. ``corrected`` are the probabilities that importance weights correct for, where these are
-    not the same.
+    ``corrected`` are the probabilities that importance weights correct for, where these are not the
+    same.
     """
 
     slots: IntArray
     probabilities: FloatArray
     normalized: bool = True
-    need: FloatArray | None = None
     corrected: FloatArray | None = None
 
 

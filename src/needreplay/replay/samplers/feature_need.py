@@ -167,7 +167,7 @@ class FeatureNeedSampler(NeedSampler):
                 if sampled is not None:
                     return self._corrected(sampled)
         if self.need_alpha > 0.0 and self.features.is_unset:
-            warn_unset(self, "samples by priority alone")
+            warn_unset(self)
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
         slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         tree = self._tree.array

@@ -13,14 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import (
     EMPTY,
     PrioritySampler,
-    Remade,
     Sampled,
     check_counts,
     powers_of,
@@ -28,8 +27,6 @@ from needreplay.replay.samplers.base import (
 from needreplay.replay.validation import (
     as_features,
     check_need,
-    check_states,
-    flag,
     is_within,
 )
 from needreplay.rules import need as rules
@@ -69,14 +66,14 @@ class Fallbacks(NamedTuple):
     exhaustive: int
 
 
-def warn_unset(sampler: Any, what: str) -> None:
+def warn_unset(sampler: Any) -> None:
     """Warn, once for each sampler, that need is 0 because no slot has a state or features."""
     if not getattr(sampler, "_warned_unset", False):
         sampler._warned_unset = True
         warnings.warn(
             f"No transition in this buffer has a state or features, so every need is 0 and the "
-            f"{sampler.name} sampler {what}. Pass state= or features= to add, or call set_states "
-            "or set_features (shown once).",
+            f"{sampler.name} sampler samples by priority alone. Pass state= or features= to add, "
+            "or call set_states or set_features (shown once).",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -153,12 +150,12 @@ class NeedSampler(PrioritySampler):
     def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
         """One slot for each query."""
         rows = [self._mixed(self._sample(1, rng, query), rng) for query in queries]
-        slots, probabilities, normalized, _, corrected = zip(*rows, strict=True)
+        slots, probabilities, normalized, corrected = zip(*rows, strict=True)
         return Sampled(
             np.concatenate(slots),
             np.concatenate(probabilities),
             all(normalized),
-            corrected=None if corrected[0] is None else np.concatenate(corrected),
+            None if corrected[0] is None else np.concatenate(corrected),
         )
 
     def _check_size(self, size: int) -> None:
@@ -296,108 +293,6 @@ class FeatureStore:
             "set_at": self._set_at,
             "clock_and_cursor": self._clock_and_cursor,
         }
-
-
-class HasSlotNeed(Remade):
-    """A sampler that takes need in any of three ways: per slot, per state, or as a vector.
-
-    A slot without the state or features that need is read from has need 0.
-
-    Args:
-        n_states: how many states there are, if need is passed per state.
-        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
-            neither, need is passed per slot.
-        backward: see ``FeatureStore``.
-    """
-
-    def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
-        if n_states is not None and n_features is not None:
-            raise NeedReplayError(
-                "Need is passed per state or by features, not both; give n_states or n_features."
-            )
-        for name, number in (("n_states", n_states), ("n_features", n_features)):
-            if number is not None:
-                check_number(name, number, int, AT_LEAST_ONE)
-        self.n_states = None if n_states is None else int(n_states)
-        self.n_features = None if n_features is None else int(n_features)
-        self.backward = flag("backward", backward)
-        self._allocate_need(0)
-
-    def _allocate_need(self, capacity: int) -> None:
-        """Prepare ``capacity`` slots without states or features."""
-        self._slots = capacity
-        self._states = np.full(capacity, UNKNOWN, dtype=np.int64) if self.n_states else None
-        self._features: FeatureStore | None = None
-        if self.n_features is not None:
-            self._features = FeatureStore(capacity, self.n_features, backward=self.backward)
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """Set the states of ``slots``."""
-        if self._states is None or self.n_states is None:
-            raise NeedReplayError("This sampler does not use states; make it with n_states.")
-        check_states(states, self.n_states)
-        self._states[slots] = states
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """Set the features of ``slots``, one row each."""
-        self.features.set(slots, features)
-
-    @property
-    def features(self) -> FeatureStore:
-        """The features of slots, of a sampler made with ``n_features``."""
-        if self._features is None:
-            raise NeedReplayError("This sampler does not use features; make it with n_features.")
-        return self._features
-
-    def _clear_need(self, slots: IntArray) -> None:
-        """Remove the states or features of ``slots``."""
-        if self._states is not None:
-            self._states[slots] = UNKNOWN
-        if self._features is not None:
-            self._features.clear(slots)
-
-    def query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
-        """What was passed to ``sample``, checked, for ``need_of``; counts one more batch.
-
-        With ``size``, it may be one query for each of as many rows.
-        """
-        if self._features is not None:
-            query = self._features.query(need, size)
-            self._features.tick()
-            return query
-        if self.n_states:
-            return check_need(need, self.n_states, "one for each state", size)
-        return check_need(need, self._slots, "one for each slot", size)
-
-    def _warn_if_unset(self, what: str) -> None:
-        """Warn if no slot has the state or features that need is read from."""
-        if self._features is not None:
-            unset = self._features.is_unset
-        else:
-            unset = self._states is not None and not (self._states != UNKNOWN).any()
-        if unset:
-            warn_unset(self, what)
-
-    def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
-        """The need of ``slots``, also where it is negative."""
-        if self._features is not None:
-            return self._features.need_of(slots, query)
-        if self._states is not None:
-            states = self._states[slots]
-            return np.where(states == UNKNOWN, 0.0, query[states])
-        return query[slots]
-
-    def _check_need(self) -> None:
-        """Raise if a state or a vector is out of range."""
-        if self._features is not None:
-            self._features.check_valid()
-        if self._states is not None and not is_within(self._states, UNKNOWN, self.n_states or 0):
-            raise NeedReplayError("A slot has a state that does not exist.")
-
-    def _need_arrays(self) -> dict[str, AnyArray]:
-        if self._features is not None:
-            return self._features.arrays()
-        return {} if self._states is None else {"states": self._states}
 
 
 @partial(jit, reassociate=True)
