@@ -87,7 +87,6 @@ class Machine(RuleBasedStateMachine):
 
     capacity = 1
     sampler = "proportional"
-    options: dict[str, Any]
 
     @initialize()
     def begin(self) -> None:
@@ -99,30 +98,21 @@ class Machine(RuleBasedStateMachine):
 
     def make(self) -> ReplayBuffer:
         columns = {"value": np.int64, "more": (np.float32, 2)}
-        return ReplayBuffer(
-            self.capacity, columns, sampler=make_sampler(self.sampler), **self.options
-        )
-
-    def initial_priority(self) -> float:
-        if self.options["initial_priority"] == "max_seen":
-            return self.largest
-        return max((gain for _, _, gain in self.kept), default=1.0)
+        return ReplayBuffer(self.capacity, columns, sampler=make_sampler(self.sampler))
 
     @rule(value=st.integers(-(2**62), 2**62))
     def add(self, value: int) -> None:
-        gain = self.initial_priority()
         more = np.full(2, value % 1000)
         ids = self.replay.add(value=value, more=more, **self.info([value], single=True))
         assert ids == range(self.next_id, self.next_id + 1)
-        self.note([value], gain)
+        self.note([value])
 
     @rule(values=st.lists(st.integers(-1000, 1000), min_size=1, max_size=90))
     def add_many(self, values: list[int]) -> None:
-        gain = self.initial_priority()
         array = np.array(values)
         more = np.stack([array % 1000, array % 1000], axis=1)
         self.replay.add(value=array, more=more, **self.info(values))
-        self.note(values, gain)
+        self.note(values)
 
     def info(self, values: list[int], single: bool = False) -> dict[str, Any]:
         """What the sampler gets beside the columns."""
@@ -132,9 +122,9 @@ class Machine(RuleBasedStateMachine):
         rows = states_of(values) if by_state else features_of(values)
         return {"state" if by_state else "features": rows[0] if single else rows}
 
-    def note(self, values: list[int], gain: float) -> None:
+    def note(self, values: list[int]) -> None:
         for value in values:
-            self.kept.append([self.next_id, value, gain])
+            self.kept.append([self.next_id, value, self.largest])
             self.next_id += 1
         self.kept = self.kept[-self.capacity :]
 
@@ -227,40 +217,32 @@ class Machine(RuleBasedStateMachine):
 
 
 BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence", "recency")
-CASES = [
-    (sampler, {"weight_norm": weight_norm, "initial_priority": initial_priority})
-    for sampler in (*BY_GAIN, *BY_NEED)
-    for weight_norm in ("batch", "buffer")
-    for initial_priority in ("max_seen", "max_present")
-    if sampler in BY_GAIN or weight_norm == "batch"
-]
+SAMPLERS = (*BY_GAIN, *BY_NEED)
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
-    turns = [CASES[(2 * capacity + turn) % len(CASES)] for turn in range(2)]
-    run_machines(capacity, turns)
+    run_machines(capacity, [SAMPLERS[(2 * capacity + turn) % len(SAMPLERS)] for turn in range(2)])
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity_with_and_without_the_fast_path(capacity: int) -> None:
     """What C does, and what numba does without it."""
-    by_default = {"weight_norm": "batch", "initial_priority": "max_seen"}
-    turn = [("plain" if capacity % 2 else "proportional", by_default)]
-    run_machines(capacity, turn)
+    samplers = ["plain" if capacity % 2 else "proportional"]
+    run_machines(capacity, samplers)
     with mock.patch.object(native, "_extension", None):
-        run_machines(capacity, turn)
+        run_machines(capacity, samplers)
 
 
-def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
-    for turn, (sampler, options) in enumerate(turns):
+def run_machines(capacity: int, samplers: list[str]) -> None:
+    for turn, sampler in enumerate(samplers):
         # derandomized, every capacity would run through the very same operations
-        run_machine(capacity, sampler, options, 2 * capacity + turn)
+        run_machine(capacity, sampler, 2 * capacity + turn)
 
 
-def run_machine(capacity: int, sampler: str, options: dict[str, Any], number: int) -> None:
+def run_machine(capacity: int, sampler: str, number: int) -> None:
     """Three sequences of calls, which ``number`` determines."""
-    of_case = {"capacity": capacity, "sampler": sampler, "options": options}
+    of_case = {"capacity": capacity, "sampler": sampler}
     machine: Any = seed(number)(type("Sized", (Machine,), of_case))
     run_state_machine_as_test(
         machine,

@@ -414,12 +414,3 @@ def test_refreshing_without_features(make: Make) -> None:
 def test_what_would_have_features_is_named(make: Make) -> None:
     replay = make_buffer(make())
     refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")
-
-
-# Weights by the buffer --------------------------------------------------------------------------
-
-
-@each(BY_NEED)
-def test_the_smallest_probability_of_a_sampler_by_need(make: Make) -> None:
-    with pytest.raises(NeedReplayError, match=r'changes with every need.*weight_norm="batch"'):
-        make_buffer(make(), weight_norm="buffer")

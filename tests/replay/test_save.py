@@ -51,7 +51,6 @@ def make_buffer(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
         "n_step": 3,
         "frame_stack": 3,
         "beta": LinearBeta(0.4, 1.0, 50),
-        "initial_priority": "max_present",
         "seed": 3,
         **options,
     }
@@ -210,8 +209,7 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"n_envs": 1},
         {"discount": 0.5},
         {"sampler": "uniform"},
-        {"initial_priority": "max_seen"},
-        {"weight_norm": "buffer"},
+        {"sampler": "rank"},
         {"extra_columns": {"more": np.int8}},
     ],
 )

@@ -222,7 +222,7 @@ def test_defaults_are_the_same_in_buffer_and_agents() -> None:
         ({"buffer_size": 10}, "capacity"),
         ({"sampler": "per"}, r"ProportionalSampler\(alpha=0\.6\)"),
         ({"sampler": ProportionalSampler}, "pass an object"),
-        ({"wieght_norm": "batch"}, r"did you mean weight_norm\?$"),
+        ({"smapler": None}, r"did you mean sampler\?$"),
         ({"zzz": 1}, "there are capacity, columns"),
     ],
 )

@@ -29,7 +29,7 @@ class Batch:
     where the sampler does not know the row's total score, and ``normalized`` is then False.
     """
     weights: FloatArray
-    """Importance weights: multiply the losses by them. At most 1 with ``weight_norm="batch"``."""
+    """Importance weights: multiply the losses by them. The largest is 1."""
     columns: dict[str, Any]
     """Every column by name; of a Dict space, a dict of arrays."""
     normalized: bool = True

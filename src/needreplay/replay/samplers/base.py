@@ -60,9 +60,6 @@ class Sampler(Protocol):
     - ``clear(slots)``: the oldest slots are empty from now on. Frame stacks require it.
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
-    - for ``weight_norm="buffer"``: ``smallest_probability(size)``, the smallest positive one of any
-      slot in a batch of ``size``, and ``follow_smallest()``, which announces before ``allocate``
-      that it will be called.
     - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
       that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
@@ -74,12 +71,8 @@ class Sampler(Protocol):
         """Prepare ``capacity`` slots, all empty."""
         ...
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set raw priorities; empty slots become occupied.
-
-        Returns the slots whose stored priorities changed, or None if these are just ``slots`` and
-        are stored as passed.
-        """
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
+        """Set raw priorities; empty slots become occupied."""
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
@@ -99,17 +92,6 @@ class Sampler(Protocol):
         Everything a sampler knows has to follow from these (a count is an array of one number).
         """
         ...
-
-
-def knowing_smallest(sampler: Sampler) -> Any:
-    """``sampler``, if it knows its smallest probability; otherwise raise."""
-    wanted = "follow_smallest", "smallest_probability"
-    if any(getattr(sampler, name, None) is None for name in wanted):
-        raise NeedReplayError(
-            f"The {sampler.name} sampler does not know the smallest probability in the buffer, "
-            'which changes with every need. Use weight_norm="batch".'
-        )
-    return sampler
 
 
 class Remade:
@@ -166,11 +148,10 @@ class BaseSampler(Remade, ABC):
         self._stored[name] = array
         return array
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:  # noqa: ARG002
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:  # noqa: ARG002
         """Set raw priorities; empty slots become occupied."""
         if self._follows_window and self._window[_COUNT] < self._capacity:
             _grow(self._window, self._capacity, slots)
-        return None
 
     def clear(self, slots: IntArray) -> None:
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""

@@ -113,12 +113,11 @@ class NeedSampler(PrioritySampler):
         """How many slots were sampled by score, by priority, uniformly, and exhaustively."""
         return Fallbacks(*self._counts.tolist())
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
         self._priorities[slots] = priorities
         self._set_powers(slots, powers_of(priorities, self.alpha))
-        return None
 
     @abstractmethod
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
