@@ -94,35 +94,15 @@ class Sampler(Protocol):
         ...
 
 
-class Remade:
-    """A sampler whose attributes have the names of its constructor's arguments.
-
-    Copies and pickles of a sampler have its settings and are empty: what is stored is saved by the
-    buffer.
-    """
-
-    def _arguments(self) -> dict[str, Any]:
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self._arguments())
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
-        return f"{type(self).__name__}({said})"
-
-
-def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
-    return sampler(**arguments)
-
-
-class BaseSampler(Remade, ABC):
+class BaseSampler(ABC):
     """A sampler with a uniform share: P(j) = (1 - mix) P_sampler(j) + mix / N.
 
     A subclass implements ``_sample`` without the share and ``_at``, the probabilities of given
     slots in the batch that was just sampled. ``_window`` holds the oldest occupied slot and how
     many are occupied; it is up to date only where ``_follows_window``.
+
+    The attributes have the names of the constructor's arguments. Copies and pickles of a sampler
+    have its settings and are empty: what is stored is saved by the buffer.
 
     Args:
         uniform_mix: the share of the probability that is uniform, from 0 to 1.
@@ -134,6 +114,17 @@ class BaseSampler(Remade, ABC):
         self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
         self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
+
+    def _arguments(self) -> dict[str, Any]:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self._arguments())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
+        return f"{type(self).__name__}({said})"
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
@@ -227,6 +218,10 @@ class BaseSampler(Remade, ABC):
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return dict(self._stored)
+
+
+def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
+    return sampler(**arguments)
 
 
 class PrioritySampler(BaseSampler):
