@@ -2,10 +2,9 @@
 
     .venv/bin/python benchmarks/bench_deep.py
 
-A step is timed in full: acting, the game, storing, and an update every fourth step. The row "plain
-torch" runs without ``deep/branch_kernels.py``; ``--kernels`` compares only that, for more rounds in
-the same time. With ``--million`` the buffer holds a million transitions, for what sampling by need
-costs beyond scaling by it. The last table is what measuring need's quality takes of a run's time.
+A step is timed in full: acting, the game, storing, and an update every fourth step. With
+``--million`` the buffer holds a million transitions, for what sampling by need costs beyond scaling
+by it. The last table is what measuring need's quality takes of a run's time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import torch
 
 import timing
 from needreplay.deep import DeepAgent, deep_preset
-from needreplay.deep.networks import SuccessorNetwork
 from needreplay.deep.quality import RECENT
 from needreplay.training.run import QUALITY_PERIOD
 from needreplay.worlds.named import WorldSettings, make_world
@@ -29,14 +27,12 @@ STEPS = 80
 """Of a round: few, so that agents are compared while the machine is the same."""
 LEARNED = 1_000
 """Updates of a need model before the first round."""
-PLAIN_TORCH = "per-sr, shared encoder, plain torch"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per": ("per", {}),
     "per-sr, own encoder and decoder": ("per-sr", {}),
     "per-sr, decoder every 4th update": ("per-sr", {"decoder_period": 4}),
     "per-sr, no decoder": ("per-sr", {"decoder": "none"}),
     "per-sr, shared encoder": ("per-sr", {"encoder": "shared"}),
-    PLAIN_TORCH: ("per-sr", {"encoder": "shared"}),
     "per-sr, shared encoder, m of the state": (
         "per-sr",
         {"encoder": "shared", "successor_of": "state"},
@@ -53,7 +49,6 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"need_learner": "cosine", "encoder": "shared"},
     ),
     "per-sr, cosine": ("per-sr", {"need_learner": "cosine"}),
-    "per-sr-sampling, mixtures": ("per-sr-sampling", {"need_learner": "mixtures"}),
     "per-sr-sampling, spectral": ("per-sr-sampling", {"need_learner": "spectral"}),
     "per-sr-sampling, spectral, shared encoder": (
         "per-sr-sampling",
@@ -76,10 +71,6 @@ def walker(name: str, capacity: int, filled: int) -> tuple[DeepAgent, Callable[[
     )
     env = make_world("minatar/breakout", WorldSettings(sticky=0.1, action_set="full"))
     agent = DeepAgent(settings, env.observation_space, 6, steps=10**7)
-    if name == PLAIN_TORCH:
-        for network in agent.networks().values():
-            if isinstance(network, SuccessorNetwork):
-                network.branches.use_kernels = False
     _fill(agent, env, filled)
     state: dict[str, Any] = {"obs": env.reset(seed=0)[0]}
 
@@ -116,16 +107,12 @@ def _fill(agent: DeepAgent, env: Any, count: int) -> None:
 
 def main() -> None:
     """Print each agent's steps per second and its cost as a ratio to PER's."""
-    million, kernels = (flag in sys.argv for flag in ("--million", "--kernels"))
-    sys.argv = [word for word in sys.argv if word not in ("--million", "--kernels")]
+    million = "--million" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--million"]
     options: argparse.Namespace = timing.arguments(__doc__ or "")
     torch.set_num_threads(1)
     capacity = 1_000_000 if million else 100_000
-    names = list(AGENTS)
-    if million:
-        names = ["per-sr, own encoder and decoder", "per-sr-sampling"]
-    elif kernels:
-        names = ["per-sr, shared encoder", PLAIN_TORCH]
+    names = ["per-sr, own encoder and decoder", "per-sr-sampling"] if million else list(AGENTS)
     walkers = {name: walker(name, capacity, capacity if million else RECENT) for name in names}
     seconds = timing.alternate({name: walk for name, (_, walk) in walkers.items()}, options.rounds)
     base = names[0]
@@ -139,7 +126,7 @@ def main() -> None:
     ]
     timing.print_versions()
     timing.print_table(("agent", "steps/s", f"cost relative to {base}"), rows)
-    quality = {} if million or kernels else quality_shares(walkers, seconds, options.rounds)
+    quality = {} if million else quality_shares(walkers, seconds, options.rounds)
     shares = [(name, f"{share:.2%}") for name, share in quality.items()]
     if shares:
         timing.print_table(("agent", "quality of need, share of the time of training"), shares)

@@ -1,8 +1,8 @@
 """How much faster the samplers by need are than a pass over the whole buffer, on one core.
 
-``StateNeedSampler`` (tabular need) against a bare numpy pass; ``FeatureNeedSampler``, with its norm
-tree and its vector tree, against scoring every slot once with one-thread float32 BLAS and a
-cumulative sum. Ratios of medians of CPU times over alternating rounds, with intervals:
+``StateNeedSampler`` (tabular need) against a bare numpy pass; ``FeatureNeedSampler``
+against scoring every slot once with one-thread float32 BLAS and a cumulative sum. Ratios of medians
+of CPU times over alternating rounds, with intervals:
 ``python benchmarks/bench_need_sampling.py --json out``.
 """
 
@@ -18,6 +18,7 @@ import json  # noqa: E402
 import platform  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from itertools import product  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -33,9 +34,7 @@ from timing import ratio_of_medians  # noqa: E402
 BATCH = 32
 N_STATES = 50
 CHUNK = 10_000
-KINDS = ("dense", "sparse", "local", "signed", "mixtures")
-EXPERTS, PARTS = 4, 4
-"""A product of mixtures: four experts with four parts each, 256 features."""
+KINDS = ("dense", "sparse", "local", "signed")
 Row = dict[str, Any]
 
 
@@ -110,15 +109,9 @@ def summary(times: dict[str, FloatArray]) -> Row:
 
 
 def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> AnyArray:
-    """Gaussian (signed), its positive part (dense), a tenth of that (sparse), one 1 (local).
-
-    Or mixtures: products of exponentials, as a product of mixtures learns them (measured: a trained
-    one has the same variation of need and the same rate of acceptance).
-    """
+    """Gaussian (signed), its positive part (dense), a tenth of that (sparse), one 1 (local)."""
     if kind == "local":
         return np.eye(shape[-1], dtype=np.float32)[rng.integers(0, shape[-1], shape[:-1])]
-    if kind == "mixtures":
-        return products(np.exp(rng.standard_normal((*shape[:-1], EXPERTS, PARTS))))
     values = rng.standard_normal(shape, dtype=np.float32)
     if kind == "signed":
         return values
@@ -128,23 +121,11 @@ def features_of(kind: str, rng: np.random.Generator, shape: tuple[int, ...]) -> 
     return values
 
 
-def products(parts: FloatArray) -> AnyArray:
-    """Every product of one part of each expert: their Kronecker product."""
-    result = np.ones((*parts.shape[:-2], 1))
-    for expert in range(EXPERTS):
-        outer = result[..., :, None] * parts[..., expert, None, :]
-        result = outer.reshape(*parts.shape[:-2], -1)
-    return result.astype(np.float32)
-
-
 def needs_of(kind: str, rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Of the features' own kind; of states on a line, discounted; of mixtures, softmaxes."""
+    """Of the features' own kind; of states on a line, discounted."""
     if kind == "local":
         ahead = np.arange(shape[1]) - rng.integers(0, shape[1], (shape[0], 1))
         return np.where(ahead >= 0, 0.9 ** np.maximum(ahead, 0), 0.0)
-    if kind == "mixtures":
-        parts = np.exp(4.0 * rng.standard_normal((shape[0], EXPERTS, PARTS)))
-        return products(parts / parts.sum(axis=-1, keepdims=True)).astype(np.float64)
     return features_of("signed" if kind == "signed" else "dense", rng, shape).astype(np.float64)
 
 
@@ -207,7 +188,6 @@ def bench_features(sampler: FeatureNeedSampler, kind: str, rounds: int) -> Row:
     )
     accepted, tried = (sampler.arrays()["candidates"] - before).tolist()
     row: Row = {
-        "tree": "vectors" if sampler.nonnegative else "norms",
         "slots": len(powers),
         "features": d,
         "kind": kind,
@@ -218,7 +198,7 @@ def bench_features(sampler: FeatureNeedSampler, kind: str, rounds: int) -> Row:
         **summary(times),
     }
     print(
-        f"{row['tree']:<8} d {d:>4} {kind:>8} need_alpha {need_alpha:.1f}: "
+        f"features d {d:>4} {kind:>8} need_alpha {need_alpha:.1f}: "
         f"whole {row['whole_us']:7.0f} us, sample {row['sample_us']:6.0f} us, "
         f"cycle {row['cycle_us']:6.0f} us, "
         f"{show_ratio('sample', row['sample_ratio'])}, {show_ratio('cycle', row['cycle_ratio'])}, "
@@ -231,7 +211,7 @@ def bench_features(sampler: FeatureNeedSampler, kind: str, rounds: int) -> Row:
 def main() -> None:
     """Measure, print, and write JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--slots", type=int, default=10**6, help="slots under the trees")
+    parser.add_argument("--slots", type=int, default=10**6, help="slots of the buffer")
     parser.add_argument("--features", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--rounds", type=int, default=9)
@@ -245,18 +225,10 @@ def main() -> None:
     }
     print(", ".join(f"{name} {version}" for name, version in versions.items()), flush=True)
     rows = [bench_states(n, options.rounds) for n in (10**3, 10**4, 10**5, 10**6)]
-    cases = [(d, kind) for d in options.features for kind in options.kinds if kind != "mixtures"]
-    if "mixtures" in options.kinds:
-        cases.append((PARTS**EXPERTS, "mixtures"))
-    for d, kind in cases:
+    for d, kind in product(options.features, options.kinds):
         table = feature_table(options.slots, d, kind)
-        # The vector tree serves features that are not negative, at need_alpha 1.
-        for nonnegative, need_alpha in ((True, 1.0), (False, 1.0), (False, 0.6)):
-            if nonnegative and kind == "signed":
-                continue
-            sampler = FeatureNeedSampler(
-                d, nonnegative=nonnegative, need_alpha=need_alpha, backward=kind == "mixtures"
-            )
+        for need_alpha in (1.0, 0.6):
+            sampler = FeatureNeedSampler(d, need_alpha=need_alpha)
             rows.append(bench_features(filled(sampler, table), kind, options.rounds))
             del sampler
         del table

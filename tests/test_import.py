@@ -55,7 +55,6 @@ def test_exported_names() -> None:
         "NeedForm",
         "NeedModel",
         "NeedReplayError",
-        "NeedScalingSampler",
         "PSERSampler",
         "PrioritizedSweeping",
         "ProportionalSampler",

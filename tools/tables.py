@@ -59,7 +59,6 @@ KINDS = {
     "sparse": "sparse ReLU",
     "local": "one-hot",
     "signed": "signed",
-    "mixtures": "mixtures",
 }
 SB3_REPLAYS = {
     "sb3": "Stable-Baselines3's own",
@@ -87,7 +86,6 @@ DECIDING = (
     ("discount_offset: γ", "1 − 1/(n + 1)", "1 − 1/n"),
 )
 """Settings of the cliffwalk's presets: the first six differ from released to corrected."""
-TREES = {"vectors": "vector tree", "norms": "norm tree"}
 
 
 def readme_speed() -> list[str]:
@@ -103,7 +101,7 @@ def readme_speed() -> list[str]:
         ("dense", "sample 32 by gain x need, 64 ReLU features"),
         ("signed", "the same, 64 independent signed features, the worst case"),
     ):
-        row = feature_row(64, kind, "norms", 1.0)
+        row = feature_row(64, kind, 1.0)
         shown.append([words, "scoring all with BLAS", interval(row["sample_ratio"])])
     return table(["", "against", "times faster [95%]"], shown)
 
@@ -130,36 +128,27 @@ def training_share() -> list[str]:
 
 
 def need_sampling() -> list[str]:
-    """Trees against a pass over all slots."""
+    """Need by features against a pass over all slots."""
     rows = []
     for row in need_rows():
-        if "tree" in row:
+        if "features" in row:
             head = [str(row["features"]), KINDS[row["kind"]], f"{row['need_alpha']:g}"]
-            head += [
-                TREES[row["tree"]],
-                f"{row['acceptance']:.2f}",
-                f"{row['whole_us'] / 1e3:.1f} ms",
-            ]
+            head += [f"{row['acceptance']:.2f}", f"{row['whole_us'] / 1e3:.1f} ms"]
             times = [f"{row['sample_us']:.0f} us", f"{row['cycle_us']:.0f} us"]
             rows.append(
                 [*head, *times, interval(row["sample_ratio"]), interval(row["cycle_ratio"])]
             )
-    head = ["d", "features", "need_alpha", "tree", "accepted", "full pass", "sample", "cycle"]
+    head = ["d", "features", "need_alpha", "accepted", "full pass", "sample", "cycle"]
     return table([*head, "sample, ratio", "cycle, ratio"], rows)
 
 
 def need_sampling_worst() -> list[str]:
-    """The smallest ratios, with the better of the trees for each kind of features."""
-    best: dict[tuple[int, str], tuple[float, float]] = {}
-    for row in need_rows():
-        if "tree" in row and row["need_alpha"] == 1.0:
-            key = row["features"], row["kind"]
-            ratios = row["sample_ratio"][0], row["cycle_ratio"][0]
-            best[key] = max(best.get(key, (0.0, 0.0)), ratios)
-    sample, cycle = (min(ratios[i] for ratios in best.values()) for i in (0, 1))
+    """The smallest ratios over all kinds of features."""
+    found = [row for row in need_rows() if "features" in row]
+    sample, cycle = (min(row[f"{name}_ratio"][0] for row in found) for name in ("sample", "cycle"))
     return [
-        f"With the better of the two trees (need_alpha 1) a sample is at least {sample:.0f} times "
-        f"faster than a full pass for every kind of features, a cycle {cycle:.0f}."
+        f"A sample is at least {sample:.0f} times faster than a full pass for every kind of "
+        f"features, a cycle {cycle:.0f}."
     ]
 
 
@@ -597,9 +586,9 @@ def need_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def feature_row(d: int, kind: str, tree: str, need_alpha: float) -> dict[str, Any]:
+def feature_row(d: int, kind: str, need_alpha: float) -> dict[str, Any]:
     """One row of need_sampling.json."""
-    wanted = {"features": d, "kind": kind, "tree": tree, "need_alpha": need_alpha}
+    wanted = {"features": d, "kind": kind, "need_alpha": need_alpha}
     (row,) = (row for row in need_rows() if wanted.items() <= row.items())
     return row
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from needreplay.replay.samplers import (
         ExhaustiveNeedSampler,
         FeatureNeedSampler,
-        NeedScalingSampler,
         StateNeedSampler,
     )
     from needreplay.rules.need import NeedForm
@@ -49,7 +48,6 @@ _HOME_OF = {
     "LinearBeta": "needreplay.replay",
     "NeedForm": "needreplay.rules.need",
     "NeedModel": "needreplay.deep",
-    "NeedScalingSampler": "needreplay.replay.samplers",
     "MazeEnv": "needreplay.worlds",
     "FeatureNeedSampler": "needreplay.replay.samplers",
     "PrioritizedSweeping": "needreplay.tabular.agents",
@@ -80,7 +78,6 @@ __all__ = [
     "NeedForm",
     "NeedModel",
     "NeedReplayError",
-    "NeedScalingSampler",
     "PSERSampler",
     "PrioritizedSweeping",
     "ProportionalSampler",

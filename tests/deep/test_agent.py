@@ -305,7 +305,7 @@ def test_psers_beta_is_its_papers() -> None:
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
 @pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
-@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "linear"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral", "linear"])
 def test_need_models_serve_the_agents(
     learner: str, sampler: str, encoder: str, tmp_path: Path
 ) -> None:
@@ -336,7 +336,7 @@ def test_need_models_serve_the_agents(
     assert np.ptp(needs[0]) > 0.0
 
 
-@pytest.mark.parametrize("learner", ["cosine", "mixtures"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral"])
 def test_updates_are_scaled_by_the_models_need(learner: str) -> None:
     """Also where need is a power of the product."""
     agent = small_agent(need_learner=learner, sampler="per-sr", scale="raw", need_period=10**6)
@@ -347,7 +347,7 @@ def test_updates_are_scaled_by_the_models_need(learner: str) -> None:
     expected = model.need(obs, batch["obs"])
     assert need is not None
     assert stats is not None
-    np.testing.assert_allclose(need.numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(need.numpy(), np.maximum(expected, 0.0), rtol=1e-5)
     assert stats.mean == pytest.approx(expected.mean(), rel=1e-5)
 
 
@@ -366,7 +366,7 @@ def test_statistics_of_sampling_are_of_need_too() -> None:
 
 def test_a_need_model_learns_at_every_period_of_updates() -> None:
     for period, expected in ((1, 30), (2, 15), (4, 8)):
-        agent = small_agent(need_learner="mixtures", sampler="per-sr", need_period=period)
+        agent = small_agent(need_learner="cosine", sampler="per-sr", need_period=period)
         while agent.updates < 30:
             taught(agent, 1)
         assert agent.need_model is not None
@@ -374,7 +374,7 @@ def test_a_need_model_learns_at_every_period_of_updates() -> None:
 
 
 def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
-    base: dict[str, Any] = {"need_learner": "mixtures"}
+    base: dict[str, Any] = {"need_learner": "cosine"}
     learned: list[Tensor] = []
     more: dict[str, Any]
     for more in (
@@ -391,7 +391,7 @@ def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
 
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
-@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "linear"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral", "linear"])
 def test_a_query_comes_with_the_vectors_of_what_is_new(learner: str, encoder: str) -> None:
     agent = small_agent(sampler="per-sr-sampling", need_learner=learner, encoder=encoder)
     model = agent.need_model
@@ -409,7 +409,7 @@ def test_a_query_comes_with_the_vectors_of_what_is_new(learner: str, encoder: st
 
 
 def test_a_copied_agent_has_need_on_layers_of_its_own() -> None:
-    agent = small_agent(sampler="per-sr-sampling", need_learner="mixtures", encoder="shared")
+    agent = small_agent(sampler="per-sr-sampling", need_learner="cosine", encoder="shared")
     taught(agent, 30)
     copied = copy.deepcopy(agent)
     obs = np.ones(5, np.float32)

@@ -55,11 +55,9 @@ def walk(moves: Any = CHAIN) -> tuple[ReplayBuffer, Any, Any]:
     ("moves", "learner", "updates", "rate", "size"),
     [
         (CHAIN, "cosine", 400, 0.03, 1024),
-        (CHAIN, "mixtures", 400, 0.03, 1024),
         (CHAIN, "spectral", 800, 0.02, 128),
         (CHAIN, "linear", 400, 0, 128),
         (MAZE, "cosine", 800, 0.03, 512),
-        (MAZE, "mixtures", 800, 0.03, 512),
         (MAZE, "linear", 400, 0, 128),
     ],
 )
@@ -117,7 +115,7 @@ def test_linear_learns_every_form_of_need(direction: Any, relative: bool) -> Non
         assert np.corrcoef(model.need(state, visited), expected)[0, 1] > 0.99
 
 
-@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral"])
 def test_backward_need_changes_the_places_of_the_two_vectors(learner: str) -> None:
     """How much s' leads to s is how much, seen from s', s follows; stored and sampled as such."""
     buffer, _, _ = walk()
@@ -189,7 +187,7 @@ def test_forms_that_a_learner_cannot_learn_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("learner", "looks", "new"),
-    [("cosine", 64, 32), ("mixtures", 64, 32), ("spectral", 64, 32), ("linear", 128, 4)],
+    [("cosine", 64, 32), ("spectral", 64, 32), ("linear", 128, 4)],
 )
 def test_models_by_contrast_look_from_the_newest_half_of_the_time(
     learner: str, looks: int, new: int, monkeypatch: pytest.MonkeyPatch
@@ -212,7 +210,7 @@ def test_models_by_contrast_look_from_the_newest_half_of_the_time(
     assert np.mean(uniform >= newest) == pytest.approx(1 / 30, abs=0.015)
 
 
-BY_CONTRAST = ["cosine", "mixtures", "spectral"]
+BY_CONTRAST = ["cosine", "spectral"]
 
 
 @pytest.mark.parametrize("learner", BY_CONTRAST)
@@ -318,7 +316,7 @@ def test_what_a_sampler_cannot_take_is_named_as_it_was_given() -> None:
 
 def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
     space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3) + 2.0
-    for learner in ("cosine", "mixtures", "spectral", "linear"):
+    for learner in ("cosine", "spectral", "linear"):
         normalizes = learner != "linear"
         own = NeedModel(space, learner=learner).learner.hidden(rows)
         assert bool(own.mean(1).abs().max() < 1e-5) is normalizes
@@ -329,7 +327,7 @@ def test_only_own_layers_of_models_by_contrast_are_normalized() -> None:
 
 def test_convolutions_of_models_by_contrast_have_half_the_filters() -> None:
     for shape, filters in (((4, 10, 10), [16]), ((4, 84, 84), [32, 64, 64])):
-        for learner in ("cosine", "mixtures", "spectral", "linear"):
+        for learner in ("cosine", "spectral", "linear"):
             body = NeedModel(spaces.Box(0, 1, shape), learner=learner).learner.body
             layers = [each for each in body.modules() if isinstance(each, torch.nn.Conv2d)]
             part = 1 if learner == "linear" else 2
@@ -339,7 +337,7 @@ def test_convolutions_of_models_by_contrast_have_half_the_filters() -> None:
 def test_units_of_models_by_contrast_cannot_all_fall_silent() -> None:
     """A shift of all units does not reach the last ReLU, since they are normalized before it."""
     space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3)
-    for learner in ("cosine", "mixtures", "spectral", "linear"):
+    for learner in ("cosine", "spectral", "linear"):
         model = NeedModel(space, learner=learner).learner
         *_, last = (layer for layer in model.body.modules() if isinstance(layer, torch.nn.Linear))
         with torch.no_grad():
@@ -527,7 +525,7 @@ def test_refusals() -> None:
         NeedModel(spaces.Discrete(N)).learn(buffer.sample(4))  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="below 1"):
         NeedModel(space, discount=1.0)
-    with pytest.raises(NeedReplayError, match="mixtures"):
+    with pytest.raises(NeedReplayError, match="cosine"):
         NeedModel(space, learner="magic")
     with pytest.raises(NeedReplayError, match="'mission'"):
         NeedModel(spaces.Dict({"mission": spaces.Text(10)}))
@@ -616,7 +614,7 @@ def test_a_model_trains_beside_an_environment() -> None:
     assert 0.0 <= need.quality(buffer, queries=4, new=True).auc <= 1.0
 
 
-@pytest.mark.parametrize("learner", ["cosine", "mixtures", "spectral", "successor"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral", "successor"])
 def test_given_layers_are_not_trained(learner: str) -> None:
     layer = torch.nn.Linear(4, 10)
     before = layer.weight.detach().clone()

@@ -98,15 +98,25 @@ def test_a_same_deconvolution_is_the_transpose_of_the_convolution(
 
 def test_each_action_has_a_branch_of_its_own() -> None:
     branches = Branches(3, 4, 8, nonnegative=False)
-    features = torch.randn(5, 4)
-    action = torch.tensor([0, 1, 2, 1, 0])
+    features, pull = torch.randn(5, 4), torch.randn(5, 4)
+    action = torch.tensor([0, 1, 0, 1, 0])
+    parameters = list(branches.parameters())
     together = branches(features, action)
+    rows = []
     for row, branch in enumerate(action.tolist()):
         x = features[row]
-        for layer, (weight, bias) in enumerate(branches.layers()):
+        for layer, (weight, bias) in enumerate(zip(branches.weights, branches.biases, strict=True)):
             x = x @ weight[branch] + bias[branch, 0]
             x = torch.relu(x) if layer < 2 else x
-        assert torch.allclose(together[row], x, atol=1e-6)
+        rows.append(x)
+    assert torch.allclose(together, torch.stack(rows), atol=1e-6)
+    found, expected = (
+        torch.autograd.grad(out, parameters, pull) for out in (together, torch.stack(rows))
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+        assert one[1].any()
+        assert not one[2].any(), "no row is in the last branch"
 
 
 @pytest.mark.parametrize("network", ["vector", "minatar", "nature"])

@@ -37,7 +37,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 
@@ -49,10 +48,9 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "pser": PSERSampler,
     "recency": lambda: RecencySampler(3.0, alpha=0.5),
     "state": lambda: StateNeedSampler(3),
-    "norms": lambda: FeatureNeedSampler(2),
-    "vectors": lambda: FeatureNeedSampler(2, nonnegative=True),
+    "features": lambda: FeatureNeedSampler(2),
     "exhaustive": lambda: ExhaustiveNeedSampler(n_features=2, uniform_mix=0.1),
-    "scaling": lambda: NeedScalingSampler(PSERSampler(), n_states=3),
+    "exhaustive by state": lambda: ExhaustiveNeedSampler(n_states=3),
 }
 KINDS = ("plain", "steps", "frames")
 
@@ -60,17 +58,12 @@ KINDS = ("plain", "steps", "frames")
 def make(sampler: str, kind: str) -> ReplayBuffer:
     """An empty buffer."""
     made = SAMPLERS[sampler]()
-    options: dict[str, Any] = {"sampler": made}
-    if sampler in ("proportional", "pser", "uniform", "rank"):
-        options["weight_norm"] = "buffer"
-    if sampler in ("rank", "pser", "norms"):
-        options["initial_priority"] = "max_present"
     if kind == "plain":
-        return ReplayBuffer(20, {"x": np.int64}, **options)
+        return ReplayBuffer(20, {"x": np.int64}, sampler=made)
     frames = 2 if kind == "frames" else 0
     columns = {"obs": (np.uint8, (2, 3)) if frames else np.float32, "action": np.int64}
     episodes = Episodes(n_envs=2, n_step=3, frame_stack=frames, autoreset="next_step")
-    return ReplayBuffer(20, columns, episodes=episodes, **options)
+    return ReplayBuffer(20, columns, episodes=episodes, sampler=made)
 
 
 def values(buffer: ReplayBuffer, kind: str, rng: np.random.Generator) -> dict[str, Any]:

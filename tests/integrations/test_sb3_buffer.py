@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,7 +195,6 @@ def test_before_the_first_n_step_return_nothing_is_learned() -> None:
         ({"replay_buffer_class": HerReplayBuffer}, "HerReplayBuffer, .*: hindsight makes new"),
         ({"replay_buffer_class": ReplayBuffer}, "ReplayBuffer, which cannot be prioritized. Leave"),
         ({"optimize_memory_usage": True}, "optimize_memory_usage is True; .* UniformReplay"),
-        ({"replay": PrioritizedReplay(weight_norm=cast("Any", "all"))}, "weight_norm"),
         ({"replay": "per"}, r"replay is 'per'; pass UniformReplay\(\)"),
     ],
 )

@@ -17,7 +17,7 @@ from needreplay.integrations.sb3 import NeedReplay
 from .sb3_models import ALGORITHMS, Walk, env_for, small
 
 
-@pytest.mark.parametrize("learner", ["cosine", "mixtures"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_samples_by_gain_x_need(name: str, learner: str) -> None:
     """Probabilities as priorities and need say: the mean of two environments' or one's."""

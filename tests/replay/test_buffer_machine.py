@@ -33,7 +33,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 from needreplay.replay.samplers.base import Sampler
@@ -42,7 +41,7 @@ from needreplay.replay.validation import MIN_PRIORITY
 GAINS = st.just(0.0) | st.floats(MIN_PRIORITY, 100.0)
 CAPACITIES = range(1, 71)
 BY_STATES = ("grouped",)
-BY_FEATURES = ("vector tree", "norm tree", "sweep", "magnitude")
+BY_FEATURES = ("features", "sweep")
 BY_NEED = (*BY_STATES, *BY_FEATURES)
 NEED = np.array([1.0, 0.5])
 
@@ -75,10 +74,8 @@ def make_sampler(name: str) -> Sampler:
         "exact rank": lambda: RankSampler(exact=True),
         "sequence": lambda: PSERSampler(window=0, retained=0.0),
         "recency": lambda: RecencySampler(3.0, alpha=0.6),
-        "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
-        "norm tree": lambda: FeatureNeedSampler(2),
+        "features": lambda: FeatureNeedSampler(2),
         "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
-        "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
         "grouped": lambda: StateNeedSampler(2),
     }
     sampler: Sampler = makers[name]()
@@ -90,7 +87,6 @@ class Machine(RuleBasedStateMachine):
 
     capacity = 1
     sampler = "proportional"
-    options: dict[str, Any]
 
     @initialize()
     def begin(self) -> None:
@@ -102,30 +98,21 @@ class Machine(RuleBasedStateMachine):
 
     def make(self) -> ReplayBuffer:
         columns = {"value": np.int64, "more": (np.float32, 2)}
-        return ReplayBuffer(
-            self.capacity, columns, sampler=make_sampler(self.sampler), **self.options
-        )
-
-    def initial_priority(self) -> float:
-        if self.options["initial_priority"] == "max_seen":
-            return self.largest
-        return max((gain for _, _, gain in self.kept), default=1.0)
+        return ReplayBuffer(self.capacity, columns, sampler=make_sampler(self.sampler))
 
     @rule(value=st.integers(-(2**62), 2**62))
     def add(self, value: int) -> None:
-        gain = self.initial_priority()
         more = np.full(2, value % 1000)
         ids = self.replay.add(value=value, more=more, **self.info([value], single=True))
         assert ids == range(self.next_id, self.next_id + 1)
-        self.note([value], gain)
+        self.note([value])
 
     @rule(values=st.lists(st.integers(-1000, 1000), min_size=1, max_size=90))
     def add_many(self, values: list[int]) -> None:
-        gain = self.initial_priority()
         array = np.array(values)
         more = np.stack([array % 1000, array % 1000], axis=1)
         self.replay.add(value=array, more=more, **self.info(values))
-        self.note(values, gain)
+        self.note(values)
 
     def info(self, values: list[int], single: bool = False) -> dict[str, Any]:
         """What the sampler gets beside the columns."""
@@ -135,9 +122,9 @@ class Machine(RuleBasedStateMachine):
         rows = states_of(values) if by_state else features_of(values)
         return {"state" if by_state else "features": rows[0] if single else rows}
 
-    def note(self, values: list[int], gain: float) -> None:
+    def note(self, values: list[int]) -> None:
         for value in values:
-            self.kept.append([self.next_id, value, gain])
+            self.kept.append([self.next_id, value, self.largest])
             self.next_id += 1
         self.kept = self.kept[-self.capacity :]
 
@@ -172,9 +159,8 @@ class Machine(RuleBasedStateMachine):
         for ident, value, more in zip(batch.ids, batch["value"], batch["more"], strict=True):
             assert value == by_id[ident][1]
             assert more.tolist() == [value % 1000] * 2
-        if self.sampler in ("proportional", "plain", "sequence", "magnitude"):
-            sampler: Any = self.replay.sampler
-            exponent = getattr(sampler, "by_priority", sampler).alpha
+        if self.sampler in ("proportional", "plain", "sequence"):
+            exponent = self.replay.sampler.alpha  # type: ignore[attr-defined]
             total = sum(gain**exponent for _, _, gain in self.kept)
             said = [by_id[ident][2] ** exponent / total for ident in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
@@ -182,11 +168,7 @@ class Machine(RuleBasedStateMachine):
             masses = {i: gain**0.6 * 0.75 ** (self.next_id - i) for i, _, gain in self.kept}
             said = [masses[i] / sum(masses.values()) for i in batch.ids]
             np.testing.assert_allclose(batch.probabilities, said, rtol=1e-9)
-        if self.sampler == "magnitude":
-            assert batch.need is not None
-            factors = [need_of(by_id[ident][1], self.sampler) for ident in batch.ids]
-            np.testing.assert_allclose(batch.need, factors, rtol=1e-6)
-        elif self.sampler in BY_NEED:
+        if self.sampler in BY_NEED:
             b = self.replay.sampler.need_alpha  # type: ignore[attr-defined]
             score = {i: gain**0.6 * need_of(v, self.sampler) ** b for i, v, gain in self.kept}
             if not any(score.values()):
@@ -235,40 +217,32 @@ class Machine(RuleBasedStateMachine):
 
 
 BY_GAIN = ("uniform", "proportional", "plain", "rank", "exact rank", "sequence", "recency")
-CASES = [
-    (sampler, {"weight_norm": weight_norm, "initial_priority": initial_priority})
-    for sampler in (*BY_GAIN, *BY_NEED)
-    for weight_norm in ("batch", "buffer")
-    for initial_priority in ("max_seen", "max_present")
-    if sampler in BY_GAIN or weight_norm == "batch"
-]
+SAMPLERS = (*BY_GAIN, *BY_NEED)
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
-    turns = [CASES[(2 * capacity + turn) % len(CASES)] for turn in range(2)]
-    run_machines(capacity, turns)
+    run_machines(capacity, [SAMPLERS[(2 * capacity + turn) % len(SAMPLERS)] for turn in range(2)])
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity_with_and_without_the_fast_path(capacity: int) -> None:
     """What C does, and what numba does without it."""
-    by_default = {"weight_norm": "batch", "initial_priority": "max_seen"}
-    turn = [("plain" if capacity % 2 else "proportional", by_default)]
-    run_machines(capacity, turn)
+    samplers = ["plain" if capacity % 2 else "proportional"]
+    run_machines(capacity, samplers)
     with mock.patch.object(native, "_extension", None):
-        run_machines(capacity, turn)
+        run_machines(capacity, samplers)
 
 
-def run_machines(capacity: int, turns: list[tuple[str, dict[str, Any]]]) -> None:
-    for turn, (sampler, options) in enumerate(turns):
+def run_machines(capacity: int, samplers: list[str]) -> None:
+    for turn, sampler in enumerate(samplers):
         # derandomized, every capacity would run through the very same operations
-        run_machine(capacity, sampler, options, 2 * capacity + turn)
+        run_machine(capacity, sampler, 2 * capacity + turn)
 
 
-def run_machine(capacity: int, sampler: str, options: dict[str, Any], number: int) -> None:
+def run_machine(capacity: int, sampler: str, number: int) -> None:
     """Three sequences of calls, which ``number`` determines."""
-    of_case = {"capacity": capacity, "sampler": sampler, "options": options}
+    of_case = {"capacity": capacity, "sampler": sampler}
     machine: Any = seed(number)(type("Sized", (Machine,), of_case))
     run_state_machine_as_test(
         machine,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +12,10 @@ import pytest
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import FloatArray
-from needreplay.replay import ProportionalSampler, RankSampler, ReplayBuffer, UniformSampler
+from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
-    PSERSampler,
     StateNeedSampler,
 )
 from needreplay.replay.samplers.base import Sampler
@@ -65,11 +62,7 @@ def test_an_overwritten_transition_has_no_state_until_set(make: Callable[..., Sa
     [
         lambda: FeatureNeedSampler(4),
         lambda: FeatureNeedSampler(4, need_alpha=1.0, backward=True, correct_for="gain"),
-        lambda: FeatureNeedSampler(
-            4, nonnegative=True, need_alpha=1.0, backward=True, correct_for="gain"
-        ),
         lambda: ExhaustiveNeedSampler(n_features=4),
-        lambda: NeedScalingSampler(ProportionalSampler(), n_features=4),
     ],
 )
 def test_a_loaded_buffer_takes_the_same_samples(
@@ -92,7 +85,6 @@ def test_a_loaded_buffer_takes_the_same_samples(
 @pytest.mark.parametrize(
     ("make", "states"),
     [
-        (partial(FeatureNeedSampler, 4, nonnegative=True), False),
         (partial(FeatureNeedSampler, 4), False),
         (partial(ExhaustiveNeedSampler, n_features=4), False),
         (partial(ExhaustiveNeedSampler, n_states=4), True),
@@ -127,7 +119,6 @@ def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
         replay.update_priorities(ids, rng.random(70))
     for peer, alpha in ((plain, 0.6), (uniform, 0.0)):
         for sampler in (
-            FeatureNeedSampler(4, nonnegative=True, alpha=alpha, need_alpha=0.0),
             FeatureNeedSampler(4, alpha=alpha, need_alpha=0.0),
             ExhaustiveNeedSampler(n_features=4, alpha=alpha, need_alpha=0.0),
         ):
@@ -141,46 +132,8 @@ def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        UniformSampler,
-        ProportionalSampler,
-        RankSampler,
-        lambda: RankSampler(exact=True),
-        lambda: PSERSampler(0.7),
-    ],
-)
-def test_weights_of_magnitude_by_the_buffer_are_those_of_its_sampler(
-    make: Callable[[], Any], tmp_path: Path
-) -> None:
-    plain = ReplayBuffer(CAPACITY, {"x": np.float32}, sampler=make(), weight_norm="buffer", seed=3)
-    scaled = ReplayBuffer(
-        CAPACITY,
-        {"x": np.float32},
-        sampler=NeedScalingSampler(make()),
-        weight_norm="buffer",
-        seed=3,
-    )
-    for replay in (plain, scaled):
-        replay.add(x=np.zeros(70, dtype=np.float32))
-        replay.update_priorities(np.arange(30, 70), np.arange(40.0))
-    scaled.save(tmp_path / "buffer")
-    scaled.update_priorities(np.arange(30, 70), np.full(40, 2.0))
-    scaled.load(tmp_path / "buffer")
-    for _ in range(20):
-        a, b = plain.sample(4, beta=1.0), scaled.sample(4, need=np.arange(40.0), beta=1.0)
-        np.testing.assert_array_equal(a.ids, b.ids)
-        np.testing.assert_array_equal(a.weights, b.weights)
-        smallest = plain.sampler.smallest_probability(4)  # type: ignore[attr-defined]
-        np.testing.assert_allclose(b.weights, smallest / b.probabilities)
-    scaled.check_valid()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
         lambda: FeatureNeedSampler(2),
-        lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
         lambda: ExhaustiveNeedSampler(n_features=2),
-        lambda: NeedScalingSampler(UniformSampler(), n_features=2),
     ],
 )
 def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sampler]) -> None:
@@ -198,3 +151,16 @@ def test_transitions_are_read_by_id_and_refreshed_in_turn(make: Callable[[], Sam
     assert turns == [[8, 9, 10], [11, 12, 6], [7, 8, 9]]
     assert replay.next_to_refresh(0).tolist() == []
     assert replay.next_to_refresh(10**30).tolist() == [10, 11, 12, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: FeatureNeedSampler(4), lambda: ExhaustiveNeedSampler(n_features=4)]
+)
+def test_features_of_an_empty_slot_are_damage(make: Callable[[], Sampler]) -> None:
+    """They would be due for a refresh, with an id that does not exist."""
+    replay = make_buffer(make())
+    fill(replay, CAPACITY // 2, states=False)
+    replay.check_valid()
+    replay.arrays()["sampler/set_at"][-1] = 0
+    with pytest.raises(NeedReplayError, match="not in use has features"):
+        replay.check_valid()

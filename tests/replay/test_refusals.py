@@ -21,7 +21,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     PSERSampler,
     StateNeedSampler,
 )
@@ -38,20 +37,14 @@ BY_GAIN: dict[str, Make] = {
     "rank": RankSampler,
 }
 BY_FEATURES: dict[str, Make] = {
-    "norm tree": lambda: FeatureNeedSampler(2),
-    "vector tree": lambda: FeatureNeedSampler(2, nonnegative=True, need_alpha=1.0),
+    "features": lambda: FeatureNeedSampler(2),
     "sweep": lambda: ExhaustiveNeedSampler(n_features=2),
-    "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=2),
 }
 BY_STATES: dict[str, Make] = {
     "grouped": lambda: StateNeedSampler(3),
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
-    "magnitude by states": lambda: NeedScalingSampler(UniformSampler(), n_states=3),
 }
-BY_NUMBER: dict[str, Make] = {
-    "sweep by slots": ExhaustiveNeedSampler,
-    "magnitude by slots": lambda: NeedScalingSampler(RankSampler()),
-}
+BY_NUMBER: dict[str, Make] = {"sweep by slots": ExhaustiveNeedSampler}
 EVERY = {**BY_GAIN, **BY_FEATURES, **BY_STATES, **BY_NUMBER}
 BY_NEED = {**BY_FEATURES, **BY_STATES, **BY_NUMBER}
 
@@ -421,18 +414,3 @@ def test_refreshing_without_features(make: Make) -> None:
 def test_what_would_have_features_is_named(make: Make) -> None:
     replay = make_buffer(make())
     refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")
-
-
-# Weights by the buffer --------------------------------------------------------------------------
-
-
-@each({name: make for name, make in BY_NEED.items() if not name.startswith("magnitude")})
-def test_the_smallest_probability_of_a_sampler_by_need(make: Make) -> None:
-    with pytest.raises(NeedReplayError, match=r'changes with every need.*weight_norm="batch"'):
-        make_buffer(make(), weight_norm="buffer")
-
-
-def test_the_smallest_probability_of_scaling_by_a_sampler_that_has_none() -> None:
-    inner = FeatureNeedSampler(2, need_alpha=0.0)
-    with pytest.raises(NeedReplayError, match=r'weight_norm="batch"'):
-        make_buffer(NeedScalingSampler(inner, n_features=2), weight_norm="buffer")

@@ -25,7 +25,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 
@@ -39,9 +38,7 @@ SAMPLERS: dict[str, Any] = {
     "grouped": lambda: StateNeedSampler(3),
     "sweep by states": lambda: ExhaustiveNeedSampler(n_states=3),
     "sweep by features": lambda: ExhaustiveNeedSampler(n_features=3),
-    "vector tree": lambda: FeatureNeedSampler(3, nonnegative=True, need_alpha=1.0),
-    "norm tree": lambda: FeatureNeedSampler(3),
-    "magnitude": lambda: NeedScalingSampler(ProportionalSampler(), n_features=3),
+    "features": lambda: FeatureNeedSampler(3),
 }
 
 
@@ -54,7 +51,6 @@ def make_buffer(sampler: str = "proportional", **options: Any) -> ReplayBuffer:
         "n_step": 3,
         "frame_stack": 3,
         "beta": LinearBeta(0.4, 1.0, 50),
-        "initial_priority": "max_present",
         "seed": 3,
         **options,
     }
@@ -96,19 +92,18 @@ def need_now(replay: ReplayBuffer) -> Any:
 
 def learn(replay: ReplayBuffer, record: list[Any]) -> None:
     batch = replay.sample(8, need=need_now(replay))
-    drawn = batch.ids, batch.probabilities, batch.weights, batch.need
+    drawn = batch.ids, batch.probabilities, batch.weights
     record.append((*drawn, batch["obs"], batch["reward"], *counts_of(replay)))
     replay.update_priorities(batch.ids, batch["reward"].astype(np.float64) + 0.1)
 
 
 def counts_of(replay: ReplayBuffer) -> list[Any]:
-    """What the draw, and the draw it is made of, say of themselves."""
+    """What the sampler says of itself."""
     sampler: Any = replay.sampler
-    parts = [sampler, getattr(sampler, "by_priority", None)]
-    said = [getattr(p, name, None) for p in parts for name in ("fallbacks", "acceptance_rate")]
-    stores = [part.features for part in parts if getattr(part, "n_features", None)]
-    turns = [replay.next_to_refresh(3)] if getattr(sampler, "n_features", None) else []
-    return [*said, *(store.oldest_age for store in stores), *turns]
+    said = [getattr(sampler, name, None) for name in ("fallbacks", "acceptance_rate")]
+    if getattr(sampler, "n_features", None):
+        said += [sampler.features.oldest_age, replay.next_to_refresh(3)]
+    return said
 
 
 def starve(replay: ReplayBuffer) -> None:
@@ -214,8 +209,7 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"n_envs": 1},
         {"discount": 0.5},
         {"sampler": "uniform"},
-        {"initial_priority": "max_seen"},
-        {"weight_norm": "buffer"},
+        {"sampler": "rank"},
         {"extra_columns": {"more": np.int8}},
     ],
 )
@@ -328,16 +322,6 @@ def test_a_file_that_fails_before_that_changes_nothing(
 
     monkeypatch.setattr(save.SavedBuffer, "read", cut)
     assert_refused(tmp_path / "buffer", "became shorter")
-
-
-def test_a_sampler_within_a_sampler_has_to_agree(tmp_path: Path) -> None:
-    columns = {"x": np.int64}
-    make = NeedScalingSampler
-    ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.5))).save(tmp_path / "buffer")
-    with pytest.raises(NeedReplayError, match=r"sampler\.by_priority\.alpha 0\.5"):
-        ReplayBuffer(3, columns, sampler=make(ProportionalSampler(0.6))).load(tmp_path / "buffer")
-    with pytest.raises(NeedReplayError, match=r"sampler\.by_priority proportional"):
-        ReplayBuffer(3, columns, sampler=make(UniformSampler())).load(tmp_path / "buffer")
 
 
 def test_no_second_copy_is_made(tmp_path: Path) -> None:

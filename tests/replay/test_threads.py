@@ -115,11 +115,9 @@ def test_ids_and_columns_belong_together() -> None:
 
 def test_no_gain_goes_to_a_transition_that_came_later() -> None:
     """Each id is set a gain of its own below 1, which is what new transitions get."""
-    # by the buffer: the extension takes no part, and threads take turns within an update
-    capacity = 2**15
-    replay = ReplayBuffer(
-        capacity, {"x": np.int8}, sampler=ProportionalSampler(1.0), weight_norm="buffer"
-    )
+    # with a uniform share the extension takes no part, and threads take turns within an update
+    capacity, sampler = 2**15, ProportionalSampler(1.0, uniform_mix=0.5)
+    replay = ReplayBuffer(capacity, {"x": np.int8}, sampler=sampler)
     replay.add(x=np.zeros(capacity, dtype=np.int8))
 
     def act() -> None:

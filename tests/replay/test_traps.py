@@ -27,7 +27,6 @@ from needreplay.replay import (
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
 )
 
@@ -41,8 +40,6 @@ def test_a_sampler_belongs_to_one_buffer(make: Any) -> None:
     first.add(x=np.arange(8))
     with pytest.raises(NeedReplayError, match="belongs to another buffer"):
         ReplayBuffer(4, COLUMNS, sampler=sampler)
-    with pytest.raises(NeedReplayError, match="belongs to another buffer"):
-        ReplayBuffer(4, COLUMNS, sampler=NeedScalingSampler(sampler))
     assert len(first.sample(5)) == 5
     ReplayBuffer(4, COLUMNS, sampler=copy.copy(sampler)).add(x=1)
     first.check_valid()
@@ -53,9 +50,9 @@ def test_a_sampler_belongs_to_one_buffer(make: Any) -> None:
 def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
     samplers = [
         PSERSampler(0.5, retained=0.1, decay=0.2, window=3, stratified=False, uniform_mix=0.25),
-        FeatureNeedSampler(3, nonnegative=True, backward=True, need_alpha=2.0, correct_for="both"),
+        FeatureNeedSampler(3, backward=True, need_alpha=2.0, correct_for="both"),
         RecencySampler(7, alpha=0.5, uniform_mix=0.25),
-        NeedScalingSampler(RankSampler(0.1, exact=True), n_states=4),
+        RankSampler(0.1, exact=True),
     ]
     for sampler in samplers:
         for copied in (copy.copy(sampler), copy.deepcopy(sampler)):
@@ -64,10 +61,7 @@ def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
     assert repr(samplers[2]) == (
         "RecencySampler(mean_age=7.0, alpha=0.5, correct_for='gain', uniform_mix=0.25)"
     )
-    assert repr(samplers[3]) == (
-        "NeedScalingSampler(by_priority=RankSampler(alpha=0.1, exact=True, uniform_mix=0.0), "
-        "n_states=4, n_features=None, backward=False)"
-    )
+    assert repr(samplers[3]) == "RankSampler(alpha=0.1, exact=True, uniform_mix=0.0)"
 
 
 def steps(replay: ReplayBuffer, values: list[float], env: int = 0, n_envs: int = 1) -> None:
@@ -202,11 +196,9 @@ def test_a_batch_of_tensors_shares_memory() -> None:
     assert tensors.ids is batch.ids
     assert batch.weights.dtype == np.float64
     assert replay.sample(4).torch("meta")["done"].device.type == "meta"
-    wide = ReplayBuffer(5, {"x": np.float64}, sampler=NeedScalingSampler(UniformSampler()))
+    wide = ReplayBuffer(5, {"x": np.float64})
     wide.add(x=np.ones(5))
-    tensors = wide.sample(2, need=np.ones(5)).torch()
-    assert tensors.need is not None
-    assert tensors.need.dtype == tensors.weights.dtype == torch.float64
+    assert wide.sample(2).torch().weights.dtype == torch.float64
 
 
 def test_defaults_are_the_same_in_buffer_and_agents() -> None:
@@ -230,7 +222,7 @@ def test_defaults_are_the_same_in_buffer_and_agents() -> None:
         ({"buffer_size": 10}, "capacity"),
         ({"sampler": "per"}, r"ProportionalSampler\(alpha=0\.6\)"),
         ({"sampler": ProportionalSampler}, "pass an object"),
-        ({"wieght_norm": "batch"}, r"did you mean weight_norm\?$"),
+        ({"smapler": None}, r"did you mean sampler\?$"),
         ({"zzz": 1}, "there are capacity, columns"),
     ],
 )

@@ -35,7 +35,7 @@ def trained(folder: Path, world: str, agent: str, *more: str) -> Player:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    trained(folder, "minatar/breakout", "per-sr-sampling", "need_learner=mixtures")
+    trained(folder, "minatar/breakout", "per-sr-sampling", "need_learner=cosine")
     return folder
 
 

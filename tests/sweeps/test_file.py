@@ -64,7 +64,7 @@ def test_a_name_is_a_hash_of_the_config_and_stays() -> None:
 
 def test_the_sweeps_that_ship() -> None:
     assert shipped_sweeps() == (
-        "ablation-need", "minatar-full", "minatar-need", "minatar-small", "paper-atari",
+        "ablation-need", "minatar-full", "minatar-small", "paper-atari",
         "paper-cliffwalk", "paper-maze",
     )  # fmt: skip
     assert len(load_sweep("paper-maze").runs) == 6

@@ -13,7 +13,8 @@ from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.tables import Table
 from needreplay.tabular.evb import EVB, EVBSettings, simulate, simulation_table
-from needreplay.tabular.evb.simulation import need_at
+from needreplay.tabular.evb.backups import rule_of
+from needreplay.tabular.evb.need import need_of
 from needreplay.tabular.replay_events import read_replay, write_replay
 from needreplay.tabular.replay_log import (
     Board,
@@ -88,7 +89,7 @@ def test_what_the_evb_agent_knew_is_found_again(preset: str) -> None:
     assert log.pauses["steps"][-1] == len(found.steps)
     if preset == "published":
         # The goal's row of T moves after the last replay; no other row does.
-        needed = need_at(found.agent, settings, state)
+        needed = need_of(found.agent, rule_of(settings), state)
         assert needed[state] == pytest.approx(log.need[-1, state], rel=0.2)
 
 

@@ -35,8 +35,7 @@ class Sweep:
       needreplay sweep mine.toml --engine ray --address auto --out /shared/mine
 
     Sweeps that come with needreplay: paper-maze, paper-cliffwalk, minatar-small, minatar-full,
-    minatar-need, paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs
-    failed.
+    paper-atari, ablation-need. Then: needreplay report DIR. Exit code 1: some runs failed.
 
     A file of your own, mine.toml (docs/sweeps.md has all of it):
       [[runs]]                                    # every combination of the lists is a run

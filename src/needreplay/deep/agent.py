@@ -556,7 +556,6 @@ def make_sampler(
     if settings.sampler == "per-sr-sampling":
         return FeatureNeedSampler(
             n_features,
-            nonnegative=settings.feature_sign == "nonnegative",
             backward=settings.direction == "backward",
             alpha=alpha,
             need_alpha=settings.need_alpha,

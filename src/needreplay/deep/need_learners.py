@@ -28,8 +28,6 @@ class Learner(nn.Module, ABC):
     n_vector: int
     power = 1
     """need is max(0, q · v)^power"""
-    nonnegative = False
-    """whether neither vector is ever negative"""
     far = True
     """learn from a geometric future, not from the next step"""
     relative: tuple[bool, ...] = (True,)
@@ -127,66 +125,6 @@ class Cosine(Learner):
         products = self.products(obs, later, which, uniform)
         own, others = (self.power * each.clamp(min=1e-4).log() for each in products)
         return contrast_loss(own, others, which)
-
-
-class Mixtures(Learner):
-    """A product of mixtures, contrastive.
-
-    need = Π_e F_e(s) · B_e(s'), each expert e with a softmax F_e and a positive B_e. The product
-    is the inner product of the Kronecker products of the F_e and of the B_e.
-    """
-
-    nonnegative = True
-
-    def __init__(
-        self,
-        body: Callable[[Tensor], Tensor],
-        n_hidden: int,
-        discount: float,  # noqa: ARG002 - in the pairs
-        shape: Shape,  # noqa: ARG002
-        experts: int = 4,
-        width: int = 4,
-    ) -> None:
-        super().__init__(body)
-        self.experts, self.width = experts, width
-        self.n_vector = width**experts
-        self.forward_head = nn.Linear(n_hidden, experts * width)
-        self.backward_head = nn.Linear(n_hidden, experts * width)
-
-    def _forward(self, hidden: Tensor) -> Tensor:
-        shares: Tensor = self.forward_head(hidden).view(-1, self.experts, self.width)
-        return functional.softmax(shares, 2)
-
-    def _backward(self, hidden: Tensor) -> Tensor:
-        logs: Tensor = self.backward_head(hidden).view(-1, self.experts, self.width)
-        return logs.clamp(max=8.0).exp()
-
-    def _product(self, parts: Tensor) -> Tensor:
-        product: Tensor = parts[:, 0]
-        for e in range(1, self.experts):
-            product = (product.unsqueeze(2) * parts[:, e].unsqueeze(1)).flatten(1)
-        return product
-
-    def query(self, hidden: Tensor) -> Tensor:
-        """F(s): 256 shares that sum to 1."""
-        return self._product(self._forward(hidden))
-
-    def stored(self, hidden: Tensor) -> Tensor:
-        """B(s): 256 positive numbers."""
-        return self._product(self._backward(hidden))
-
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
-        """The contrast of the later state and the uniform ones of the batch."""
-        if len(which) == 0 or uniform < 2:
-            return None
-        hidden = self.hidden(torch.cat((obs, later)))
-        size = len(obs)
-        shares = self._forward(hidden[:size][which])
-        parts = self._backward(hidden)
-        others = (shares.transpose(0, 1) @ parts[:uniform].permute(1, 2, 0)).prod(0)
-        own = (shares * parts[size:]).sum(2).prod(1)
-        logs, other_logs = (each.clamp(min=1e-30).log() for each in (own, others))
-        return contrast_loss(logs, other_logs, which)
 
 
 class Spectral(Learner):
@@ -313,7 +251,7 @@ class Successor(Learner):
     ) -> None:
         super().__init__(body)
         self.discount, self.target_period = discount, target_period
-        own = self.nonnegative = isinstance(body, nn.Module)
+        own = isinstance(body, nn.Module)
         self.n_vector = size if own else n_hidden
         self.encoder, self.decoder = nn.Sequential(), None
         if own:
@@ -358,7 +296,6 @@ def _successor(branches: Branches, features: Tensor) -> Tensor:
 
 LEARNERS: dict[str, Any] = {
     "cosine": Cosine,
-    "mixtures": Mixtures,
     "spectral": Spectral,
     "linear": Linear,
     "successor": Successor,

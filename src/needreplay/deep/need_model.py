@@ -58,7 +58,7 @@ class NeedModel:
         observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
             MultiBinary, or a Dict of these, which is flattened to a row.
         discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
-        learner: ``cosine``, ``mixtures``, ``spectral``, ``linear`` or ``successor`` (the paper's);
+        learner: ``cosine``, ``spectral``, ``linear`` or ``successor`` (the paper's);
             see ``need_learners``.
         form: which need: seen from where, forward or backward, M / p or M. Contrastive learners
             learn M / p, ``successor`` learns M, ``linear`` either. Default: the present state,
@@ -166,7 +166,6 @@ class NeedModel:
         # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
         return FeatureNeedSampler(
             self.n_features,
-            nonnegative=self.learner.nonnegative,
             backward=True,
             alpha=alpha,
             need_alpha=need_alpha * self.learner.power,
@@ -237,7 +236,7 @@ class NeedModel:
         """The need of a batch of observations ``others``, seen from ``obs``.
 
         Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
-        values, which ``cosine`` and ``mixtures`` never have, stand for 0.
+        values, which ``cosine`` never has, stand for 0.
         """
         return self.from_products(self.features(others) @ self.query(obs))
 

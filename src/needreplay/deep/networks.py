@@ -16,7 +16,6 @@ from torch.nn import functional
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.imports import load_object
-from needreplay.deep.branch_kernels import BranchFunction, can_run, hidden_sizes
 from needreplay.deep.settings import DeepSettings
 
 Shape = tuple[int, ...]
@@ -158,42 +157,27 @@ class SuccessorNetwork(nn.Module):
 class Branches(nn.Module):
     """u: per action, three dense layers from d features over h and h / 2 units to d.
 
-    ReLU between layers; softplus at the end if successor features must not be negative. Each row of
-    ``packed`` is one branch: layer after layer, a weight (n_in x n_out) and its bias. On the
-    CPU, small branches run in ``branch_kernels``, unless ``use_kernels`` is False.
+    ReLU between layers; softplus at the end if successor features must not be negative. A weight is
+    (branch, n_in, n_out) and a bias (branch, 1, n_out), so that one product serves all branches.
     """
-
-    use_kernels = True
 
     def __init__(
         self, n_branches: int, n_features: int, n_hidden: int, *, nonnegative: bool
     ) -> None:
         super().__init__()
-        self.n_hidden = n_hidden
         self.nonnegative = nonnegative
-        self.shapes = list(pairwise((n_features, *hidden_sizes(n_hidden), n_features)))
-        parts = []
-        for n_in, n_out in self.shapes:
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for n_in, n_out in pairwise((n_features, n_hidden, max(1, n_hidden // 2), n_features)):
             bound = n_in**-0.5
-            parts.append(torch.empty(n_branches, n_in * n_out).uniform_(-bound, bound))
-            parts.append(torch.empty(n_branches, n_out).uniform_(-bound, bound))
-        self.packed = nn.Parameter(torch.cat(parts, 1))
-
-    def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Weight (branch, n_in, n_out) and bias (branch, 1, n_out) of each layer."""
-        lengths = [length for n_in, n_out in self.shapes for length in (n_in * n_out, n_out)]
-        parts = iter(torch.split(self.packed, lengths, 1))
-        return [(next(parts).view(-1, *shape), next(parts).unsqueeze(1)) for shape in self.shapes]
+            self.weights.append(torch.empty(n_branches, n_in, n_out).uniform_(-bound, bound))
+            self.biases.append(torch.empty(n_branches, 1, n_out).uniform_(-bound, bound))
 
     def forward(self, features: Tensor, branch: Tensor) -> Tensor:
         """Row i of ``features`` through branch ``branch[i]``."""
-        if self.use_kernels and can_run(features, self.packed):
-            x: Tensor = BranchFunction.apply(features, branch, self.packed, self.n_hidden)  # type: ignore[no-untyped-call]
-        else:
-            x = features.expand(len(self.packed), *features.shape)
-            for layer, (weight, bias) in enumerate(self.layers()):
-                x = torch.baddbmm(bias, functional.relu(x) if layer else x, weight)
-            x = x.gather(0, branch.view(1, -1, 1).expand(1, *x.shape[1:])).squeeze(0)
+        x = features.expand(len(self.weights[0]), *features.shape)
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = torch.baddbmm(bias, functional.relu(x) if layer else x, weight)
+        x = x.gather(0, branch.view(1, -1, 1).expand(1, *x.shape[1:])).squeeze(0)
         return functional.softplus(x) if self.nonnegative else x
 
 

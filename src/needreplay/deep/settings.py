@@ -95,9 +95,9 @@ class DeepSettings:
     """... and at its end"""
 
     # Need.
-    need_learner: Literal["successor", "cosine", "mixtures", "spectral", "linear"] = "successor"
-    """the paper's successor network (all settings below), or a need model: a power of a cosine, a
-    product of mixtures or least squares, learned by contrast, or random features in closed form"""
+    need_learner: Literal["successor", "cosine", "spectral", "linear"] = "successor"
+    """the paper's successor network (all settings below), or a need model: a power of a cosine or
+    least squares, learned by contrast, or random features in closed form"""
     need_query: Query = "present"
     """the state that the need of a need model is seen from: the present one; a recent one, another
     for each row of a batch (stationary need); the start of an episode, another for each row"""
@@ -177,7 +177,7 @@ class DeepSettings:
         if self.learns_successor and self.shuffle_need:
             raise NeedReplayError(
                 "shuffle_need is True, but need_learner is 'successor', which has no such control; "
-                "choose a need model: cosine, mixtures, spectral or linear."
+                "choose a need model: cosine, spectral or linear."
             )
         for name in ("successor_moves_features", "need_moves_features"):
             if self.encoder == "shared" and getattr(self, name):

@@ -29,13 +29,11 @@ class Batch:
     where the sampler does not know the row's total score, and ``normalized`` is then False.
     """
     weights: FloatArray
-    """Importance weights: multiply the losses by them. At most 1 with ``weight_norm="batch"``."""
+    """Importance weights: multiply the losses by them. The largest is 1."""
     columns: dict[str, Any]
     """Every column by name; of a Dict space, a dict of arrays."""
     normalized: bool = True
     """Whether ``probabilities`` sum to 1 over the buffer."""
-    need: FloatArray | None = None
-    """The need of each, where the sampler leaves it to the learner to scale its update by it."""
 
     def __getitem__(self, name: str) -> Any:
         return self.columns[name]
@@ -46,7 +44,7 @@ class Batch:
     def torch(self, device: Any = "cpu") -> Batch:
         """This batch with torch tensors on ``device``; ``ids`` stay as they are.
 
-        On the CPU columns share the memory of this batch. Weights, probabilities and need are
+        On the CPU columns share the memory of this batch. Weights and probabilities are
         float32, unless a column is float64.
         """
         try:
@@ -68,7 +66,6 @@ class Batch:
             probabilities=numbers(self.probabilities),
             weights=numbers(self.weights),
             columns=tensor(self.columns),
-            need=None if self.need is None else numbers(self.need),
         )
 
     def keys(self) -> Iterator[str]:

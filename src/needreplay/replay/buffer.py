@@ -10,23 +10,23 @@ import copy
 import difflib
 import inspect
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import RLock
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay.core.checks import COUNT, check_number
-from needreplay.core.errors import NeedReplayError, unknown
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import native, validation
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
-from needreplay.replay.samplers.base import Sampler, knowing_smallest
+from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
 from needreplay.replay.storage import (
@@ -39,7 +39,6 @@ from needreplay.replay.storage import (
     flatten,
     plain_columns,
 )
-from needreplay.replay.sumtree import MinTree
 from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.replay.validation import FIRST_PRIORITY
 from needreplay.rules.priority import importance_weight
@@ -79,10 +78,6 @@ class ReplayBuffer:
         episodes: how steps become transitions (n-step returns, several environments, frame
             stacks). Without it, ``add`` stores columns as they are passed.
         beta: the exponent of importance weights, or its schedule.
-        weight_norm: divide importance weights by the maximum in the ``"batch"``, or by the maximum
-            over all transitions that can be sampled from the ``"buffer"``.
-        initial_priority: new transitions get the ``"max_seen"`` so far, or the ``"max_present"`` in
-            the buffer now.
         seed: determines everything that is sampled.
     """
 
@@ -94,8 +89,6 @@ class ReplayBuffer:
         sampler: Sampler | None = None,
         episodes: Episodes | None = None,
         beta: float | LinearBeta = 0.4,
-        weight_norm: Literal["batch", "buffer"] = "batch",
-        initial_priority: Literal["max_seen", "max_present"] = "max_seen",
         seed: int = 0,
         **unknown_options: Any,
     ) -> None:
@@ -106,10 +99,6 @@ class ReplayBuffer:
                 f"sampler is {sampler!r}; pass an object, such as ProportionalSampler(alpha=0.6) "
                 "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
             )
-        if initial_priority not in ("max_seen", "max_present"):
-            raise unknown("initial_priority", initial_priority, ("max_seen", "max_present"))
-        if weight_norm not in ("batch", "buffer"):
-            raise unknown("weight_norm", weight_norm, ("batch", "buffer"))
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
         self._info = _info_columns(self._sampler, columns)
         self._writer: Writer = (
@@ -124,13 +113,6 @@ class ReplayBuffer:
         # In arrays, because the C code changes them too.
         self._counts: IntArray = np.zeros(2, dtype=np.int64)
         self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
-        self._uses_present = initial_priority == "max_present"
-        self._present: MinTree | None = None
-        self._smallest: Callable[[int], float] | None = None
-        if weight_norm == "buffer":
-            knowing = knowing_smallest(self._sampler)
-            knowing.follow_smallest()
-            self._smallest = knowing.smallest_probability
         self._has_frames = episodes is not None and episodes.frame_stack > 0
         self._options = {
             "capacity": self._ring.capacity,
@@ -138,16 +120,15 @@ class ReplayBuffer:
             "sampler": self._sampler,
             "episodes": episodes,
             "beta": self._beta,
-            "weight_norm": weight_norm,
-            "initial_priority": initial_priority,
         }
         if self._has_frames:
             self._sampler_method("clear")
-        self._claim(self._sampler)
+        self._claim_sampler()
         self._allocate()
 
-    def _claim(self, sampler: Sampler) -> None:
-        """Refuse a sampler, or one inside it, that another buffer has: they would share arrays."""
+    def _claim_sampler(self) -> None:
+        """Refuse a sampler that another buffer has: they would share arrays."""
+        sampler = self._sampler
         with suppress(TypeError):  # a sampler of the user's own that cannot be a key
             if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
                 raise NeedReplayError(
@@ -155,19 +136,13 @@ class ReplayBuffer:
                     "each (copy.deepcopy of a sampler is a new one with its settings)."
                 )
             _OWNER[sampler] = ref(self)
-        for part in getattr(sampler, "__dict__", {}).values():
-            if hasattr(part, "set_priorities"):
-                self._claim(part)
 
     def _allocate(self) -> None:
         """Empty the sampler, and choose the fast path for its arrays."""
-        capacity = self._ring.capacity
-        self._sampler.allocate(capacity)
-        self._present = MinTree(capacity) if self._uses_present else None
+        self._sampler.allocate(self._ring.capacity)
         # The C code knows what ProportionalSampler does, not what a class derived from it does.
         sampler: Any = self._sampler
-        is_plain = type(sampler) is ProportionalSampler and not sampler.uniform_mix
-        in_c = is_plain and self._present is None and self._smallest is None
+        in_c = type(sampler) is ProportionalSampler and not sampler.uniform_mix
         self._fast_sampler: Any = sampler if in_c else None
         self._fast = native.fast_path(
             self._ring, self._writer, self._fast_sampler, self._counts, self._max_seen
@@ -203,8 +178,7 @@ class ReplayBuffer:
                 (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
                 with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
-            **options: ``sampler``, ``beta``, ``weight_norm``, ``initial_priority`` and ``seed`` of
-                ``ReplayBuffer``.
+            **options: ``sampler``, ``beta`` and ``seed`` of ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
         episodes = Episodes(
@@ -356,33 +330,20 @@ class ReplayBuffer:
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             info = {name: rows[-ring.capacity :] for name, rows in info.items()}
-        priority = self._max_seen.item()
-        if self._present is not None:
-            smallest = self._present.smallest  # of the negative priorities
-            priority = FIRST_PRIORITY if smallest == np.inf else -smallest
         place = getattr(self._sampler, "place", None)
         if place is not None:
             place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
-        self._set_priorities(slots, np.full(len(slots), priority))
+        self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
         for name, rows in info.items():
             if (known := _is_known(rows)).any():
                 method = self._sampler_method("set_state" if name == "state" else "set_features")
                 method(slots[known], rows[known])
-
-    def _set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
-        changed = self._sampler.set_priorities(slots, priorities)
-        if self._present is not None:
-            if changed is not None:
-                slots, priorities = changed, self._sampler.priorities[changed]  # type: ignore[attr-defined]
-            self._present.set(slots, -priorities)
 
     def _remove_oldest(self, count: int) -> None:
         """The ``count`` oldest transitions can no longer be sampled."""
         ring = self._ring
         slots = np.arange(ring.oldest_id, ring.oldest_id + count) % ring.capacity
         self._sampler_method("clear")(slots)
-        if self._present is not None:
-            self._present.set(slots, np.full(count, np.inf))
         ring.ids[0] += count
 
     # Sampling ------------------------------------------------------------------------------------
@@ -421,22 +382,20 @@ class ReplayBuffer:
     def _sample_general(self, size: int, need: AnyArray | None, beta: float) -> Batch:
         """``sample`` with any sampler, after all checks."""
         sampled = self._sampler.sample(size, self._rng, need)
-        slots, probabilities, normalized, need_of_each, corrected = sampled
+        slots, probabilities, normalized, corrected = sampled
         if corrected is None:
             corrected = probabilities
-        smallest = 0.0 if self._smallest is None else self._smallest(size)
-        gathered = self._fast.gather(slots, corrected, smallest, beta)
-        ids, weights, columns = gathered or self._gather(slots, corrected, smallest, beta)
+        gathered = self._fast.gather(slots, corrected, beta)
+        ids, weights, columns = gathered or self._gather(slots, corrected, beta)
         columns = self._writer.columns(columns)
         self._counts[_BATCHES] += 1
-        return Batch(ids, probabilities, weights, columns, normalized, need_of_each)
+        return Batch(ids, probabilities, weights, columns, normalized)
 
     def _gather(
-        self, slots: IntArray, probabilities: Any, smallest: float, beta: float
+        self, slots: IntArray, probabilities: Any, beta: float
     ) -> tuple[IntArray, FloatArray, dict[str, AnyArray]]:
-        """Ids, importance weights and columns; ``smallest`` 0 stands for that of the batch."""
-        smallest = smallest or float(probabilities.min())
-        weights: Any = importance_weight(probabilities, smallest, beta)
+        """Ids, importance weights and columns."""
+        weights: Any = importance_weight(probabilities, float(probabilities.min()), beta)
         return self._ring.ids_of(slots), weights, self._ring.gather(slots)
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
@@ -505,7 +464,7 @@ class ReplayBuffer:
             )
             stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
             with Uninterrupted():
-                self._set_priorities(slots, stored)
+                self._sampler.set_priorities(slots, stored)
                 self._counts[_DROPPED] += dropped
                 self._max_seen[0] = stored.max(initial=self._max_seen[0])
 
@@ -573,21 +532,11 @@ class ReplayBuffer:
             occupied = getattr(self._sampler, "occupied", stored)
             if not np.array_equal(occupied, stored):
                 raise NeedReplayError("The sampler knows other slots than those in use.")
+            if "features" in self._info and self._sampler_method("features").known[~stored].any():
+                raise NeedReplayError("A slot that is not in use has features.")
             priorities = getattr(self._sampler, "priorities", None)
             if priorities is not None and priorities.max(initial=0.0) > self._max_seen[0]:
                 raise NeedReplayError("A priority is above the largest that was seen.")
-            if self._present is not None:
-                self._check_present(stored, priorities)
-
-    def _check_present(self, stored: BoolArray, priorities: FloatArray | None) -> None:
-        """Raise unless the tree of priorities in the buffer has those of the sampler."""
-        assert self._present is not None
-        self._present.check_valid()
-        leaves = -self._present.array[: self.capacity]
-        known = leaves if priorities is None else priorities
-        in_range = (known == 0.0) | ((known > 0.0) & (known <= self._max_seen[0]))
-        if not np.array_equal(leaves, np.where(stored & in_range, known, -np.inf)):
-            raise NeedReplayError("A largest priority is not that of the sampler.")
 
     def save(self, target: Source) -> None:
         """Write the buffer to one file, atomically: an older file stays until then.
@@ -634,8 +583,6 @@ class ReplayBuffer:
         return {
             "capacity": self._ring.capacity,
             **sampler_settings(self._sampler),
-            "weight_norm": "batch" if self._smallest is None else "buffer",
-            "initial_priority": "max_present" if self._uses_present else "max_seen",
             **self._writer.settings(),
         }
 
@@ -646,8 +593,6 @@ class ReplayBuffer:
             "writer": self._writer.arrays(),
             "sampler": self._sampler.arrays(),
         }
-        if self._present is not None:
-            parts["present"] = {"priorities": self._present.array}
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
 
 

@@ -39,15 +39,13 @@ _PLAIN = (bool, int, float, str)
 _MOST_IDS = 2**62
 
 
-def sampler_settings(sampler: Sampler, prefix: str = "sampler") -> dict[str, Any]:
-    """The name and plain public attributes of a sampler, and of a sampler inside it."""
-    settings: dict[str, Any] = {prefix: sampler.name}
+def sampler_settings(sampler: Sampler) -> dict[str, Any]:
+    """The name and plain public attributes of a sampler."""
+    settings: dict[str, Any] = {"sampler": sampler.name}
     for name, value in vars(sampler).items():
         plain = value.item() if isinstance(value, np.generic) else value
         if name[0] != "_" and isinstance(plain, _PLAIN):
-            settings[f"{prefix}.{name}"] = plain
-        elif hasattr(value, "set_priorities"):
-            settings |= sampler_settings(value, f"{prefix}.{name}")
+            settings[f"sampler.{name}"] = plain
     return settings
 
 

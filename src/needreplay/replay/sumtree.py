@@ -28,15 +28,12 @@ def tree_length(capacity: int) -> int:
             return length
 
 
-def empty_tree(capacity: int, fill: float = 0.0) -> FloatArray:
-    """A tree whose every number is ``fill``, with its nodes on cache lines."""
+def empty_tree(capacity: int) -> FloatArray:
+    """A tree of zeros, with its nodes on cache lines."""
     length = tree_length(capacity)
     array = np.zeros(length + LINE // 8)
     start = (-array.ctypes.data % LINE) // 8
-    tree = array[start : start + length]
-    if fill != 0.0:
-        tree[:] = fill
-    return tree
+    return array[start : start + length]
 
 
 @jit
@@ -46,15 +43,6 @@ def node_sum(tree: FloatArray, first: int) -> float:
     right = (tree[first + 4] + tree[first + 5]) + (tree[first + 6] + tree[first + 7])
     total: float = left + right
     return total
-
-
-@jit
-def node_minimum(tree: FloatArray, first: int) -> float:
-    """The smallest of the eight numbers from ``first``."""
-    smallest: float = tree[first]
-    for k in range(first + 1, first + FANOUT):
-        smallest = min(smallest, tree[k])
-    return smallest
 
 
 @jit
@@ -150,19 +138,17 @@ def spread(uniforms: FloatArray, total: float, stratified: bool) -> FloatArray:
 
 
 @jit
-def sound(tree: FloatArray, capacity: int, minima: bool) -> bool:
-    """Whether every node is the sum of its children, or their minimum, and the rest is unused."""
+def sound(tree: FloatArray, capacity: int) -> bool:
+    """Whether every node is the sum of its children, and the rest is unused."""
     start, below = 0, capacity
     while True:
         groups = (below + FANOUT - 1) // FANOUT
         above = start + groups * FANOUT
         for unused in range(start + below, above):
-            if tree[unused] != (np.inf if minima else 0.0):
+            if tree[unused] != 0.0:
                 return False
         for node in range(groups):
-            first = start + node * FANOUT
-            expected = node_minimum(tree, first) if minima else node_sum(tree, first)
-            if tree[above + node] != expected:
+            if tree[above + node] != node_sum(tree, start + node * FANOUT):
                 return False
         if groups == 1:
             return bool(tree[-1] == tree[above])
@@ -197,50 +183,7 @@ class SumTree:
 
     def check_valid(self) -> None:
         """Raise unless every parent is the sum of its children and no mass is negative."""
-        if not sound(self.array, self.capacity, False):
+        if not sound(self.array, self.capacity):
             raise NeedReplayError("The sum tree holds a sum that is not that of its children.")
         if not np.all(self.masses >= 0.0) or not np.isfinite(self.total):
             raise NeedReplayError("The sum tree holds a mass that is negative or not finite.")
-
-
-@jit
-def set_minima(tree: FloatArray, capacity: int, slots: IntArray, values: FloatArray) -> None:
-    """Leaf ``slots[i]`` is ``values[i]`` from now on; every minimum above it is computed again."""
-    size = len(slots)
-    nodes = np.empty(size, dtype=np.int64)
-    for i in range(size):
-        tree[slots[i]] = values[i]
-        nodes[i] = slots[i]
-    start, below = 0, capacity
-    while True:
-        groups = (below + FANOUT - 1) // FANOUT
-        above = start + groups * FANOUT
-        for i in range(size):
-            nodes[i] //= FANOUT
-            tree[above + nodes[i]] = node_minimum(tree, start + nodes[i] * FANOUT)
-        if groups == 1:
-            tree[-1] = tree[above]
-            return
-        start, below = above, groups
-
-
-class MinTree:
-    """One number for each of ``capacity`` leaves, infinity where none is set, and the smallest."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.array = empty_tree(capacity, fill=np.inf)
-
-    @property
-    def smallest(self) -> float:
-        """The smallest number that is set; infinity if none is."""
-        return float(self.array[-1])
-
-    def set(self, slots: IntArray, values: FloatArray) -> None:
-        """Give ``slots`` (distinct) their ``values``; infinity unsets one."""
-        set_minima(self.array, self.capacity, slots, values)
-
-    def check_valid(self) -> None:
-        """Raise unless every parent is the smallest of its children."""
-        if not sound(self.array, self.capacity, True):
-            raise NeedReplayError("The smallest number is not the smallest of the leaves.")

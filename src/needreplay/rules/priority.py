@@ -32,8 +32,8 @@ def power(value: float, exponent: float) -> float:
 def importance_weight(probability: float, smallest: float, beta: float) -> float:
     """(N P_i)^-β / max_j (N P_j)^-β = (P_min / P_i)^β.
 
-    ``smallest`` is P_min, the smallest probability in the batch or in the buffer, whichever the
-    weights are divided by. Probabilities known up to a constant are enough, and N cancels.
+    ``smallest`` is P_min, the smallest probability in the batch. Probabilities known up to a
+    constant are enough, and N cancels.
     """
     weight: float = (smallest / probability) ** beta
     return weight

@@ -126,7 +126,6 @@ def test_sampled_by_its_distribution(case: str) -> None:
     for _ in range(5000):
         sampled = sampler.sample(SIZE, rng)
         assert sampled.normalized
-        assert sampled.need is None
         np.add.at(counts, sampled.slots, 1)
         returned[sampled.slots] = sampled.probabilities
     possible = expected > 0
@@ -173,15 +172,6 @@ def test_proportional_samples_differ_from_uniform_ones() -> None:
         slots_of(filled(UniformSampler()), 5),
         slots_of(filled(ProportionalSampler(0.6, stratified=False)), 5),
     )
-
-
-@each_case
-def test_smallest_probability(case: str) -> None:
-    sampler, expected, _ = CASES[case]
-    sampler.follow_smallest()
-    filled(sampler)
-    smallest = sampler.smallest_probability(SIZE)
-    assert smallest == pytest.approx(expected[expected > 0].min(), rel=1e-12)
 
 
 @each_case
@@ -315,7 +305,7 @@ def test_adds_beyond_the_capacity_leave_every_transition_reachable(
         (lambda **options: StateNeedSampler(3, **options), 0.2),
         (lambda **options: ExhaustiveNeedSampler(n_states=3, **options), 0.2),
         (lambda **options: FeatureNeedSampler(3, **options), 0.0),
-        (lambda **options: FeatureNeedSampler(3, nonnegative=True, **options), 0.2),
+        (lambda **options: FeatureNeedSampler(3, **options), 0.2),
     ],
 )
 def test_adds_beyond_the_capacity_keep_need_with_its_transition(
@@ -395,22 +385,11 @@ def test_segments_have_nearly_equal_probability() -> None:
     np.testing.assert_allclose(shares, cumulative[-1] / 16, rtol=0.02)
 
 
-def test_smallest_where_two_segments_begin_at_the_same_rank_by_hand() -> None:
+def test_two_segments_that_begin_at_the_same_rank_by_hand() -> None:
     # 1 and 0.62: both segments begin at the first rank, and the second holds both ranks
     sampler = RankSampler()
     sampler.allocate(2)
     sampler.set_priorities(np.arange(2), np.array([2.0, 1.0]))
-    assert sampler.smallest_probability(2) == 0.25
     sampled = sampler.sample(2, stream(0, "rank"))
     assert sampled.slots[0] == 0
     assert sampled.probabilities[0] == 0.75
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 40])
-def test_no_sampled_slot_is_less_likely_than_the_smallest(n: int) -> None:
-    sampler = RankSampler()
-    sampler.allocate(n)
-    sampler.set_priorities(np.arange(n), stream(n, "rank").random(n))
-    for size in range(1, 45):
-        probabilities = sampler.sample(size, stream(size, "rank")).probabilities
-        assert probabilities.min() >= sampler.smallest_probability(size) * (1 - 1e-12)

@@ -1,4 +1,4 @@
-"""The samplers by features, norm tree and vector tree, against the exhaustive sampler."""
+"""The sampler by features against the exhaustive sampler."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ from needreplay.replay.samplers.norm_tree import SLACK
 
 N_FEATURES = 6
 MANY = 4000 if os.environ.get("NUMBA_DISABLE_JIT") else 200_000
-VECTORS: dict[str, Any] = {"nonnegative": True, "need_alpha": 1.0}
-NORMS: dict[str, Any] = {}
-
-each_tree = pytest.mark.parametrize("tree", [VECTORS, NORMS], ids=["vectors", "norms"])
 
 
 @pytest.fixture
@@ -33,11 +29,9 @@ def never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)
 
 
-def pair(
-    n: int, nonnegative: bool = False, **options: Any
-) -> tuple[FeatureNeedSampler, ExhaustiveNeedSampler]:
+def pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNeedSampler]:
     """A tree and the exhaustive sampler it is tested against, both empty."""
-    sampler = FeatureNeedSampler(N_FEATURES, nonnegative=nonnegative, **options)
+    sampler = FeatureNeedSampler(N_FEATURES, **options)
     exhaustive = ExhaustiveNeedSampler(n_features=N_FEATURES, **options)
     sampler.allocate(n)
     exhaustive.allocate(n)
@@ -85,7 +79,7 @@ def test_samples_are_those_of_the_exhaustive_sampler(
     signed: bool, backward: bool, need_alpha: float
 ) -> None:
     rng = stream(1, "features", str(signed), str(need_alpha))
-    samplers = tree, exhaustive = pair(700, not signed, backward=backward, need_alpha=need_alpha)
+    samplers = tree, exhaustive = pair(700, backward=backward, need_alpha=need_alpha)
     fill(samplers, rng.random(700), some_features(rng, 700, signed))
     need = some_features(rng, 1, signed)[0]
     expected = exhaustive.probabilities(need)
@@ -97,7 +91,7 @@ def test_samples_are_those_of_the_exhaustive_sampler(
         normalized.append(sampled.normalized)
     # of 20 right cases, the least p-value is below 0.001 once in fifty seeds
     assert p_value(Sampled(np.concatenate(slots), np.zeros(0)), expected) > 0.001
-    never_rejects = need_alpha == 0.0 or (need_alpha == 1.0 and not signed)
+    never_rejects = need_alpha == 0.0
     assert all(normalized) == never_rejects
     assert tree.fallbacks.by_score > 0
     assert tree.fallbacks.exhaustive == 0
@@ -116,10 +110,9 @@ def test_negative_need_with_features_that_are_not_negative() -> None:
     assert not sampled.normalized
 
 
-@pytest.mark.parametrize("nonnegative", [False, True])
-def test_need_alpha_0_samples_the_very_slots_of_proportional(nonnegative: bool) -> None:
+def test_need_alpha_0_samples_the_very_slots_of_proportional() -> None:
     rng = stream(3, "features")
-    samplers = tree, _ = pair(700, nonnegative, need_alpha=0.0)
+    samplers = tree, _ = pair(700, need_alpha=0.0)
     fill(samplers, rng.random(700), some_features(rng, 700, signed=False))
     plain = ProportionalSampler(stratified=False)
     plain.allocate(700)
@@ -221,10 +214,9 @@ def test_all_negative_need_samples_by_priority() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:No transition")
-@each_tree
-def test_no_need_samples_by_priority_and_no_priority_uniformly(tree: dict[str, Any]) -> None:
+def test_no_need_samples_by_priority_and_no_priority_uniformly() -> None:
     rng = stream(9, "features")
-    sampler, _ = pair(100, **tree)
+    sampler, _ = pair(100)
     priorities = rng.random(100)
     sampler.set_priorities(np.arange(100), priorities)
     sampled = sampler.sample(5000, rng, np.ones(N_FEATURES))
@@ -236,19 +228,17 @@ def test_no_need_samples_by_priority_and_no_priority_uniformly(tree: dict[str, A
     assert sampler.fallbacks == (0, 5000, 3000, 0)
 
 
-@each_tree
-def test_one_slot(tree: dict[str, Any]) -> None:
+def test_one_slot() -> None:
     rng = stream(10, "features")
-    samplers = sampler, _ = pair(1, **tree)
+    samplers = sampler, _ = pair(1)
     fill(samplers, np.array([0.5]), np.ones((1, N_FEATURES)))
     for need in (np.ones(N_FEATURES), np.zeros(N_FEATURES)):
         np.testing.assert_array_equal(sampler.sample(4, rng, need).slots, 0)
 
 
-@each_tree
-def test_huge_and_tiny_need_sample_the_same(tree: dict[str, Any]) -> None:
+def test_huge_and_tiny_need_sample_the_same() -> None:
     rng = stream(11, "features")
-    samplers = sampler, _ = pair(200, **tree)
+    samplers = sampler, _ = pair(200)
     fill(samplers, rng.random(200), some_features(rng, 200, signed=False))
     need = rng.random(N_FEATURES)
     batches = []
@@ -259,10 +249,9 @@ def test_huge_and_tiny_need_sample_the_same(tree: dict[str, Any]) -> None:
     np.testing.assert_array_equal(batches[0], batches[2])
 
 
-@each_tree
-def test_new_slots_have_no_need_until_their_features_are_set(tree: dict[str, Any]) -> None:
+def test_new_slots_have_no_need_until_their_features_are_set() -> None:
     rng = stream(14, "features")
-    samplers = sampler, _ = pair(50, **tree)
+    samplers = sampler, _ = pair(50)
     fill(samplers, np.ones(50), np.ones((50, N_FEATURES)))
     sampler.place(np.arange(1, 50), np.full(49, -1))
     sampler.check_valid()
@@ -290,10 +279,9 @@ def test_age_and_rotation() -> None:
     assert len(tree.features.next_to_refresh(99)) == 5
 
 
-@each_tree
-def test_refusals_leave_everything_as_it_was(tree: dict[str, Any]) -> None:
+def test_refusals_leave_everything_as_it_was() -> None:
     rng = stream(16, "features")
-    samplers = sampler, _ = pair(40, **tree)
+    samplers = sampler, _ = pair(40)
     with pytest.raises(NeedReplayError, match="empty"):
         sampler.sample(1, rng, np.ones(N_FEATURES))
     fill(samplers, rng.random(40), some_features(rng, 40, signed=False))
@@ -313,20 +301,6 @@ def test_refusals_leave_everything_as_it_was(tree: dict[str, Any]) -> None:
         FeatureNeedSampler(0)
 
 
-@pytest.mark.parametrize("need_alpha", [0.6, 1.0])
-def test_what_breaks_the_promise_of_nonnegative_is_refused(need_alpha: float) -> None:
-    sampler, _ = pair(2, True, need_alpha=need_alpha)
-    sampler.set_priorities(np.arange(2), np.ones(2))
-    features = np.ones((2, N_FEATURES))
-    features[1, 2] = -1e-9
-    with pytest.raises(NeedReplayError, match="nonnegative=False"):
-        sampler.set_features(np.arange(2), features)
-    assert (sampler.features.arrays()["set_at"] < 0).sum() == 2
-    with pytest.raises(NeedReplayError, match="nonnegative=False"):
-        sampler.sample(1, stream(0), features[1])
-    sampler.check_valid()
-
-
 def test_features_whose_powers_could_overflow_are_refused() -> None:
     sampler, _ = pair(2, need_alpha=20.0, backward=True)
     with pytest.raises(NeedReplayError, match="need_alpha"):
@@ -336,15 +310,14 @@ def test_features_whose_powers_could_overflow_are_refused() -> None:
     assert set(sampler.sample(5, stream(0), np.ones(N_FEATURES)).slots) == {0}
 
 
-@each_tree
-def test_loaded_arrays_sample_the_same(tree: dict[str, Any]) -> None:
+def test_loaded_arrays_sample_the_same() -> None:
     rng = stream(17, "features")
-    samplers = old, _ = pair(500, **tree)
+    samplers = old, _ = pair(500)
     fill(samplers, rng.random(500), some_features(rng, 500, signed=False))
     need = rng.random(N_FEATURES)
     old.sample(32, rng, need)
     old.set_priorities(np.arange(7), rng.random(7))
-    new, _ = pair(500, **tree)
+    new, _ = pair(500)
     for name, array in old.arrays().items():
         new.arrays()[name][...] = array
     for _ in range(3):
@@ -354,10 +327,9 @@ def test_loaded_arrays_sample_the_same(tree: dict[str, Any]) -> None:
     new.check_valid()
 
 
-@each_tree
-def test_ten_million_updates_leave_no_drift(tree: dict[str, Any]) -> None:
+def test_ten_million_updates_leave_no_drift() -> None:
     rng = stream(13, "features")
-    samplers = sampler, _ = pair(1000, **tree)
+    samplers = sampler, _ = pair(1000)
     fill(samplers, rng.random(1000), some_features(rng, 1000, signed=False))
     for _ in range(100):
         changed = rng.integers(0, 1000, MANY // 2)
@@ -368,32 +340,28 @@ def test_ten_million_updates_leave_no_drift(tree: dict[str, Any]) -> None:
     arrays = sampler.arrays()
     powers, vectors = arrays["tree"][:1000], arrays["vectors"].astype(float)
     np.testing.assert_allclose(arrays["tree"][-1], powers.sum(), rtol=1e-12)
-    if "sums" in arrays:
-        exact = (powers[:, None] * vectors).sum(axis=0)
-        np.testing.assert_allclose(arrays["sums"][0], exact, rtol=1e-12)
-    else:
-        exact = (powers * np.sqrt((vectors**2).sum(axis=1)) ** sampler.need_alpha).sum()
-        np.testing.assert_allclose(arrays["bounds"][-1], exact, rtol=1e-12)
+    exact = (powers * np.sqrt((vectors**2).sum(axis=1)) ** sampler.need_alpha).sum()
+    np.testing.assert_allclose(arrays["bounds"][-1], exact, rtol=1e-12)
 
 
 @settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore:No transition")
 @given(
     capacity=st.integers(1, 70),
-    nonnegative=st.booleans(),
+    signed=st.booleans(),
     need_alpha=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
     seed=st.integers(0, 2**32),
 )
 def test_any_sequence_of_changes_agrees_with_the_exhaustive_sampler(
-    capacity: int, nonnegative: bool, need_alpha: float, seed: int
+    capacity: int, signed: bool, need_alpha: float, seed: int
 ) -> None:
     rng = stream(seed, "features")
-    samplers = tree, exhaustive = pair(capacity, nonnegative, need_alpha=need_alpha)
+    samplers = tree, exhaustive = pair(capacity, need_alpha=need_alpha)
     for _ in range(10):
         slots = rng.permutation(capacity)[: rng.integers(1, capacity + 1)]
         change = rng.integers(4)
         priorities = rng.random(len(slots)) * (rng.random(len(slots)) < 0.7)
-        features = some_features(rng, len(slots), not nonnegative)
+        features = some_features(rng, len(slots), signed)
         features *= rng.integers(0, 2, (len(slots), 1))
         for sampler in samplers:
             if change == 0:
@@ -406,7 +374,7 @@ def test_any_sequence_of_changes_agrees_with_the_exhaustive_sampler(
                 sampler.clear(slots[:3])
         tree.check_valid()
         if exhaustive.arrays()["powers"].any():
-            need = some_features(rng, 1, not nonnegative)[0]
+            need = some_features(rng, 1, signed)[0]
             sampled = tree.sample(8, rng, need)
             expected = exhaustive.probabilities(need)
             assert (expected[sampled.slots] > 0).all()
@@ -457,8 +425,8 @@ def test_features_along_the_need_are_all_accepted_and_others_by_the_cosine() -> 
 
 
 def test_damage_is_seen() -> None:
-    for tree, name in ((NORMS, "norms"), (NORMS, "bounds"), (NORMS, "tree"), (VECTORS, "sums")):
-        samplers = sampler, _ = pair(20, **tree)
+    for name in ("norms", "bounds", "tree"):
+        samplers = sampler, _ = pair(20)
         rng = stream(19, "features")
         fill(samplers, rng.random(20), some_features(rng, 20, signed=False))
         sampler.sample(1, rng, np.ones(N_FEATURES))

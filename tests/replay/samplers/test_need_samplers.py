@@ -12,11 +12,10 @@ from scipy.stats import chisquare
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.rng import stream
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.replay import ProportionalSampler, ReplayBuffer
+from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
-    NeedScalingSampler,
     StateNeedSampler,
     norm_tree,
 )
@@ -27,10 +26,7 @@ N_STATES = 4
 MAKERS: dict[str, Callable[..., Any]] = {
     "state": lambda **options: StateNeedSampler(N_STATES, **options),
     "exhaustive": lambda **options: ExhaustiveNeedSampler(n_states=N_STATES, **options),
-    "vectors": lambda **options: FeatureNeedSampler(
-        N_STATES, nonnegative=True, **{"need_alpha": 1.0, **options}
-    ),
-    "norms": lambda **options: FeatureNeedSampler(N_STATES, **options),
+    "features": lambda **options: FeatureNeedSampler(N_STATES, **options),
 }
 each_sampler = pytest.mark.parametrize("name", MAKERS)
 
@@ -171,9 +167,9 @@ def test_a_uniform_share_reaches_slots_without_need(
         else:
             assert sampled.corrected is None
     share = float(np.mean(shares))
-    assert abs(share - mix) < (1e-12 if name != "norms" else 0.2 * mix)
+    assert abs(share - mix) < (1e-12 if name != "features" else 0.2 * mix)
     assert (counts > 0).all()
-    if name != "norms":  # there the share varies a little with the batch
+    if name != "features":  # there the share varies a little with the batch
         wanted = ((1 - share) * expected + share / n) * counts.sum()
         assert chisquare(counts, wanted).pvalue > 1e-4
 
@@ -181,7 +177,7 @@ def test_a_uniform_share_reaches_slots_without_need(
 def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the estimated rate held fixed, c is fixed, and so is the distribution."""
     monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
-    sampler = made("norms", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
+    sampler = made("features", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
     rng, counts = stream(3, "mix"), np.zeros(len(STATES))
@@ -258,29 +254,3 @@ def test_the_window_of_a_share_follows_large_adds(name: str) -> None:
         replay.set_states(ids, np.array([0] * 7 + [1]))
     batch = replay.sample(500, need=np.array([0.0, 1.0, 0.0, 0.0]))
     assert set(batch.ids) == set(ids)
-
-
-def test_need_scaling_returns_the_slots_of_its_sampler_and_their_need() -> None:
-    states = np.array([0, 1, 2, 3, 1])
-    for mix in (0.0, 0.4):
-        plain = ProportionalSampler(uniform_mix=mix)
-        scaling = NeedScalingSampler(ProportionalSampler(uniform_mix=mix), n_states=4)
-        need = np.array([1.0, 0.0, 3.0, -2.0])
-        for sampler in (plain, scaling):
-            sampler.allocate(5)
-            sampler.set_priorities(np.arange(5), np.array([1.0, 2.0, 0.5, 3.0, 0.0]))
-        scaling.set_state(np.arange(5), states)
-        a, b = scaling.sample(100, stream(4, "u"), need), plain.sample(100, stream(4, "u"))
-        np.testing.assert_array_equal(a.slots, b.slots)
-        np.testing.assert_array_equal(a.probabilities, b.probabilities)
-        assert a.need is not None
-        np.testing.assert_array_equal(a.need, need[states[a.slots]])
-        np.testing.assert_array_equal(scaling.priorities, plain.priorities)
-        arrays = scaling.arrays()
-        powers = arrays["by_priority.tree"][:5]
-        np.testing.assert_allclose(powers, plain.priorities**0.6, rtol=1e-14)
-        np.testing.assert_array_equal(arrays["states"], states)
-        scaling.check_valid()
-    scaling.place(np.array([0]), np.array([-1]))
-    sampled = scaling.sample(50, stream(5, "u"), np.ones(4))
-    np.testing.assert_array_equal(sampled.need, np.where(sampled.slots == 0, 0.0, 1.0))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import IntArray
-from needreplay.replay import PSERSampler, ReplayBuffer
+from needreplay.replay import PSERSampler
 
 
 def episode(length: int, **settings: float) -> PSERSampler:
@@ -100,21 +98,3 @@ def test_check_valid_sees_damage() -> None:
     sampler.arrays()["after"][0] = 2
     with pytest.raises(NeedReplayError):
         sampler.check_valid()
-
-
-def test_new_transitions_take_the_largest_priority_that_is_stored() -> None:
-    """A priority of 10 that falls to 0 is stored as 7, and one step before it as 4."""
-    replay = ReplayBuffer(
-        8, {"x": np.int64}, sampler=PSERSampler(1.0), initial_priority="max_present"
-    )
-    sampler: Any = replay.sampler
-    ids = replay.add(x=np.arange(2))
-    sampler.place(np.array([1]), np.array([0]))  # as in one episode
-    sampler.set_priorities(np.array([1]), np.array([1.0]))
-    replay.update_priorities(ids[1:], [10.0])
-    assert sampler.priorities[:2].tolist() == [4.0, 10.0]
-    replay.update_priorities(ids[1:], [0.0])
-    assert sampler.priorities[1] == 7.0
-    replay.add(x=2)
-    assert sampler.priorities[2] == 7.0
-    replay.check_valid()

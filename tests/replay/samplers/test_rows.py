@@ -42,8 +42,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "exhaustive, states": lambda **options: ExhaustiveNeedSampler(n_states=N_STATES, **options),
     "exhaustive, features": lambda **options: ExhaustiveNeedSampler(n_features=N_STATES, **options),
     "exhaustive, slots": ExhaustiveNeedSampler,
-    "norms": lambda **options: FeatureNeedSampler(N_STATES, **options),
-    "vectors": lambda **options: FeatureNeedSampler(N_STATES, nonnegative=True, **options),
+    "features": lambda **options: FeatureNeedSampler(N_STATES, **options),
 }
 each_sampler = pytest.mark.parametrize("name", MAKERS)
 
@@ -68,9 +67,7 @@ def filled(name: str, **options: Any) -> Any:
 
 def queries_for(name: str) -> FloatArray:
     """``QUERIES`` as this sampler takes them."""
-    if name == "exhaustive, slots":
-        return QUERIES[:, STATES]
-    return np.maximum(QUERIES, 0.0) if name == "vectors" else QUERIES
+    return QUERIES[:, STATES] if name == "exhaustive, slots" else QUERIES
 
 
 def exact(query: FloatArray, mix: float = 0.0) -> FloatArray:
@@ -114,15 +111,15 @@ def test_each_row_is_sampled_by_its_own_query(
         expected, own = exact(query, mix), slots[:, row]
         check_row(own, expected)
         known = ~np.isnan(probabilities[:, row])
-        assert known.all() or name == "norms"
+        assert known.all() or name == "features"
         np.testing.assert_allclose(
             probabilities[known, row], expected[own[known]], rtol=1e-12, atol=1e-80
         )
         wanted = (1 - mix) * by_priority[own] + mix / N
         np.testing.assert_allclose(corrected[:, row], wanted, rtol=1e-12)
-    assert all(batch.normalized for batch in batches) == (name != "norms")
+    assert all(batch.normalized for batch in batches) == (name != "features")
     assert sum(sampler.fallbacks) == slots.size
-    if name != "norms" or mix == 0.0:
+    if name != "features" or mix == 0.0:
         assert sampler.fallbacks.by_priority == slots.size // len(QUERIES)
 
 
@@ -138,7 +135,7 @@ def test_equal_rows_are_sampled_as_by_one_query(name: str) -> None:
 
 
 def norm_pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNeedSampler]:
-    """A norm tree of signed features, and the exhaustive sampler of the same."""
+    """The sampler of signed features, and the exhaustive sampler of the same."""
     rng = stream(3, "rows")
     pair = FeatureNeedSampler(6, **options), ExhaustiveNeedSampler(n_features=6, **options)
     priorities, features = rng.random(n), rng.standard_normal((n, 6))
@@ -268,7 +265,7 @@ def test_weights(name: str, mix: float) -> None:
     size = len(QUERIES)
     for correct_for in ("gain", "both"):
         replay = buffer_of(name, correct_for=correct_for, uniform_mix=mix)
-        if name == "norms" and correct_for == "both":
+        if name == "features" and correct_for == "both":
             with pytest.raises(NeedReplayError, match=r'\(5, 4\).*correct_for="both".*"gain"'):
                 replay.sample(size, need=queries_for(name), beta=1.0)
             continue
@@ -282,7 +279,7 @@ def test_weights(name: str, mix: float) -> None:
 
 def test_a_batch_with_unknown_probabilities_becomes_tensors() -> None:
     torch = pytest.importorskip("torch")
-    batch = buffer_of("norms", uniform_mix=0.5).sample(5, need=QUERIES).torch()
+    batch = buffer_of("features", uniform_mix=0.5).sample(5, need=QUERIES).torch()
     assert torch.isfinite(batch.weights).all()
     assert torch.isnan(batch.probabilities).any()
     assert not batch.normalized
@@ -310,16 +307,13 @@ def test_what_is_refused_names_the_shapes_and_changes_nothing(name: str) -> None
         queries[3, 2] = bad
         with pytest.raises(NeedReplayError, match=r"need\[3\] is .*Nothing was"):
             replay.sample(5, need=queries)
-    if name == "vectors":
-        with pytest.raises(NeedReplayError, match="nonnegative=False"):
-            replay.sample(5, need=-np.ones((5, length)))
     assert replay.__dict__["_rng"].bit_generator.state == rng.bit_generator.state
     for part, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[part])
 
 
 def test_a_refused_correction_changes_nothing() -> None:
-    replay = buffer_of("norms", correct_for="both")
+    replay = buffer_of("features", correct_for="both")
     before = copy.deepcopy(replay.arrays())
     with pytest.raises(NeedReplayError, match="Nothing was sampled"):
         replay.sample(5, need=QUERIES)
@@ -337,7 +331,7 @@ def test_backward_queries_are_projected_one_by_one() -> None:
     np.testing.assert_allclose(store.query(rows[0]), expected[0], rtol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["norms", "vectors", "exhaustive, features"])
+@pytest.mark.parametrize("name", ["features", "exhaustive, features"])
 def test_a_batch_of_rows_is_one_batch(name: str) -> None:
     """The age of features is counted in batches."""
     sampler = filled(name)

@@ -7,23 +7,23 @@ import pytest
 
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray
-from needreplay.replay.samplers import NeedScalingSampler, UniformSampler
+from needreplay.replay.samplers import ExhaustiveNeedSampler
 
 SLOTS = np.arange(3)
 
 
 def made(
     n_states: int | None = None, n_features: int | None = None, *, backward: bool = False
-) -> NeedScalingSampler:
-    sampler = NeedScalingSampler(
-        UniformSampler(), n_states=n_states, n_features=n_features, backward=backward
-    )
+) -> ExhaustiveNeedSampler:
+    sampler = ExhaustiveNeedSampler(n_states=n_states, n_features=n_features, backward=backward)
     sampler.allocate(3)
     return sampler
 
 
-def of(need: NeedScalingSampler, given: AnyArray) -> FloatArray:
-    return need.need_of(SLOTS, need.query(given))
+def of(need: ExhaustiveNeedSampler, given: AnyArray) -> FloatArray:
+    query = need._query(given)
+    assert query is not None
+    return need._need_of_slots(query)
 
 
 def test_per_slot() -> None:

@@ -21,9 +21,9 @@ from needreplay.tabular.evb.backups import (
     run_backup,
     softmax,
 )
-from needreplay.tabular.evb.need import left_eigenvector, policy_transitions, successor_row
+from needreplay.tabular.evb.need import left_eigenvector, need_of, policy_transitions, successor_row
 from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna
-from needreplay.tabular.evb.simulation import need_at, new_agent, replay_once
+from needreplay.tabular.evb.simulation import new_agent, replay_once
 
 LEFT, RIGHT = 0, 1
 
@@ -96,7 +96,7 @@ def test_need_of_the_present_policy_uses_softmax_and_the_next_start() -> None:
     expected = [[0.5, 0.5, 0], [1 - right, 0, right], [1, 0, 0]]
     np.testing.assert_allclose(policy_transitions(agent, 5.0), expected, rtol=1e-12)
     inverse = np.linalg.inv(np.eye(3) - 0.9 * np.array(expected))
-    np.testing.assert_allclose(need_at(agent, settings, 1), inverse[1], rtol=1e-12)
+    np.testing.assert_allclose(need_of(agent, rule_of(settings), 1), inverse[1], rtol=1e-12)
 
 
 def test_offline_need_is_the_stationary_distribution_or_the_first_eigenvector() -> None:
@@ -106,7 +106,7 @@ def test_offline_need_is_the_stationary_distribution_or_the_first_eigenvector() 
     assert np.linalg.norm(first) == pytest.approx(1.0)
     settings = replace(EVB["published"], need="stationary")
     agent = new_agent(corridor(3), settings)
-    need = need_at(agent, settings, 0)
+    need = need_of(agent, rule_of(settings), 0)
     np.testing.assert_allclose(need @ agent.T, need, atol=1e-12)
     assert need.sum() == pytest.approx(1.0)
 
@@ -115,13 +115,13 @@ def test_offline_need_is_the_stationary_distribution_or_the_first_eigenvector() 
 def test_constant_need(need: Any, expected: float) -> None:
     settings = replace(EVB["published"], need=need)
     agent = new_agent(corridor(3), settings)
-    assert need_at(agent, settings, 0).tolist() == [expected] * 3
+    assert need_of(agent, rule_of(settings), 0).tolist() == [expected] * 3
 
 
 def test_given_need_is_the_row_that_was_passed() -> None:
     settings, matrix = replace(EVB["published"], need="given"), np.arange(9.0).reshape(3, 3)
     agent = new_agent(corridor(3), settings, matrix)
-    assert need_at(agent, settings, 1).tolist() == [3.0, 4.0, 5.0]
+    assert need_of(agent, rule_of(settings), 1).tolist() == [3.0, 4.0, 5.0]
 
 
 def test_chain_target_by_hand() -> None:
@@ -292,7 +292,7 @@ def test_evb_is_the_change_of_the_expected_return_if_the_new_values_are_true() -
     agent.Q[x], agent.reward[x, RIGHT] = old, 1.0
     gain = backup_gain(agent, rule_of(settings), chain_of((x, RIGHT)), 1)
     for s in (0, 1):
-        evb = need_at(agent, settings, s)[x] * gain
+        evb = need_of(agent, rule_of(settings), s)[x] * gain
         assert evb == pytest.approx(after_values[s] - before_values[s], rel=1e-9)
         assert evb > 0.01
 

@@ -100,16 +100,14 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def reset(self) -> None:
         """Remove everything."""
         super().reset()
-        options: dict[str, Any] = {}
         self.need: NeedModel | None = None
         """The model of need, with ``NeedReplay``."""
         if isinstance(self.replay, NeedReplay):
             device = str(self.device)
             self.need = self.replay.model(self.observation_space, self.seed, device)
-            options["sampler"] = self.replay.sampler(self.need)
+            sampler = self.replay.sampler(self.need)
         else:
-            options["sampler"] = self.replay.sampler()
-            options["weight_norm"] = self.replay.weight_norm
+            sampler = self.replay.sampler()
         action = self._maybe_cast_dtype(self.action_space.dtype)
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
@@ -120,8 +118,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
                 discount=self.gamma,
                 autoreset="same_step",
             ),
+            sampler=sampler,
             seed=self.seed,
-            **options,
         )
         """The transitions."""
         self._shuffled: ShuffledNeed | None = None

@@ -74,8 +74,6 @@ class PrioritizedReplay(_ByGain):
     stratified: bool = True
     """Sample one transition from each of ``batch_size`` equal shares of the total, as Schaul et al.
     ``NeedReplay`` cannot: compare it with ``stratified=False``."""
-    weight_norm: Literal["batch", "buffer"] = "batch"
-    """Divide weights by the maximum in the batch, or over the buffer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,6 +41,6 @@ class FastPath:
         """
 
     def gather(
-        self, slots: IntArray, probabilities: FloatArray, smallest: float, beta: float
+        self, slots: IntArray, probabilities: FloatArray, beta: float
     ) -> tuple[IntArray, FloatArray, dict[str, AnyArray]] | None:
-        """Ids, weights and columns of ``slots``; ``smallest`` 0 stands for that of the batch."""
+        """Ids, weights and columns of ``slots``."""

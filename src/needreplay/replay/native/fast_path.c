@@ -252,7 +252,7 @@ FastPath_update(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
 
 /* Importance weights and columns of the slots in ``ids``, which become ids: 0, or -1. */
 static int
-finish(FastPath *self, PyArrayObject *ids, const double *probabilities, double smallest, double beta,
+finish(FastPath *self, PyArrayObject *ids, const double *probabilities, double beta,
        PyObject **weights, PyObject **batch)
 {
     npy_intp size = PyArray_DIM(ids, 0), capacity = self->capacity;
@@ -271,11 +271,9 @@ finish(FastPath *self, PyArrayObject *ids, const double *probabilities, double s
         return -1;
     }
     double *weight = PyArray_DATA((PyArrayObject *)*weights);
-    if (smallest == 0.0 && size > 0) {
-        smallest = probabilities[0];
-        for (npy_intp i = 1; i < size; i++) {
-            smallest = probabilities[i] < smallest ? probabilities[i] : smallest;
-        }
+    double smallest = size > 0 ? probabilities[0] : 0.0;
+    for (npy_intp i = 1; i < size; i++) {
+        smallest = probabilities[i] < smallest ? probabilities[i] : smallest;
     }
     for (npy_intp i = 0; i < size; i++) {
         weight[i] = pow(smallest / probabilities[i], beta);
@@ -294,11 +292,11 @@ finish(FastPath *self, PyArrayObject *ids, const double *probabilities, double s
 static PyObject *
 FastPath_gather(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4) {
-        PyErr_SetString(PyExc_TypeError, "gather takes slots, probabilities, smallest and beta.");
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "gather takes slots, probabilities and beta.");
         return NULL;
     }
-    double smallest = PyFloat_AsDouble(args[2]), beta = PyFloat_AsDouble(args[3]);
+    double beta = PyFloat_AsDouble(args[2]);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -309,7 +307,7 @@ FastPath_gather(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
     const double *probabilities = PyArray_DATA((PyArrayObject *)args[1]);
     PyArrayObject *ids = (PyArrayObject *)PyArray_NewCopy((PyArrayObject *)args[0], NPY_CORDER);
     PyObject *weights, *batch;
-    if (ids == NULL || finish(self, ids, probabilities, smallest, beta, &weights, &batch) < 0) {
+    if (ids == NULL || finish(self, ids, probabilities, beta, &weights, &batch) < 0) {
         Py_XDECREF(ids);
         return NULL;
     }
@@ -350,7 +348,7 @@ FastPath_sample(FastPath *self, PyObject *const *args, Py_ssize_t nargs)
         probability[i] = self->tree.numbers[slots[i]] / total;
     }
     PyObject *weights, *batch;
-    if (finish(self, ids, probability, 0.0, beta, &weights, &batch) < 0) {
+    if (finish(self, ids, probability, beta, &weights, &batch) < 0) {
         Py_DECREF(ids);
         Py_DECREF(made);
         return NULL;

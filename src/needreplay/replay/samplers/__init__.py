@@ -6,14 +6,12 @@ from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.samplers.pser import PSERSampler
 from needreplay.replay.samplers.rank import RankSampler
 from needreplay.replay.samplers.recency import RecencySampler
-from needreplay.replay.samplers.scaling import NeedScalingSampler
 from needreplay.replay.samplers.state_need import StateNeedSampler
 from needreplay.replay.samplers.uniform import UniformSampler
 
 __all__ = [
     "ExhaustiveNeedSampler",
     "FeatureNeedSampler",
-    "NeedScalingSampler",
     "PSERSampler",
     "ProportionalSampler",
     "RankSampler",

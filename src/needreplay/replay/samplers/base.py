@@ -36,15 +36,13 @@ class Sampled(NamedTuple):
     ``probabilities`` sum to 1 over the buffer if ``normalized``; otherwise they are right up to one
     constant, which cancels in weights that are divided by the batch's maximum. Of a batch with a
     query for each row, each is that of its own row, and NaN where the sampler does not know it.
-    ``need`` is the need of each slot, from a sampler that leaves it to the learner to scale the
-    update. ``corrected`` are the probabilities that importance weights correct for, where these are
-    not the same.
+    ``corrected`` are the probabilities that importance weights correct for, where these are not the
+    same.
     """
 
     slots: IntArray
     probabilities: FloatArray
     normalized: bool = True
-    need: FloatArray | None = None
     corrected: FloatArray | None = None
 
 
@@ -62,9 +60,6 @@ class Sampler(Protocol):
     - ``clear(slots)``: the oldest slots are empty from now on. Frame stacks require it.
     - ``set_state(slots, states)`` or ``set_features(slots, features)``, one for each slot, and
       ``features``, the ``FeatureStore`` that knows which of them to refresh.
-    - for ``weight_norm="buffer"``: ``smallest_probability(size)``, the smallest positive one of any
-      slot in a batch of ``size``, and ``follow_smallest()``, which announces before ``allocate``
-      that it will be called.
     - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
       that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
@@ -76,12 +71,8 @@ class Sampler(Protocol):
         """Prepare ``capacity`` slots, all empty."""
         ...
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set raw priorities; empty slots become occupied.
-
-        Returns the slots whose stored priorities changed, or None if these are just ``slots`` and
-        are stored as passed.
-        """
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
+        """Set raw priorities; empty slots become occupied."""
         ...
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
@@ -103,46 +94,15 @@ class Sampler(Protocol):
         ...
 
 
-def knowing_smallest(sampler: Sampler) -> Any:
-    """``sampler``, if it knows its smallest probability; otherwise raise."""
-    wanted = "follow_smallest", "smallest_probability"
-    if any(getattr(sampler, name, None) is None for name in wanted):
-        raise NeedReplayError(
-            f"The {sampler.name} sampler does not know the smallest probability in the buffer, "
-            'which changes with every need. Use weight_norm="batch".'
-        )
-    return sampler
-
-
-class Remade:
-    """A sampler whose attributes have the names of its constructor's arguments.
-
-    Copies and pickles of a sampler have its settings and are empty: what is stored is saved by the
-    buffer.
-    """
-
-    def _arguments(self) -> dict[str, Any]:
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names if hasattr(self, name)}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self._arguments())
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
-        return f"{type(self).__name__}({said})"
-
-
-def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
-    return sampler(**arguments)
-
-
-class BaseSampler(Remade, ABC):
+class BaseSampler(ABC):
     """A sampler with a uniform share: P(j) = (1 - mix) P_sampler(j) + mix / N.
 
     A subclass implements ``_sample`` without the share and ``_at``, the probabilities of given
     slots in the batch that was just sampled. ``_window`` holds the oldest occupied slot and how
     many are occupied; it is up to date only where ``_follows_window``.
+
+    The attributes have the names of the constructor's arguments. Copies and pickles of a sampler
+    have its settings and are empty: what is stored is saved by the buffer.
 
     Args:
         uniform_mix: the share of the probability that is uniform, from 0 to 1.
@@ -154,6 +114,17 @@ class BaseSampler(Remade, ABC):
         self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
         self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
+
+    def _arguments(self) -> dict[str, Any]:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self._arguments())
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
+        return f"{type(self).__name__}({said})"
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
@@ -168,11 +139,10 @@ class BaseSampler(Remade, ABC):
         self._stored[name] = array
         return array
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:  # noqa: ARG002
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:  # noqa: ARG002
         """Set raw priorities; empty slots become occupied."""
         if self._follows_window and self._window[_COUNT] < self._capacity:
             _grow(self._window, self._capacity, slots)
-        return None
 
     def clear(self, slots: IntArray) -> None:
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""
@@ -248,6 +218,10 @@ class BaseSampler(Remade, ABC):
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return dict(self._stored)
+
+
+def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
+    return sampler(**arguments)
 
 
 class PrioritySampler(BaseSampler):

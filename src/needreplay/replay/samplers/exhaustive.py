@@ -7,25 +7,34 @@ from __future__ import annotations
 
 import numpy as np
 
+from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
     UNIFORM,
+    UNKNOWN,
     CorrectFor,
-    HasSlotNeed,
+    FeatureStore,
     NeedSampler,
+    warn_unset,
 )
+from needreplay.replay.validation import check_need, check_states, flag, is_within
 from needreplay.rules.priority import combine
 
 
-class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
+class ExhaustiveNeedSampler(NeedSampler):
     """Priority and need of any kind, exactly, slot by slot.
 
+    Need is passed per slot, per state, or as a vector. A slot without the state or features that
+    need is read from has need 0.
+
     Args:
-        n_states: see ``HasSlotNeed`` for this and the following.
-        n_features: how many features there are, if need is a vector.
+        n_states: how many states there are, if need is passed per state.
+        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
+            neither, need is passed per slot.
         backward: see ``FeatureStore``.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
@@ -46,29 +55,72 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
         correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
-        HasSlotNeed.__init__(self, n_states, n_features, backward=backward)
-        NeedSampler.__init__(self, alpha, need_alpha, correct_for, uniform_mix)
+        if n_states is not None and n_features is not None:
+            raise NeedReplayError(
+                "Need is passed per state or by features, not both; give n_states or n_features."
+            )
+        for name, number in (("n_states", n_states), ("n_features", n_features)):
+            if number is not None:
+                check_number(name, number, int, AT_LEAST_ONE)
+        self.n_states = None if n_states is None else int(n_states)
+        self.n_features = None if n_features is None else int(n_features)
+        self.backward = flag("backward", backward)
+        super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._powers = self._keep("powers", np.zeros(capacity))
-        self._allocate_need(capacity)
-        self._stored |= self._need_arrays()
+        self._states: IntArray | None = None
+        self._features: FeatureStore | None = None
+        if self.n_states is not None:
+            self._states = self._keep("states", np.full(capacity, UNKNOWN, dtype=np.int64))
+        if self.n_features is not None:
+            self._features = FeatureStore(capacity, self.n_features, backward=self.backward)
+            self._stored |= self._features.arrays()
 
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
         self._powers[slots] = powers
 
+    def set_state(self, slots: IntArray, states: IntArray) -> None:
+        """Set the states of ``slots``."""
+        if self._states is None or self.n_states is None:
+            raise NeedReplayError("This sampler does not use states; make it with n_states.")
+        check_states(states, self.n_states)
+        self._states[slots] = states
+
+    def set_features(self, slots: IntArray, features: AnyArray) -> None:
+        """Set the features of ``slots``, one row each."""
+        self.features.set(slots, features)
+
+    @property
+    def features(self) -> FeatureStore:
+        """The features of slots, of a sampler made with ``n_features``."""
+        if self._features is None:
+            raise NeedReplayError("This sampler does not use features; make it with n_features.")
+        return self._features
+
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
         """New transitions are in ``slots``: their need is 0 until it is set again."""
-        self._clear_need(slots)
+        if self._states is not None:
+            self._states[slots] = UNKNOWN
+        if self._features is not None:
+            self._features.clear(slots)
 
     def _set_empty(self, slots: IntArray) -> None:
         self._powers[slots] = 0.0
-        self._clear_need(slots)
+        self.place(slots, slots)
 
     def _query(self, need: AnyArray | None, size: int | None = None) -> FloatArray | None:
-        return None if need is None and self.need_alpha == 0.0 else self.query(need, size)
+        if need is None and self.need_alpha == 0.0:
+            return None
+        if self._features is not None:
+            query = self._features.query(need, size)
+            self._features.tick()
+            return query
+        if self.n_states is not None:
+            return check_need(need, self.n_states, "one for each state", size)
+        return check_need(need, self._capacity, "one for each slot", size)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._check_size(size)
@@ -92,18 +144,36 @@ class ExhaustiveNeedSampler(HasSlotNeed, NeedSampler):
     def _score(self, query: FloatArray | None) -> tuple[FloatArray, float, int]:
         need_of_slots = np.ones(self._capacity)
         if query is not None:
-            need_of_slots = np.maximum(0.0, self.need_of(np.arange(self._capacity), query))
+            need_of_slots = np.maximum(0.0, self._need_of_slots(query))
             largest = largest_need(self._powers, need_of_slots)
             need_of_slots = np.minimum(need_of_slots / largest, 1.0)
-            if self.need_alpha > 0.0:
-                self._warn_if_unset("samples by priority alone")
+            if self.need_alpha > 0.0 and self._is_unset:
+                warn_unset(self)
         return score_slots(self._powers, need_of_slots, self.need_alpha, self.occupied)
 
+    def _need_of_slots(self, query: FloatArray) -> FloatArray:
+        """The need of every slot, also where it is negative."""
+        if self._features is not None:
+            return self._features.need_of(np.arange(self._capacity), query)
+        if self._states is not None:
+            return np.where(self._states == UNKNOWN, 0.0, query[self._states])
+        return query
+
+    @property
+    def _is_unset(self) -> bool:
+        """Whether no slot has the state or features that need is read from."""
+        if self._features is not None:
+            return self._features.is_unset
+        return self._states is not None and not (self._states != UNKNOWN).any()
+
     def check_valid(self) -> None:
-        """Raise unless the powers are those of the priorities."""
+        """Raise if what is stored contradicts itself."""
         super().check_valid()
         self._check_powers(self._powers)
-        self._check_need()
+        if self._features is not None:
+            self._features.check_valid()
+        if self._states is not None and not is_within(self._states, UNKNOWN, self.n_states or 0):
+            raise NeedReplayError("A slot has a state that does not exist.")
 
 
 def largest_need(powers: FloatArray, need: FloatArray) -> float:

@@ -1,8 +1,8 @@
 """Sampling by priority and need from features, exactly, without scoring every slot.
 
-Need from features changes for every slot whenever the agent moves. Two trees find slots without a
-pass over the buffer: the norm tree proposes slots by a bound on their scores and accepts each with
-(its score) / (its bound); the vector tree sums vectors, and never rejects.
+Need from features changes for every slot whenever the agent moves. The norm tree finds slots
+without a pass over the buffer: it proposes slots by a bound on their scores, and each is accepted
+with probability (its score) / (its bound).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from needreplay.core.checks import AT_LEAST_ONE, check_number
 from needreplay.core.errors import NeedReplayError
 from needreplay.core.types import AnyArray, FloatArray, IntArray
-from needreplay.replay.samplers import norm_tree, vector_tree
+from needreplay.replay.samplers import norm_tree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.exhaustive import places_at, score_slots, slots_at
 from needreplay.replay.samplers.need import (
@@ -46,12 +46,11 @@ class FeatureNeedSampler(NeedSampler):
     m of the current state. Backward need: slots have successor features m_j, and ``sample`` takes
     the current features φ. ``FeatureStore`` has the equations. Slots without features have need 0.
 
-    With the vector tree (``nonnegative`` and need_alpha 1) probabilities are normalized. With the
-    norm tree they are right up to a constant. Where so few candidates are accepted that a pass over
+    Probabilities are right up to a constant. Where so few candidates are accepted that a pass over
     the buffer costs less, slots are sampled by that pass: ``fallbacks.exhaustive`` counts these
     slots, and ``acceptance_rate`` is how many candidates are accepted.
 
-    The norm tree knows the total score S of a query only where it passes over the buffer. With
+    The sampler knows the total score S of a query only where it passes over the buffer. With
     ``uniform_mix`` the share is exact, and other probabilities are NaN. Weights that correct for
     "both" depend on them, so S is then estimated from the recent acceptance rate: scores become
     score_j + c / N with c = S mix / (1 - mix), and slots are sampled exactly by these. Weights are
@@ -62,10 +61,6 @@ class FeatureNeedSampler(NeedSampler):
 
     Args:
         n_features: how many features there are.
-        nonnegative: promise that features and need are not negative (ReLU, one-hot codes,
-            probabilities). At need_alpha 1 the vector tree then finds the slots that have need,
-            however few they are. Choose it where the norm tree accepts few candidates; where most
-            slots have need, the norm tree is faster.
         backward: see above.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
@@ -79,7 +74,6 @@ class FeatureNeedSampler(NeedSampler):
         self,
         n_features: int,
         *,
-        nonnegative: bool = False,
         backward: bool = False,
         alpha: float = 0.6,
         need_alpha: float = 1.0,
@@ -87,35 +81,23 @@ class FeatureNeedSampler(NeedSampler):
         uniform_mix: float = 0.0,
     ) -> None:
         self.n_features = check_number("n_features", n_features, int, AT_LEAST_ONE)
-        self.nonnegative = flag("nonnegative", nonnegative)
         self.backward = flag("backward", backward)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        b = self.need_alpha
         self.features = FeatureStore(
-            capacity,
-            self.n_features,
-            backward=self.backward,
-            nonnegative=self.nonnegative,
-            need_alpha=b,
+            capacity, self.n_features, backward=self.backward, need_alpha=self.need_alpha
         )
         self._stored |= self.features.arrays()
         self._tree = SumTree(capacity)
         self._keep("tree", self._tree.array)
         self._powers = self._tree.masses
-        self._vector_tree: vector_tree.VectorTree | None = None
-        if self.nonnegative and b == 1.0:
-            self._vector_tree = vector_tree.empty_tree(capacity, self.n_features)
-            self._stored |= self._vector_tree._asdict()
-            del self._stored["first"]
-        else:
-            self._bounds = SumTree(capacity)
-            self._keep("bounds", self._bounds.array)
-            self._norms = self._keep("norms", np.full(capacity, power(0.0, b)))
-            self._end = self._keep("end", np.zeros(1, dtype=np.int64))
+        self._bounds = SumTree(capacity)
+        self._keep("bounds", self._bounds.array)
+        self._norms = self._keep("norms", np.full(capacity, power(0.0, self.need_alpha)))
+        self._end = self._keep("end", np.zeros(1, dtype=np.int64))
         self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
         self._recent_rate = self._keep("recent_rate", np.ones(2))
         self._last_query: FloatArray = np.zeros(self.n_features)
@@ -131,49 +113,44 @@ class FeatureNeedSampler(NeedSampler):
 
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
         self._tree.set(slots, powers)
-        self._update(slots, vectors_changed=False)
+        self._set_bounds(slots)
 
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each (successor features if ``backward``)."""
         self.features.set(slots, features)
-        self._update(slots, vectors_changed=True)
+        self._set_norms(slots)
 
     def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
         """New transitions are in ``slots``: their need is 0 until their features are set."""
         self.features.clear(slots)
-        self._update(slots, vectors_changed=True)
+        self._set_norms(slots)
 
     def _set_empty(self, slots: IntArray) -> None:
         self._tree.set(slots, np.zeros(len(slots)))
         self.place(slots, slots)
 
-    def _update(self, slots: IntArray, *, vectors_changed: bool) -> None:
-        """Bring the tree in line with the powers and vectors of ``slots``."""
-        if self._vector_tree is not None:
-            vector_tree.note_changed(self._vector_tree, slots)
-            return
-        if vectors_changed:
-            vectors = self.features.vectors
-            end = norm_tree.set_norms(vectors, slots, self.need_alpha, self._norms)
-            self._end[0] = max(self._end[0], end)
+    def _set_norms(self, slots: IntArray) -> None:
+        """Follow the vectors of ``slots``."""
+        end = norm_tree.set_norms(self.features.vectors, slots, self.need_alpha, self._norms)
+        self._end[0] = max(self._end[0], end)
+        self._set_bounds(slots)
+
+    def _set_bounds(self, slots: IntArray) -> None:
+        """Follow the powers and norms of ``slots``."""
         norm_tree.set_bounds(self._bounds.array, self._powers, self._norms, slots)
 
     def _query(self, need: AnyArray | None, size: int) -> FloatArray | None:
-        missing = need is None and self.need_alpha == 0.0
-        query = None if missing else self.features.query(need, size)
-        if query is not None and self.nonnegative and query.min(initial=0.0) < 0.0:
-            raise NeedReplayError(
-                "need holds negative numbers, but this sampler was made with nonnegative=True; "
-                "make it with nonnegative=False, which takes any sign. Nothing was sampled."
-            )
-        by_bound = self.need_alpha > 0.0 and self._vector_tree is None
-        if query is not None and query.ndim == 2 and by_bound and self.correct_for == "both":
-            raise NeedReplayError(
-                f"need has shape {query.shape}, a query for each row, and this sampler has "
-                'correct_for="both": such weights require the total score of every query, which it '
-                'does not know. Pass one query, or make the sampler with correct_for="gain". '
-                "Nothing was sampled."
-            )
+        if need is None and self.need_alpha == 0.0:
+            query = None
+        else:
+            query = self.features.query(need, size)
+            if query.ndim == 2 and self.need_alpha > 0.0 and self.correct_for == "both":
+                raise NeedReplayError(
+                    f"need has shape {query.shape}, a query for each row, and this sampler has "
+                    'correct_for="both": such weights require the total score of every query, '
+                    "which it does not know. Pass one query, or make the sampler with "
+                    'correct_for="gain". Nothing was sampled.'
+                )
         self.features.tick()
         return query
 
@@ -186,15 +163,11 @@ class FeatureNeedSampler(NeedSampler):
         if query is not None and self.need_alpha > 0.0:
             scaled = np.empty(self.n_features)
             if norm_tree.unit(query, scaled):
-                sampled = (
-                    self._sample_by_bound(size, rng, scaled)
-                    if self._vector_tree is None
-                    else self._sample_by_sums(self._vector_tree, size, rng, scaled)
-                )
+                sampled = self._sample_by_bound(size, rng, scaled)
                 if sampled is not None:
                     return self._corrected(sampled)
         if self.need_alpha > 0.0 and self.features.is_unset:
-            warn_unset(self, "samples by priority alone")
+            warn_unset(self)
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
         slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         tree = self._tree.array
@@ -233,32 +206,10 @@ class FeatureNeedSampler(NeedSampler):
         corrected = self._with_share(self._powers[sampled.slots] / self._tree.total)
         return Sampled(sampled.slots, self._with_share(unknown), known, corrected=corrected)
 
-    def _sample_by_sums(
-        self,
-        tree: vector_tree.VectorTree,
-        size: int,
-        rng: np.random.Generator,
-        query: FloatArray,
-    ) -> Sampled | None:
-        """Sample by the vector tree; None if no slot has need."""
-        powers, vectors = self._powers, self.features.vectors
-        total = vector_tree.total_score(tree, powers, vectors, query)
-        if total < TINY:
-            # The query's largest entries may be of features that no slot has.
-            reachable = np.where(tree.sums[0] > 0.0, query, 0.0)
-            if not norm_tree.unit(reachable, query):
-                return None
-            total = vector_tree.total_score(tree, powers, vectors, query)
-        self._last_query, self._total, self._by_need = query, total, True
-        slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
-        vector_tree.sample_slots(tree, powers, vectors, query, rng.random(size), slots, scores)
-        self._counts[BY_SCORE] += size
-        return Sampled(slots, scores / total)
-
     def _sample_by_bound(
         self, size: int, rng: np.random.Generator, query: FloatArray
     ) -> Sampled | None:
-        """Sample by the norm tree; None if no slot can have need.
+        """Sample by the score; None if no slot can have need.
 
         With a uniform share that weights correct for, a candidate is uniform with probability
         c / (c + bound), and is then always accepted. So P(j) ∝ score_j + c / N.
@@ -308,8 +259,6 @@ class FeatureNeedSampler(NeedSampler):
         A row without need, by priority; one whose candidates are rejected too often, by a pass.
         Only of these is the total score known.
         """
-        if self._vector_tree is not None:
-            return super()._sample_rows(queries, rng)
         scaled, size = np.empty_like(queries), len(queries)
         has_need = norm_tree.unit_rows(queries, scaled) & (self._bounds.total > 0.0)
         without = np.flatnonzero(~has_need)
@@ -436,9 +385,6 @@ class FeatureNeedSampler(NeedSampler):
         ):
             raise NeedReplayError("More candidates were accepted than tried.")
         vectors = self.features.vectors
-        if self._vector_tree is not None:
-            vector_tree.check_tree(self._vector_tree, self._powers, vectors)
-            return
         end = int(self._end[0])
         if not 0 <= end <= self._capacity or vectors[end:].any():
             raise NeedReplayError("A slot beyond the end of those with features has some.")

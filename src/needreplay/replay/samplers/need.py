@@ -13,14 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
+from needreplay.core.checks import check_number
 from needreplay.core.errors import NeedReplayError, unknown
 from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import (
     EMPTY,
     PrioritySampler,
-    Remade,
     Sampled,
     check_counts,
     powers_of,
@@ -28,8 +27,6 @@ from needreplay.replay.samplers.base import (
 from needreplay.replay.validation import (
     as_features,
     check_need,
-    check_states,
-    flag,
     is_within,
 )
 from needreplay.rules import need as rules
@@ -50,8 +47,6 @@ UNKNOWN = -1
 MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
 """The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
 
-_FINE, _OUT_OF_RANGE, _NEGATIVE = 0, 1, 2
-
 _projector = jit(rules.projector, reassociate=True)
 
 
@@ -71,14 +66,14 @@ class Fallbacks(NamedTuple):
     exhaustive: int
 
 
-def warn_unset(sampler: Any, what: str) -> None:
+def warn_unset(sampler: Any) -> None:
     """Warn, once for each sampler, that need is 0 because no slot has a state or features."""
     if not getattr(sampler, "_warned_unset", False):
         sampler._warned_unset = True
         warnings.warn(
             f"No transition in this buffer has a state or features, so every need is 0 and the "
-            f"{sampler.name} sampler {what}. Pass state= or features= to add, or call set_states "
-            "or set_features (shown once).",
+            f"{sampler.name} sampler samples by priority alone. Pass state= or features= to add, "
+            "or call set_states or set_features (shown once).",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -118,12 +113,11 @@ class NeedSampler(PrioritySampler):
         """How many slots were sampled by score, by priority, uniformly, and exhaustively."""
         return Fallbacks(*self._counts.tolist())
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
         self._priorities[slots] = priorities
         self._set_powers(slots, powers_of(priorities, self.alpha))
-        return None
 
     @abstractmethod
     def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
@@ -155,12 +149,12 @@ class NeedSampler(PrioritySampler):
     def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
         """One slot for each query."""
         rows = [self._mixed(self._sample(1, rng, query), rng) for query in queries]
-        slots, probabilities, normalized, _, corrected = zip(*rows, strict=True)
+        slots, probabilities, normalized, corrected = zip(*rows, strict=True)
         return Sampled(
             np.concatenate(slots),
             np.concatenate(probabilities),
             all(normalized),
-            corrected=None if corrected[0] is None else np.concatenate(corrected),
+            None if corrected[0] is None else np.concatenate(corrected),
         )
 
     def _check_size(self, size: int) -> None:
@@ -189,7 +183,6 @@ class FeatureStore:
         capacity: how many slots there are.
         n_features: how many features each has.
         backward: see above.
-        nonnegative: refuse negative features.
         need_alpha: the exponent of need; above 2 it narrows the range of the vectors.
     """
 
@@ -199,12 +192,10 @@ class FeatureStore:
         n_features: int,
         *,
         backward: bool = False,
-        nonnegative: bool = False,
         need_alpha: float = 1.0,
     ) -> None:
         self.n_features = n_features
         self.backward = backward
-        self.nonnegative = nonnegative
         self.smallest = max(MIN_FEATURE, 1e-74 ** (1.0 / max(need_alpha, 2.0)))
         self.largest = min(MAX_FEATURE, 1e74 ** (1.0 / max(need_alpha, 2.0)))
         self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
@@ -213,9 +204,15 @@ class FeatureStore:
         self._any_set = False
 
     @property
+    def known(self) -> BoolArray:
+        """Which slots have features. O(N)."""
+        known: BoolArray = self._set_at != UNKNOWN
+        return known
+
+    @property
     def is_unset(self) -> bool:
         """Whether no slot has features. O(N) until one has."""
-        self._any_set = self._any_set or bool((self._set_at != UNKNOWN).any())
+        self._any_set = self._any_set or bool(self.known.any())
         return not self._any_set
 
     def set(self, slots: IntArray, features: AnyArray) -> None:
@@ -234,14 +231,8 @@ class FeatureStore:
 
     def _write(self, slots: IntArray, features: AnyArray) -> None:
         rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
-        how = self.backward, self.nonnegative, self.smallest, self.largest
-        found = _set(self.vectors, self._set_at, slots, rows, clock, *how)
-        if found == _NEGATIVE:
-            raise NeedReplayError(
-                "features holds negative numbers, but this sampler was made with nonnegative=True; "
-                "make it with nonnegative=False, which takes any sign. Nothing was changed."
-            )
-        if found == _OUT_OF_RANGE:
+        how = self.backward, self.smallest, self.largest
+        if not _set(self.vectors, self._set_at, slots, rows, clock, *how):
             raise NeedReplayError(
                 f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (less if "
                 "need_alpha is above 2; a row is divided by its square if need is forward); scale "
@@ -270,7 +261,7 @@ class FeatureStore:
     @property
     def oldest_age(self) -> int:
         """How many batches ago the oldest vector was set; 0 where none was. O(N)."""
-        known = self._set_at[self._set_at != UNKNOWN]
+        known = self._set_at[self.known]
         return int(self._clock_and_cursor[0] - known.min()) if len(known) else 0
 
     def next_to_refresh(self, count: int) -> IntArray:
@@ -286,12 +277,12 @@ class FeatureStore:
     def check_valid(self) -> None:
         """Raise unless vectors are ones that ``set`` stores, and known where they were set."""
         clock, cursor = self._clock_and_cursor.tolist()
-        unset = self._set_at == UNKNOWN
+        unset = ~self.known
         if not (0 <= cursor <= max(0, len(unset) - 1) and 0 <= clock < 2**62):
             raise NeedReplayError("The clock or the cursor of the features is out of range.")
         if not is_within(self._set_at, UNKNOWN, clock + 1) or self.vectors[unset].any():
             raise NeedReplayError("Features were set that are not known, or in the future.")
-        if not _are_stored(self.vectors, self.nonnegative, self.smallest, self.largest):
+        if not _are_stored(self.vectors, self.smallest, self.largest):
             raise NeedReplayError("A vector of features is out of range.")
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -301,108 +292,6 @@ class FeatureStore:
             "set_at": self._set_at,
             "clock_and_cursor": self._clock_and_cursor,
         }
-
-
-class HasSlotNeed(Remade):
-    """A sampler that takes need in any of three ways: per slot, per state, or as a vector.
-
-    A slot without the state or features that need is read from has need 0.
-
-    Args:
-        n_states: how many states there are, if need is passed per state.
-        n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
-            neither, need is passed per slot.
-        backward: see ``FeatureStore``.
-    """
-
-    def __init__(self, n_states: int | None, n_features: int | None, *, backward: bool) -> None:
-        if n_states is not None and n_features is not None:
-            raise NeedReplayError(
-                "Need is passed per state or by features, not both; give n_states or n_features."
-            )
-        for name, number in (("n_states", n_states), ("n_features", n_features)):
-            if number is not None:
-                check_number(name, number, int, AT_LEAST_ONE)
-        self.n_states = None if n_states is None else int(n_states)
-        self.n_features = None if n_features is None else int(n_features)
-        self.backward = flag("backward", backward)
-        self._allocate_need(0)
-
-    def _allocate_need(self, capacity: int) -> None:
-        """Prepare ``capacity`` slots without states or features."""
-        self._slots = capacity
-        self._states = np.full(capacity, UNKNOWN, dtype=np.int64) if self.n_states else None
-        self._features: FeatureStore | None = None
-        if self.n_features is not None:
-            self._features = FeatureStore(capacity, self.n_features, backward=self.backward)
-
-    def set_state(self, slots: IntArray, states: IntArray) -> None:
-        """Set the states of ``slots``."""
-        if self._states is None or self.n_states is None:
-            raise NeedReplayError("This sampler does not use states; make it with n_states.")
-        check_states(states, self.n_states)
-        self._states[slots] = states
-
-    def set_features(self, slots: IntArray, features: AnyArray) -> None:
-        """Set the features of ``slots``, one row each."""
-        self.features.set(slots, features)
-
-    @property
-    def features(self) -> FeatureStore:
-        """The features of slots, of a sampler made with ``n_features``."""
-        if self._features is None:
-            raise NeedReplayError("This sampler does not use features; make it with n_features.")
-        return self._features
-
-    def _clear_need(self, slots: IntArray) -> None:
-        """Remove the states or features of ``slots``."""
-        if self._states is not None:
-            self._states[slots] = UNKNOWN
-        if self._features is not None:
-            self._features.clear(slots)
-
-    def query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
-        """What was passed to ``sample``, checked, for ``need_of``; counts one more batch.
-
-        With ``size``, it may be one query for each of as many rows.
-        """
-        if self._features is not None:
-            query = self._features.query(need, size)
-            self._features.tick()
-            return query
-        if self.n_states:
-            return check_need(need, self.n_states, "one for each state", size)
-        return check_need(need, self._slots, "one for each slot", size)
-
-    def _warn_if_unset(self, what: str) -> None:
-        """Warn if no slot has the state or features that need is read from."""
-        if self._features is not None:
-            unset = self._features.is_unset
-        else:
-            unset = self._states is not None and not (self._states != UNKNOWN).any()
-        if unset:
-            warn_unset(self, what)
-
-    def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
-        """The need of ``slots``, also where it is negative."""
-        if self._features is not None:
-            return self._features.need_of(slots, query)
-        if self._states is not None:
-            states = self._states[slots]
-            return np.where(states == UNKNOWN, 0.0, query[states])
-        return query[slots]
-
-    def _check_need(self) -> None:
-        """Raise if a state or a vector is out of range."""
-        if self._features is not None:
-            self._features.check_valid()
-        if self._states is not None and not is_within(self._states, UNKNOWN, self.n_states or 0):
-            raise NeedReplayError("A slot has a state that does not exist.")
-
-    def _need_arrays(self) -> dict[str, AnyArray]:
-        if self._features is not None:
-            return self._features.arrays()
-        return {} if self._states is None else {"states": self._states}
 
 
 @partial(jit, reassociate=True)
@@ -446,37 +335,34 @@ def _set(
     rows: AnyArray,
     clock: int,
     backward: bool,
-    nonnegative: bool,
     smallest: float,
     largest: float,
-) -> int:
-    """Store the vectors of ``rows``, unless one of them is refused; returns what was found."""
+) -> bool:
+    """Store the vectors of ``rows``, all of them or none; returns whether all are in range."""
     new = np.empty(rows.shape, dtype=np.float32)
     for i in range(len(rows)):
         row = rows[i].astype(np.float64)
         if not np.isfinite(row).all():
-            return _OUT_OF_RANGE
-        if nonnegative and row.min() < 0.0:
-            return _NEGATIVE
+            return False
         vector = row if backward else _projector(row)
         size = np.abs(vector).max()
         if size > largest:
-            return _OUT_OF_RANGE
+            return False
         for k in range(len(vector)):
             new[i, k] = vector[k] if size >= smallest else 0.0
     for i in range(len(slots)):
         vectors[slots[i]] = new[i]
         set_at[slots[i]] = clock
-    return _FINE
+    return True
 
 
 @jit
-def _are_stored(vectors: AnyArray, nonnegative: bool, smallest: float, largest: float) -> bool:
+def _are_stored(vectors: AnyArray, smallest: float, largest: float) -> bool:
     """Whether these are vectors that ``_set`` stores, but for their rounding to float32."""
     for i in range(len(vectors)):
         size = 0.0
         for k in range(vectors.shape[1]):
-            if not abs(vectors[i, k]) <= largest * 1.001 or (nonnegative and vectors[i, k] < 0.0):
+            if not abs(vectors[i, k]) <= largest * 1.001:
                 return False
             size = max(size, abs(vectors[i, k]))
         if size != 0.0 and size < smallest * 0.999:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
 from needreplay.core.jit import jit
 from needreplay.core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, check_counts, powers_of
-from needreplay.replay.sumtree import MinTree, SumTree, find_leaves, set_leaves, spread
+from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
 from needreplay.replay.validation import flag
 
 
@@ -57,7 +56,6 @@ class ProportionalSampler(PrioritySampler):
         self, alpha: float = 0.6, *, stratified: bool = True, uniform_mix: float = 0.0
     ) -> None:
         self.stratified = flag("stratified", stratified)
-        self._follows_smallest = False
         super().__init__(alpha, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -66,31 +64,16 @@ class ProportionalSampler(PrioritySampler):
         self._tree = SumTree(capacity)
         self._keep("tree", self._tree.array)
         self._fallbacks = self._keep("fallbacks", np.zeros(1, dtype=np.int64))
-        self._smallest = MinTree(capacity) if self._follows_smallest else None
-        if self._smallest is not None:
-            self._keep("smallest", self._smallest.array)
 
     @property
     def fallbacks(self) -> int:
         """How many slots were sampled uniformly because every priority was 0."""
         return int(self._fallbacks[0])
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
         _set_priorities(self._priorities, self._tree.array, self.alpha, slots, priorities)
-        self._note_smallest(slots)
-        return None
-
-    def _note_smallest(self, slots: IntArray) -> None:
-        if self._smallest is not None:
-            self._smallest.set(slots, self._smallest_leaves(slots))
-
-    def _smallest_leaves(self, slots: IntArray) -> FloatArray:
-        """The powers of ``slots``, infinity for those that are never sampled."""
-        powers, occupied = self._tree.masses[slots], self._priorities[slots] != EMPTY
-        reachable = occupied if self.uniform_mix > 0.0 else powers > 0.0
-        return np.where(reachable, powers, np.inf)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._refuse_need(need)
@@ -113,28 +96,10 @@ class ProportionalSampler(PrioritySampler):
         super().clear(slots)
         self._priorities[slots] = EMPTY
         self._tree.set(slots, np.zeros(len(slots)))
-        self._note_smallest(slots)
-
-    def follow_smallest(self) -> None:
-        """Announce that ``smallest_probability`` will be called; called before ``allocate``."""
-        self._follows_smallest = True
-
-    def smallest_probability(self, size: int) -> float:  # noqa: ARG002 - the same for every size
-        """The smallest positive probability; slots that are never sampled do not count."""
-        if self._smallest is None:
-            raise NeedReplayError("Call follow_smallest before allocate to get the smallest.")
-        if self._tree.total == 0.0:
-            return 1.0 / float(np.count_nonzero(self.occupied))
-        return self._with_share(self._smallest.smallest / self._tree.total)
 
     def check_valid(self) -> None:
-        """Raise unless the trees are sound and their leaves follow from the priorities."""
+        """Raise unless the tree is sound and its leaves follow from the priorities."""
         super().check_valid()
         check_counts(self._fallbacks)
         self._tree.check_valid()
         self._check_powers(self._tree.masses)
-        if self._smallest is not None:
-            self._smallest.check_valid()
-            expected = self._smallest_leaves(np.arange(self._capacity))
-            if not np.array_equal(self._smallest.array[: self._capacity], expected):
-                raise NeedReplayError("A leaf of the tree of minima is not its slot's power.")

@@ -120,14 +120,12 @@ class PSERSampler(ProportionalSampler):
         """New transitions are in ``slots``; ``previous`` are those before them, or -1."""
         _place(self._priorities, self._before, self._after, slots, previous)
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
-        """Set priorities and pass them back; returns every slot that may have changed."""
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
+        """Set priorities and pass them back along the episode."""
         BaseSampler.set_priorities(self, slots, priorities)
         stored, settings = self._priorities, (self.retained, self.decay, self.window)
         changed = _set_priorities(stored, self._before, slots, priorities, *settings)
         self._tree.set(changed, powers_of(stored[changed], self.alpha))
-        self._note_smallest(changed)
-        return changed
 
     def clear(self, slots: IntArray) -> None:
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""

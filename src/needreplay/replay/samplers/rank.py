@@ -69,11 +69,10 @@ class RankSampler(BaseSampler):
         self._stored |= self._order._asdict()
         self._cumulative = cumulative_priorities(capacity, self.alpha)
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied."""
         super().set_priorities(slots, priorities)
         ordered.set_priorities(self._order, slots, priorities)
-        return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._refuse_need(need)
@@ -109,18 +108,6 @@ class RankSampler(BaseSampler):
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""
         super().clear(slots)
         ordered.remove_all(self._order, slots)
-
-    def follow_smallest(self) -> None:
-        """Nothing to do: the smallest probability follows from the number of slots."""
-
-    def smallest_probability(self, size: int) -> float:
-        """The least of all places: the last, or the first or last of a segment."""
-        if self.exact:
-            places = np.array([ordered.count(self._order) - 1])
-        else:
-            starts, lengths = self._segments(size)
-            places = np.unique(np.concatenate([starts, starts + lengths - 1]))
-        return self._with_share(float(self._probabilities(places, size).min()))
 
     @property
     def occupied(self) -> BoolArray:

@@ -71,13 +71,12 @@ class RecencySampler(ProportionalSampler):
         """New transitions are in ``slots``: the newest of all when their priorities are set."""
         self._priorities[slots] = EMPTY
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> IntArray | None:
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied, each newer than the one before."""
         BaseSampler.set_priorities(self, slots, priorities)
         _store(self._priorities, self._clock, slots, priorities)
         self._gains.set(slots, powers_of(priorities, self.alpha))
         self._write(slots)
-        return None
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         sampled = super()._sample(size, rng, need)
@@ -109,7 +108,6 @@ class RecencySampler(ProportionalSampler):
             largest = _log_masses(*how, slots).max()
             self._base[0] = 0.0 if largest == -np.inf else -largest
             set_leaves(self._tree.array, self._capacity, slots, _masses(*how, slots))
-        self._note_smallest(slots)
 
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are the leaves that follow from priorities and ages."""

@@ -96,7 +96,7 @@ class StateNeedSampler(NeedSampler):
         self._score(need)
         self._counts[self._found] += size
         if self._found != BY_SCORE and not self._tree.members[:-1].any():
-            warn_unset(self, "samples by priority alone")
+            warn_unset(self)
         uniforms = rng.random(size)
         if self._found == UNIFORM:
             return self._sample_uniformly(uniforms)

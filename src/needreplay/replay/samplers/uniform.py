@@ -23,11 +23,4 @@ class UniformSampler(BaseSampler):
         return self._at(self._pick(rng.random(size)), size)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
-        return Sampled(slots, np.full(size, self.smallest_probability(size)))
-
-    def follow_smallest(self) -> None:
-        """Nothing to do: all probabilities are the same."""
-
-    def smallest_probability(self, size: int) -> float:  # noqa: ARG002 - the same for every size
-        """1 / N."""
-        return 1.0 / float(self._window[1])
+        return Sampled(slots, np.full(size, 1.0 / float(self._window[1])))

@@ -29,12 +29,9 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "per, step cut": ("per", {"step_cut": 0.25}),
     "per-sr raw": ("per-sr", {"scale": "raw"}),
     "per-sr mean": ("per-sr", {"scale": "mean"}),
-    "per-sr mixtures": ("per-sr", {"scale": "mean", "need_learner": "mixtures"}),
-    "per-sr sampling": ("per-sr-sampling", {"need_learner": "mixtures", "refresh": 16}),
-    "shuffled sampling": (
-        "per-sr-sampling",
-        {"need_learner": "mixtures", "refresh": 16, "shuffle_need": True},
-    ),
+    "per-sr M/p": ("per-sr", {"scale": "mean", "need_learner": "cosine"}),
+    "per-sr sampling": ("per-sr-sampling", {"need_learner": "cosine"}),
+    "shuffled sampling": ("per-sr-sampling", {"need_learner": "cosine", "shuffle_need": True}),
 }
 """Our agents by label: the agent's name and the settings that are changed. The need of ``raw`` and
 ``mean`` is the paper's, that of the others is of a learner that is true on MinAtar; the last one, a
@@ -63,7 +60,7 @@ QUICK_SETTINGS = {
 """A short run has to stop exploring sooner and to take larger steps; nothing else is changed."""
 
 FULL_SETTINGS = {"stratified": False, "min_history": 2_000, "epsilon_steps": 20_000}
-"""Those of the sweep ``minatar-need``. Need samplers do not stratify, so PER must not either."""
+"""Need samplers do not stratify, so PER must not either."""
 
 PLANS = {
     "quick": Plan(("minatar/breakout",), ("per", "per-sr mean"), 3, 20_000, QUICK_SETTINGS),

@@ -3,7 +3,6 @@
 from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needreplay.tabular.evb.simulation import (
     Simulation,
-    need_at,
     new_agent,
     replay_once,
     simulate,
@@ -15,7 +14,6 @@ __all__ = [
     "EVBSettings",
     "Simulation",
     "dyna",
-    "need_at",
     "new_agent",
     "replay_once",
     "simulate",

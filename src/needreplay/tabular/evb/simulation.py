@@ -175,12 +175,6 @@ def replay_once(
     return found
 
 
-def need_at(agent: Agent, settings: EVBSettings, state: int) -> FloatArray:
-    """Need of every state if the agent is in ``state``."""
-    need: FloatArray = need_of(agent, rule_of(settings), state)
-    return need
-
-
 def _check_schedule(schedule: Sequence[tuple[int, Task]]) -> None:
     if not schedule or schedule[0][0] != 0:
         raise NeedReplayError("A world that changes is a list of (first episode, task) from 0 on.")
