@@ -10,6 +10,7 @@ import pytest
 
 from needreplay.core.tables import Table, long_table, read_table
 from needreplay.deep.settings import DeepSettings
+from needreplay.rules.recency import mean_age_for
 from needreplay.studies.deep import minatar
 from needreplay.studies.deep.minatar import ARMS, PLANS, Case, train
 from needreplay.studies.deep.minatar_analysis import (
@@ -25,6 +26,32 @@ from needreplay.studies.deep.minatar_analysis import (
     ratios_of,
     seeds_for,
 )
+
+ROOT = Path(__file__).parents[2]
+
+
+AGES = minatar.MEAN_AGES
+
+
+def test_the_ages_of_recency_are_those_that_the_pilot_asks_for() -> None:
+    """Effective numbers and mean ages of the committed pilot."""
+    pilot = read_table(ROOT / "results/minatar/pilot_need.csv")
+    assert tuple(pilot["game"].tolist()) == tuple(AGES) == PLANS["main"].games
+    for number, game in enumerate(AGES):
+        wanted = (pilot[name][number] for name in ("need_effective", "need_effective_recent"))
+        assert AGES[game] == tuple(round(mean_age_for(each, *minatar.SIZES)) for each in wanted)
+
+
+def test_metric_and_seeds_are_those_that_the_pilot_asks_for() -> None:
+    pilot = read_table(ROOT / "results/minatar/pilot.csv")
+    counted = np.isin(pilot["game"], PLANS["main"].games)
+    variations = {name: pilot[f"variation_{name}"][counted] for name in METRICS}
+    assert min(variations, key=lambda name: float(np.square(variations[name]).sum())) == PRIMARY
+    assert PLANS["main"].seeds == seeds_for(variations[PRIMARY].tolist())
+    later = read_table(ROOT / "results/minatar/pilot_every_step.csv")
+    for table in (pilot, later):
+        fine = table["is_learned"].astype(bool) & (table[f"variation_{PRIMARY}"] <= 0.5)
+        assert set(table["game"][fine].tolist()) <= set(PLANS["main"].games)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +92,6 @@ def test_the_plan_has_every_arm_of_its_tests_and_other_seeds_than_the_pilot() ->
     assert main.arms == tuple(ARMS)
     assert main.first_seed + main.seeds <= pilot.first_seed
     assert set(main.games) <= set(pilot.games)
-    assert main.games == tuple(minatar.MEAN_AGES)
 
 
 def test_a_finished_run_is_read_and_a_stopped_one_starts_again(tmp_path: Path) -> None:
@@ -95,8 +121,8 @@ def runs(areas: dict[tuple[str, str], Any], seconds: float = 2.0) -> Table:
             need = np.full(2, 0.95 if "need" in arm else np.nan)
             rows[game, arm, seed] = {
                 "steps": np.array([1.0, 2.0]),
-                "train_return": two + 1.0,
-                "train_return_by_step": two,
+                "train_return": two,
+                "train_return_by_step": two + 1.0,
                 "eval_return": 10.0 * two,
                 "need_auc": need,
                 "need_auc_baseline": need - 0.3,
@@ -125,7 +151,7 @@ def test_ratios_and_claims_by_hand() -> None:
     by_metric = {m: ratios.where(metric=m, arm="need .25")["ratio"][0] for m in (*METRICS, PER_CPU)}
     assert by_metric[PRIMARY] == pytest.approx(2.0)
     assert by_metric["eval_return"] == pytest.approx(2.0)
-    assert by_metric["train_return"] == pytest.approx((5.0 / 2.0) ** 0.5)
+    assert by_metric["train_return_by_step"] == pytest.approx((5.0 / 2.0) ** 0.5)
     assert by_metric[PER_CPU] == pytest.approx(1.0)
     one = ratios.where(metric=PRIMARY)
     assert one["planned"].tolist() == [True]
@@ -197,7 +223,7 @@ def test_areas_weigh_iterations_by_their_steps_and_zeros_have_no_ratio() -> None
     assert areas.where(arm="PER .25")[PRIMARY].tolist() == [0.75, 0.75]
     ratios = ratios_of(areas, 0)
     assert np.isnan(ratios.where(metric="eval_return")["ratio"]).all()
-    assert np.isfinite(ratios.where(metric="train_return")["ratio"]).all()
+    assert np.isfinite(ratios.where(metric="train_return_by_step")["ratio"]).all()
 
 
 def test_the_number_of_seeds_sees_the_effect_that_it_promises() -> None:

@@ -67,7 +67,10 @@ SETTINGS: dict[str, Any] = {
 
 UPDATE_PERIODS = {"asterix": 1, "freeway": 1, "seaquest": 1}
 """Of games that are not learned, or too differently from seed to seed, with one in four steps."""
-MEAN_AGES: dict[str, tuple[float, float]] = {}
+MEAN_AGES: dict[str, tuple[float, float]] = {
+    "breakout": (1_500.0, 5_463.0),
+    "space_invaders": (2_407.0, 6_241.0),
+}
 """Of recency and wide recency, by game: with the effective numbers of need and of recent need."""
 SIZES = range(10_000, STEPS + 1, 10_000)
 """Of the buffer when need is measured; effective numbers are averaged over these."""
@@ -97,7 +100,7 @@ PLANS = {
         ("asterix", "freeway", "seaquest"), ("uniform", "need .25"), 3, 1_000, every_step=True
     ),
     "pilot-need": Plan(("breakout", "space_invaders"), ("need .25",), 3, 1_000),
-    "main": Plan(("breakout", "space_invaders", "seaquest"), tuple(ARMS), 25, 100),
+    "main": Plan(("breakout", "space_invaders"), tuple(ARMS), 76, 100),
 }
 """Presets. Seeds of the pilot are not those of the main runs."""
 QUICK = Plan(("breakout",), ("PER .25", "need .25", "shuffled need .25"), 2, 0, 4_000)

@@ -23,7 +23,7 @@ from needreplay.report.figures import new_figure
 from needreplay.report.statistics import permutation_test, student_interval
 
 METRICS = ("train_return", "train_return_by_step", "eval_return")
-PRIMARY = "train_return_by_step"
+PRIMARY = "train_return"
 """The metric of the planned tests; the others are reported beside it."""
 TESTS = (
     ("need .25", "PER .25"),
