@@ -265,7 +265,8 @@ def last_rows() -> dict[tuple[str, str], dict[str, str]]:
 
 LEARNERS = {"successor": "the paper's", "linear/4": "`linear`", "spectral/4": "`spectral`",
             "cosine/4": "`cosine`"}  # fmt: skip
-TRIVIAL = ("recency", "similarity", "cosine/4, untrained", "cosine/4, other query")
+TRIVIAL = ("recency", "clock", "similarity", "blurred similarity", "brightness",
+           "cosine/4, untrained", "cosine/4, other query")  # fmt: skip
 
 
 def need_accuracy() -> list[str]:
@@ -274,8 +275,8 @@ def need_accuracy() -> list[str]:
 
 
 def need_past() -> list[str]:
-    """The same against the own episode's past, where recency is always right."""
-    return accuracy_rows("auc_past", TRIVIAL[1:])
+    """The same against the own episode's past, where recency and clock do not count."""
+    return accuracy_rows("auc_past", TRIVIAL[2:])
 
 
 def need_time() -> list[str]:
@@ -288,7 +289,7 @@ def accuracy_rows(column: str, trivial: Sequence[str]) -> list[str]:
     found, rows = last_rows(), []
     for world in dict.fromkeys(world for world, _ in found):
         own = {name: float(row[column]) for (w, name), row in found.items() if w == world}
-        best = max((own[name], name.partition(", ")[2] or name) for name in trivial)
+        best = max((own[name], name.partition(", ")[2] or name) for name in trivial if name in own)
         cells = [f"{own[name]:.3f}" for name in LEARNERS]
         rows.append([world, f"{best[0]:.3f} ({best[1]})", *cells])
     return table(["world", "best trivial score", *LEARNERS.values()], rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from needreplay.core.errors import NeedReplayError
@@ -17,8 +16,8 @@ from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import holm, stratified_difference
 from needreplay.report.claims import Claim, Verdict
-from needreplay.report.figures import new_figure
-from needreplay.report.statistics import permutation_test, student_interval
+from needreplay.report.statistics import permutation_test
+from needreplay.studies.deep.arms_figure import draw_arms
 
 ALL_TASKS = "mean over tasks"
 
@@ -102,28 +101,10 @@ def claims_of(compared: Sequence[Comparison], preset: str, seed: int) -> list[Cl
 
 
 def draw(data: Table) -> Figure:
-    """Each arm in each task: the mean area with Student's interval, and seeds as small dots."""
-    tasks = list(dict.fromkeys(data["task"].tolist()))
-    arms = list(dict.fromkeys(data["arm"].tolist()))
-    columns = min(3, len(tasks))
-    figure, grid = new_figure(-(-len(tasks) // columns), columns, height=0.9 + 0.24 * len(arms))
-    figure.set_figheight((0.9 + 0.24 * len(arms)) * len(grid))
-    for number, axes in enumerate(grid.ravel()):
-        if number >= len(tasks):
-            axes.set_visible(False)
-            continue
-        for place, arm in enumerate(arms):
-            own = areas(data, tasks[number], arm)
-            if len(own) == 0:
-                continue  # not an arm of this block
-            interval = student_interval(own)
-            right = arm.startswith(("exact", "relative", "recent", "start"))
-            color = "#D55E00" if right and "shuffled" not in arm else "#0072B2"
-            axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
-            axes.plot(interval.estimate, place, "o", color=color, markersize=4)
-            if np.isfinite(interval.low):
-                axes.plot([interval.low, interval.high], [place, place], color=color)
-        axes.set_title(tasks[number], fontsize=9)
-        axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
-        axes.invert_yaxis()
-    return figure
+    """The area of each arm in each task."""
+    tasks, arms = (list(dict.fromkeys(data[name].tolist())) for name in ("task", "arm"))
+    return draw_arms(tasks, arms, lambda task, arm: areas(data, task, arm), _is_need)
+
+
+def _is_need(arm: str) -> bool:
+    return arm.startswith(("exact", "relative", "recent", "start")) and "shuffled" not in arm

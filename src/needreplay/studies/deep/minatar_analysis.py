@@ -19,8 +19,8 @@ from needreplay.core.tables import Table, long_table
 from needreplay.core.types import FloatArray
 from needreplay.report.aggregate import geometric_ratio, holm
 from needreplay.report.claims import DOUBTS, Claim, Verdict, need_verdict
-from needreplay.report.figures import new_figure
-from needreplay.report.statistics import permutation_test, student_interval
+from needreplay.report.statistics import permutation_test
+from needreplay.studies.deep.arms_figure import draw_arms
 
 METRICS = ("train_return", "train_return_by_step", "eval_return")
 PRIMARY = "train_return"
@@ -253,24 +253,11 @@ def _accuracy(areas: Table, arm: str) -> Verdict:
 
 def draw(areas: Table) -> Figure:
     """Each arm in each game."""
-    games, arms = _names(areas, "game"), _names(areas, "arm")
-    columns = min(3, len(games))
-    figure, grid = new_figure(-(-len(games) // columns), columns, height=0.9 + 0.24 * len(arms))
-    figure.set_figheight((0.9 + 0.24 * len(arms)) * len(grid))
-    for number, axes in enumerate(grid.ravel()):
-        if number >= len(games):
-            axes.set_visible(False)
-            continue
-        for place, arm in enumerate(arms):
-            own = areas.where(game=games[number], arm=arm)[PRIMARY]
-            interval = student_interval(own)
-            is_need = "need" in arm and "shuffled" not in arm
-            color = "#D55E00" if is_need else "#0072B2"
-            axes.plot(own, np.full(len(own), place), ".", color=color, alpha=0.3, markersize=4)
-            axes.plot(interval.estimate, place, "o", color=color, markersize=4)
-            if np.isfinite(interval.low):
-                axes.plot([interval.low, interval.high], [place, place], color=color)
-        axes.set_title(games[number].replace("_", " "), fontsize=9)
-        axes.set_yticks(range(len(arms)), arms if number % columns == 0 else [], fontsize=7)
-        axes.invert_yaxis()
-    return figure
+
+    def runs(game: str, arm: str) -> FloatArray:
+        return areas.where(game=game, arm=arm)[PRIMARY]
+
+    def is_need(arm: str) -> bool:
+        return "need" in arm and "shuffled" not in arm
+
+    return draw_arms(_names(areas, "game"), _names(areas, "arm"), runs, is_need)
