@@ -96,11 +96,13 @@ def test_trivial_scores_beside_need() -> None:
     quality = measured(next_ten)
     recency = quality.baselines["recency"]
     assert (recency.auc, recency.auc_past, recency.auc_last) == (0.5, 1.0, 1.0)
-    # By construction, so it does not count there, and neither does the clock.
+    # By construction, so it does not count there. The clock does not count anywhere.
     assert quality.baselines["clock"].auc_past > 0.75
     assert quality.best_baseline("auc_past") == quality.baselines["similarity"].auc_past
     # All episodes are as long: a state of another episode is at the same time as often as not.
     assert 0.7 < quality.baselines["clock"].auc < 0.95
+    known = {name: s for name, s in quality.baselines.items() if name != "clock"}
+    assert quality.best_baseline("auc_time") == max(s.auc_time for s in known.values())
     assert quality.baselines["clock"].auc_time == pytest.approx(0.5, abs=0.1)
     # The observations are the clock itself: those near in time are similar.
     assert quality.baselines["similarity"].auc == 1.0

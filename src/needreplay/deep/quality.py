@@ -81,10 +81,10 @@ class NeedQuality:
     def best_baseline(self, name: str = "auc") -> float:
         """The highest of the trivial scores in ``name``.
 
-        A newer state of the same episode is a later one, and a nearer one by the clock is nearer,
-        so recency and clock do not count there.
+        What is right by construction does not count: the next states are near by the clock, and in
+        their own episode they are newer than earlier ones.
         """
-        left_out = (RECENCY, CLOCK) if name in ("auc_past", "auc_last") else ()
+        left_out = (CLOCK, RECENCY) if name in ("auc_past", "auc_last") else (CLOCK,)
         found = [getattr(s, name) for which, s in self.baselines.items() if which not in left_out]
         known = [value for value in found if not np.isnan(value)]
         return max(known, default=float("nan"))
