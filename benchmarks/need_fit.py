@@ -28,9 +28,9 @@ def worlds() -> dict[str, FloatArray]:
     """Transition matrices."""
     found: dict[str, FloatArray] = {}
     for n in (50, 200):
-        found[f"ring of {n}"] = np.roll(np.eye(n), 1, axis=1)
+        found[f"ring of {n}"] = np.roll(np.eye(n, dtype=np.float64), 1, axis=1)
     loop = np.roll(np.eye(10), 1, axis=1)
-    found["40 loops of 10"] = np.kron(np.eye(40), loop)
+    found["40 loops of 10"] = np.kron(np.eye(40), loop).astype(np.float64)
     grid = np.zeros((100, 100))
     for row, column in np.ndindex(10, 10):
         for down, right in ((0, 1), (1, 0), (0, -1), (-1, 0)):
