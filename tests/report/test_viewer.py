@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -328,6 +329,9 @@ def test_the_gallery_shows_five_moments(browser: Any, tmp_path: Path) -> None:
         page.page.locator(".moment").nth(number).click()
         page.until(f"location.hash === document.querySelectorAll('.moment')[{number}].hash")
         assert page.page.locator(".text:visible").count() == 1
+        # The panels follow the address when the browser has time for it.
+        before = json.dumps(said[-1] if said else "")
+        page.until(f"document.querySelector('.said').innerText !== {before}")
         said.append(page.said())
     assert "at the end of an episode" in said[0]
     assert "reverse event 1." in said[0]
