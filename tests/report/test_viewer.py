@@ -324,7 +324,7 @@ def test_runs_that_are_refused(world: World, name: str, said: str) -> None:
 def test_the_gallery_shows_five_moments(browser: Any, tmp_path: Path) -> None:
     assert main(["gallery", "--out", str(tmp_path / "gallery.html")]) == 0
     page = Page(browser, tmp_path / "gallery.html")
-    said = []
+    said: list[str] = []
     for number in range(5):
         page.page.locator(".moment").nth(number).click()
         page.until(f"location.hash === document.querySelectorAll('.moment')[{number}].hash")
