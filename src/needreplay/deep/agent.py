@@ -491,7 +491,8 @@ class DeepAgent:
         if not self.settings.uses_need:
             return None
         if self.need_model is not None:
-            return self.need_model.quality(new or self.replay, seed=rng, new=new is not None)
+            buffer = self.replay if new is None else new
+            return self.need_model.quality(buffer, seed=rng, new=new is not None)
         settings = dataclasses.replace(self.settings, capacity=self.settings.batch_size)
         untrained = type(self)(
             settings, self.observation_space, self.n_actions, steps=1, device=self.device.type
