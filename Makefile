@@ -75,9 +75,9 @@ unit: $(READY) ## Run the tests.
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
 	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
-uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of rules/ and tabular/ is covered.
+uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of equations and tabular/ is covered.
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
-		--cov=needreplay.rules --cov=needreplay.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
+		--cov=needreplay.equations --cov=needlab.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
 
 # On the path before the locked version; the rest is that of the environment.
 SB3_OLDEST := 2.7.0

@@ -26,10 +26,10 @@ from atari_peers import (
     cleanrl_loop,
     sb3_loop,
 )
-from needreplay.core.types import FloatArray
-from needreplay.deep import DeepAgent, deep_preset
-from needreplay.training.loop import train
-from needreplay.worlds.named import WorldSettings, make_world
+from needlab.deep import DeepAgent, deep_preset
+from needlab.runs.train_loop import train
+from needlab.worlds.named import WorldSettings, make_world
+from needreplay._core.types import FloatArray
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 
 STEPS = 120

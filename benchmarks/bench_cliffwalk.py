@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 
-from needreplay.core.jit import jit
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, IntArray
-from needreplay.studies.cliffwalk.agent import run_trial
-from needreplay.studies.cliffwalk.settings import cliffwalk_preset
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.studies.cliffwalk.agent import run_trial
+from needlab.studies.cliffwalk.settings import cliffwalk_preset
+from needlab.worlds.cliffwalk import cliffwalk_table
+from needreplay._core.jit import jit
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray, IntArray
 
 SIZES = (5, 8, 11, 14, 16)
 REPEATS = 3

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 import timing
-from needreplay.deep import DeepAgent, deep_preset
-from needreplay.deep.quality import RECENT
-from needreplay.training.run import QUALITY_PERIOD
-from needreplay.worlds.named import WorldSettings, make_world
+from needlab.deep import DeepAgent, deep_preset
+from needlab.runs.run import QUALITY_PERIOD
+from needlab.worlds.named import WorldSettings, make_world
+from needreplay.need.quality import RECENT
 
 STEPS = 80
 """Of a round: few, so that agents are compared while the machine is the same."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 import time
 
-from needreplay.tabular.evb.settings import EVB
-from needreplay.tabular.evb.simulation import simulate
-from needreplay.worlds.tracks import linear_track
+from needlab.tabular.evb.settings import EVB
+from needlab.tabular.evb.simulation import simulate
+from needlab.worlds.tracks import linear_track
 
 
 def main() -> None:

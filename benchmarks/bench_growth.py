@@ -12,14 +12,15 @@ from typing import Any
 import numba
 import numpy as np
 
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray, TransitionTable
-from needreplay.tabular.arrays import QUEUED, AgentArrays, new_arrays
-from needreplay.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
-from needreplay.tabular.settings import PS_SR, Parameters, parameters_of, without_need
-from needreplay.tabular.sweeping import EVENT, SMALLEST_TRACE, sweeping_step, td_lambda
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from needlab.tabular.arrays import QUEUED, AgentArrays, new_arrays
+from needlab.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
+from needlab.tabular.settings import PS_SR, Parameters, parameters_of, without_need
+from needlab.tabular.sweeping import EVENT, SMALLEST_TRACE, sweeping_step, td_lambda
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DYNA_MAZE, maze_table
+from needlab.worlds.task import TransitionTable
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, FloatArray
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 
 RESOLUTIONS = (1, 2, 3, 5, 10)

@@ -26,8 +26,8 @@ import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
-from needreplay.core.rng import stream  # noqa: E402
-from needreplay.core.types import AnyArray, FloatArray  # noqa: E402
+from needreplay._core.rng import stream  # noqa: E402
+from needreplay._core.types import AnyArray, FloatArray  # noqa: E402
 from needreplay.replay.samplers import FeatureNeedSampler, StateNeedSampler  # noqa: E402
 from timing import ratio_of_medians  # noqa: E402
 

@@ -26,8 +26,8 @@ from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from needreplay.core.progress import Progress  # noqa: E402
-from needreplay.core.tables import write_json  # noqa: E402
+from needlab.core.progress import Progress  # noqa: E402
+from needlab.core.tables import write_json  # noqa: E402
 from needreplay.replay import native  # noqa: E402
 from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
 from timing import ratio_of_medians  # noqa: E402

@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from needreplay.core.rng import stream
-from needreplay.tabular.settings import PS_SR, without_need
-from needreplay.tabular.trial import run_trial
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from needlab.tabular.settings import PS_SR, without_need
+from needlab.tabular.trial import run_trial
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DYNA_MAZE, maze_table
+from needreplay._core.rng import stream
 from plain_sweeping import World, choose_by_one_number, numpy_trial, plain_trial
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 
@@ -28,17 +28,17 @@ TRIALS_OF_A_ROUND = {KERNEL: TRIALS, PLAIN: TRIALS, NUMPY: TRIALS // 5}
 """The slowest peer runs fewer trials a round; times are compared per trial."""
 
 FIRST_RESULT = """
-from needreplay.core.rng import stream
-from needreplay.tabular.settings import PS_SR, without_need
-from needreplay.tabular.trial import run_trial
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from needreplay._core.rng import stream
+from needlab.tabular.settings import PS_SR, without_need
+from needlab.tabular.trial import run_trial
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DYNA_MAZE, maze_table
 run_trial(maze_table(parse_layout(DYNA_MAZE)), without_need(PS_SR["printed"]), 1, stream(0))
 """
 ONLY_IMPORTS = """
 import numba
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DYNA_MAZE, maze_table
 maze_table(parse_layout(DYNA_MAZE))
 """
 

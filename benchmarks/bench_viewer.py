@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from needreplay.report.viewer import write_viewer
-from needreplay.report.watched import watched_run, world_named
+from needlab.report.viewer import write_viewer
+from needlab.report.watched import watched_run, world_named
 
 STEPS = """() => {
   const times = [], key = { key: "ArrowRight", bubbles: true };

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from needreplay.core.tables import Table, long_table, write_table
-from needreplay.core.types import FloatArray
-from needreplay.rules.successor import closed_form
+from needlab.core.tables import Table, long_table, write_table
+from needreplay._core.types import FloatArray
+from needreplay.equations import closed_form
 
 DISCOUNT, POWER, STEPS = 0.9, 6, 3_000
 

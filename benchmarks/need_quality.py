@@ -10,7 +10,7 @@ and for Atari, whose own settings ask for 20,000 steps before the first update:
         --learners cosine/4,spectral/4,linear/4 -- atari/Pong
 
 All numbers are of queries in episodes that the need models do not learn from (one in 20); the
-meaning of each is in ``needreplay.deep.quality``. Rows "recency", "clock", "similarity", "blurred
+meaning of each is in ``needreplay.need.quality``. Rows "recency", "clock", "similarity", "blurred
 similarity" and "brightness" are scores that learn nothing; "cosine/4, untrained" and "cosine/4,
 other query" are that learner before any update, and seen from a random transition. The agent is
 PER-SR, whose successor features are the row "successor" (they learn from all episodes); its updates
@@ -41,14 +41,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from needreplay.core.checks import parsed_settings
-from needreplay.core.rng import stream
-from needreplay.deep import NeedModel, NeedQuality, need_quality
-from needreplay.deep.need_model import withholds
+from needlab.core.presets import parsed_settings
+from needlab.runs.config import RunConfig, make_agent, make_env
+from needlab.runs.evaluation import play_episode
+from needlab.runs.train_loop import train
+from needreplay._core.rng import stream
+from needreplay.need import NeedModel, NeedQuality, need_quality, withholds
 from needreplay.replay import ReplayBuffer
-from needreplay.training.config import RunConfig, make_agent, make_env
-from needreplay.training.evaluation import play_episode
-from needreplay.training.loop import train
 
 PARTS = 4
 """Measurements of a run."""

@@ -1,6 +1,6 @@
 """Prioritized sweeping as it is usually written: a dict model and a heap with lazy deletion.
 
-The rule is that of ``needreplay.tabular.sweeping`` without need. Twice: with Q in plain lists, and
+The rule is that of ``needlab.tabular.sweeping`` without need. Twice: with Q in plain lists, and
 with Q in a numpy array, as most public implementations have it.
 """
 
@@ -13,8 +13,9 @@ from itertools import count
 
 import numpy as np
 
-from needreplay.core.types import FloatArray, TransitionTable
-from needreplay.tabular.settings import SweepingSettings
+from needlab.tabular.settings import SweepingSettings
+from needlab.worlds.task import TransitionTable
+from needreplay._core.types import FloatArray
 
 Pair = tuple[int, int]
 Entry = tuple[float, int, Pair]

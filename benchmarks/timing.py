@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
 
 
 @dataclass(frozen=True)

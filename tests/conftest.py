@@ -41,12 +41,12 @@ def fakes_folder() -> Path:
 @pytest.fixture
 def fake_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the studies of this process by the fake ones."""
-    import needreplay.studies
+    import needlab.studies
 
     monkeypatch.syspath_prepend(str(FAKES))
     from fake_cli import FAKES as LISTINGS
 
-    monkeypatch.setattr(needreplay.studies, "STUDIES", LISTINGS)
+    monkeypatch.setattr(needlab.studies, "STUDIES", LISTINGS)
 
 
 @pytest.fixture(scope="session")

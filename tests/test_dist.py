@@ -40,7 +40,7 @@ def test_a_wheel_without_c_is_for_every_platform(
     assert "C extension of needreplay was not built" in capsys.readouterr().err
     names = zipfile.ZipFile(wheel).namelist()
     assert "needreplay/py.typed" in names
-    assert "needreplay/report/templates/base.html" in names
+    assert "needlab/report/templates/base.html" in names
     assert not [name for name in names if name.endswith((".so", ".c", ".h"))]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.report.statistics import Interval
+from needlab.report.statistics import Interval
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tools"))
@@ -170,7 +170,7 @@ def test_the_quick_commands_of_the_docs(
 ) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("minatar")
-    from needreplay.cli import main
+    from needlab.cli import main
 
     shutil.copytree(ROOT / "results/minatar-small", tmp_path / "results/minatar-small")
     shutil.copy(ROOT / "Makefile", tmp_path)
@@ -206,11 +206,11 @@ def test_a_command_of_the_docs_is_understood(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every option of it exists; what it then does is tested elsewhere."""
-    import needreplay.cli as cli
+    import needlab.cli as cli
 
     asked = []
-    for file in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
-        for kind in vars(import_module(f"needreplay.cli.{file.stem}")).values():
+    for file in (ROOT / "src/needlab/cli").glob("[a-z]*.py"):
+        for kind in vars(import_module(f"needlab.cli.{file.stem}")).values():
             if isinstance(kind, type) and hasattr(kind, "run"):
                 monkeypatch.setattr(kind, "run", lambda self, _: asked.append(self))
     assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
@@ -232,7 +232,7 @@ def test_source_files_that_texts_name_exist() -> None:
     """No text names a file that was renamed or removed, but for commands at an earlier commit."""
     earlier = re.compile(r"```text\ngit checkout .*?```", re.S)
     pattern = re.compile(r"(?<![\w./-])(?:\w+/)+\w+\.(?:py|c)\b")
-    roots = [ROOT, ROOT / "src", ROOT / "src/needreplay", ROOT / "docs"]
+    roots = [ROOT, ROOT / "src", ROOT / "src/needreplay", ROOT / "src/needlab", ROOT / "docs"]
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results/README.md"]
     missing = []
     for file in (*pages, *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.[pc]*")):

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import needreplay
-from needreplay.core.tables import write_json
-from needreplay.report.claims import DOUBTS, Claim
+from needlab.core.tables import write_json
+from needlab.report.claims import DOUBTS, Claim
 
 ROOT = Path(__file__).parents[1]
 pytest.importorskip("mkdocs")
@@ -124,7 +124,7 @@ def test_a_verdict_on_a_need_that_was_not_accurate_says_so(
 
 def test_the_reference_has_every_command(site: Path) -> None:
     page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
-    for file in (ROOT / "src/needreplay/cli").glob("[a-z]*.py"):
+    for file in (ROOT / "src/needlab/cli").glob("[a-z]*.py"):
         if file.stem != "command" and "@dataclass" in file.read_text(encoding="utf-8"):
             assert f'id="needreplay-{file.stem}"' in page
 

@@ -94,7 +94,7 @@ def signals_to_training(seconds: float, seed: int) -> Count:
 
 def _forked(words: list[str], signum: int | None, delay: float) -> tuple[int, str]:
     """Run a command in a copy of this process, which has imported and compiled all; signal it."""
-    from needreplay.cli import main as command
+    from needlab.cli import main as command
 
     with tempfile.TemporaryFile() as said:
         pid = os.fork()

@@ -46,7 +46,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         for name, (commands, made) in PAGES.items():
             for words in commands:
-                command = [sys.executable, "-m", "needreplay", *words.split()]
+                command = [sys.executable, "-m", "needlab", *words.split()]
                 subprocess.run(command, cwd=folder, env=environment, check=True)
             page.goto(f"{Path(folder).as_uri()}/{made}")
             if name == "gallery":

@@ -15,7 +15,7 @@ from typing import Any
 import griffe
 
 import tutorials
-from needreplay.report.claims import Claim, claim_from
+from needlab.report.claims import Claim, claim_from
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,50 +23,60 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
     "replay": (
         "Buffer and samplers",
         (
-            "replay.buffer",
-            "replay",
-            "replay.samplers",
-            "replay.samplers.base",
-            "replay.native:is_built",
+            "needreplay.replay.buffer",
+            "needreplay.replay",
+            "needreplay.replay.samplers",
+            "needreplay.replay.samplers.base",
+            "needreplay.replay.native:is_built",
         ),
     ),
+    "need": ("Need models", ("needreplay.need", "needreplay.need.networks")),
+    "integrations": ("Stable-Baselines3", ("needreplay.integrations.sb3",)),
+    "equations": ("Equations", ("needreplay.equations", "needlab.tabular.successor")),
+    "core": ("Errors and random streams", ("needreplay._core.errors", "needreplay._core.rng")),
     "tabular": (
         "Tabular agents",
         (
-            "tabular.agents",
-            "tabular.settings",
-            "tabular.trial",
-            "tabular.evb",
-            "tabular.replay_events",
-            "tabular.replay_log",
+            "needlab.tabular.agents",
+            "needlab.tabular.settings",
+            "needlab.tabular.trial",
+            "needlab.tabular.evb",
+            "needlab.tabular.replay_events",
+            "needlab.tabular.replay_log",
         ),
     ),
-    "deep": ("Deep agents and NeedModel", ("deep",)),
-    "integrations": ("Stable-Baselines3", ("integrations.sb3",)),
-    "worlds": ("Worlds", ("worlds", "worlds.named", "worlds.tasks", "core.types:TransitionTable")),
-    "training": ("Training", ("training.config", "training.run", "training.evaluation")),
-    "sweeps": ("Sweeps", ("sweeps", "sweeps.local:LocalEngine")),
-    "rules": (
-        "Equations",
-        tuple(f"rules.{p.stem}" for p in sorted((ROOT / "src/needreplay/rules").glob("[a-z]*.py"))),
+    "deep": ("Deep agents", ("needlab.deep",)),
+    "worlds": (
+        "Worlds",
+        (
+            "needlab.worlds",
+            "needlab.worlds.named",
+            "needlab.worlds.tasks",
+            "needlab.worlds.task:Task,TransitionTable",
+        ),
     ),
+    "training": (
+        "Training",
+        ("needlab.runs.config", "needlab.runs.run", "needlab.runs.evaluation"),
+    ),
+    "sweeps": ("Sweeps", ("needlab.runs", "needlab.runs.local:LocalEngine")),
     "studies": (
         "Studies and statistics",
         (
-            "studies.study",
-            "studies.trials",
-            "studies.cliffwalk.settings:cliffwalk_preset,PAPER_METHODS",
-            "studies.cliffwalk.cases:cases_of,run_cases",
-            "studies.cliffwalk.agent:run_trial",
-            "report.claims",
-            "report.statistics",
-            "core.tables:Table,long_table",
+            "needlab.studies.study",
+            "needlab.studies.trials",
+            "needlab.studies.cliffwalk.settings:cliffwalk_preset,PAPER_METHODS",
+            "needlab.studies.cliffwalk.cases:cases_of,run_cases",
+            "needlab.studies.cliffwalk.agent:run_trial",
+            "needlab.report.claims",
+            "needlab.report.statistics",
+            "needlab.core.tables:Table,long_table",
         ),
     ),
-    "core": ("Errors and random streams", ("core.errors", "core.rng")),
 }
-"""The pages of the API: title and modules, below ``needreplay``, or ``module:name,name``."""
-NOT_API = ("needreplay.cli",)
+"""The pages of the API: title and modules, or ``module:name,name``."""
+PACKAGES = ("needreplay", "needlab")
+NOT_API = ("needlab.cli",)
 
 
 def pages() -> dict[str, str]:
@@ -86,19 +96,25 @@ def pages() -> dict[str, str]:
 
 def api() -> dict[str, str]:
     """A page for each entry of ``API``; refuses public names without a page or a docstring."""
-    package = griffe.load("needreplay", search_paths=[ROOT / "src"], docstring_parser="google")
-    assert isinstance(package, griffe.Module)
-    top = {
-        package[name].final_target.path: name for name in public_names(package) if name[0] != "_"
-    }
+    packages: dict[str, griffe.Module] = {}
+    top: dict[str, str] = {}
+    for name in PACKAGES:
+        package = griffe.load(name, search_paths=[ROOT / "src"], docstring_parser="google")
+        assert isinstance(package, griffe.Module)
+        packages[name] = package
+    for name, package in packages.items():
+        for public in public_names(package):
+            if public[0] != "_":
+                top[package[public].final_target.path] = f"{name}.{public}"
     shown: set[str] = set()
     faults: list[str] = []
     made: dict[str, str] = {}
     for page, (title, modules) in API.items():
         lines = [f"# {title}", ""]
         for entry in modules:
-            below, _, part = entry.partition(":")
-            module = package[below]
+            path, _, part = entry.partition(":")
+            name, _, below = path.partition(".")
+            module = packages[name][below]
             assert module.docstring is not None, module.path
             new = []
             for name in part.split(",") if part else public_names(module):
@@ -106,21 +122,16 @@ def api() -> dict[str, str]:
                 if target.path not in shown:
                     shown.add(target.path)
                     faults += undocumented(target)
-                    new.append(
-                        f"needreplay.{top[target.path]}"
-                        if target.path in top
-                        else f"{module.path}.{name}"
-                    )
+                    new.append(top.get(target.path, f"{module.path}.{name}"))
             if new:
                 lines += [f"**`{module.path}`**: {_plain(module.docstring.value)}", ""]
                 lines += [f"::: {path}\n" for path in new]
         made[f"reference/{page}.md"] = "\n".join(lines)
-    faults += [
-        f"{path} is in needreplay.__all__ and on no page of the API" for path in set(top) - shown
-    ]
-    listed = {f"needreplay.{below}" for _, modules in API.values() for below in modules}
+    faults += [f"{top[path]} is in __all__ and on no page of the API" for path in set(top) - shown]
+    listed = {entry for _, modules in API.values() for entry in modules}
     faults += [
         f"{module.path} has __all__ and is on no page of the API (tools/site_pages.py, API)"
+        for package in packages.values()
         for module in _modules(package)
         if module.exports is not None
         and module is not package
@@ -195,7 +206,7 @@ def cli() -> str:
 def _help(*words: str) -> str:
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "90", "PYTHONUTF8": "1"}
     environment["PYTHONPATH"] = str(ROOT / "src")
-    command = [sys.executable, "-c", "from needreplay.cli import main; main()", *words, "--help"]
+    command = [sys.executable, "-c", "from needlab.cli import main; main()", *words, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -206,11 +217,11 @@ def _help(*words: str) -> str:
 
 def settings() -> str:
     """Tables of every dataclass of settings."""
-    from needreplay.deep.presets import deep_preset
-    from needreplay.deep.settings import Network
-    from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
-    from needreplay.training.config import PROTOCOLS, Protocol, explained
-    from needreplay.worlds.named import WorldSettings
+    from needlab.deep.presets import deep_preset
+    from needlab.deep.settings import Network
+    from needlab.runs.config import PROTOCOLS, Protocol, explained
+    from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+    from needlab.worlds.named import WorldSettings
 
     lines = [
         "# Settings",
@@ -261,7 +272,7 @@ def _shared(values: Iterable[Any]) -> str:
 
 def _field_rows(kind: Any) -> list[str]:
     """A dataclass, with its parents' fields: name, docstring and default of each."""
-    from needreplay.training.config import field_docs
+    from needlab.runs.config import field_docs
 
     meanings: dict[str, str] = {}
     for parent in reversed(kind.__mro__[:-1]):
@@ -293,7 +304,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def metrics() -> str:
     """The columns of metrics.csv, from the page on deep agents, which must have all of them."""
-    from needreplay.training.metrics import COLUMNS
+    from needlab.runs.metrics import COLUMNS
 
     page = (ROOT / "docs/deep.md").read_text(encoding="utf-8")
     page = re.sub(r"\]\((?!https?:|#)", "](../", page)

@@ -17,14 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.rng import stream
-from needreplay.report.aggregate import geometric_ratio, stratified_difference
-from needreplay.report.statistics import (
-    Interval,
-    percentile_interval,
-    resampled,
-    student_interval,
-)
+from needlab.report.aggregate import geometric_ratio, stratified_difference
+from needlab.report.statistics import Interval, percentile_interval, resampled, student_interval
+from needreplay._core.rng import stream
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"

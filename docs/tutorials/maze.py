@@ -11,8 +11,8 @@ need saves, what need is, and what the agent replays. It takes a minute and need
 #: Barto, which the paper uses. States are cells, counted row by row.
 
 from matplotlib.figure import Figure
-from needreplay import MazeEnv, PrioritizedSweeping, play
-from needreplay.tabular.settings import agent_settings
+from needlab import MazeEnv, PrioritizedSweeping, play
+from needlab.tabular.settings import agent_settings
 
 MAZE = """
 .......#G

@@ -24,7 +24,7 @@ starts: at random
 """)
 
 #: `slip: 0.1` makes moves go astray; then use PS-SR or Dyna, since the EVB agent remembers one
-#: outcome per action. [worlds/tasks.py](../../src/needreplay/worlds/tasks.py) has the whole format.
+#: outcome per action. [worlds/tasks.py](../../src/needlab/worlds/tasks.py) has the whole format.
 #:
 #: ## 2. Look at it
 #:
@@ -44,11 +44,11 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
-from needreplay.core.rng import stream
-from needreplay.report.statistics import difference_interval, mean_interval
-from needreplay.tabular.evb import EVB, simulate, simulation_table
-from needreplay.tabular.replay_events import replay_table, write_replay
-from needreplay.worlds.tasks import read_task
+from needreplay._core.rng import stream
+from needlab.report.statistics import difference_interval, mean_interval
+from needlab.tabular.evb import EVB, simulate, simulation_table
+from needlab.tabular.replay_events import replay_table, write_replay
+from needlab.worlds.tasks import read_task
 
 maze, episodes, simulations = read_task("maze.txt"), 50, 30
 agents = {"need": EVB["published"], "no need": replace(EVB["published"], need="one")}

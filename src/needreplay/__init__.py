@@ -1,21 +1,20 @@
 """needreplay: experience replay prioritized by gain x need.
 
-Importing this package is instant: numba, gymnasium, matplotlib and the rest load when a name that
-needs them is first used.
+Importing this package is instant: kernels and torch load when a name that needs them is first used.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
-from needreplay.core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    from needreplay.deep import DeepAgent, DeepSettings, NeedModel, deep_preset
+    from needreplay.need import NeedModel
+    from needreplay.need.form import NeedForm
     from needreplay.replay import (
         Episodes,
         LinearBeta,
@@ -31,67 +30,40 @@ if TYPE_CHECKING:
         FeatureNeedSampler,
         StateNeedSampler,
     )
-    from needreplay.rules.need import NeedForm
-    from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
-    from needreplay.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
-    from needreplay.worlds import MazeEnv, as_discrete
 
+_NEEDS_TORCH = {"NeedModel"}
 _HOME_OF = {
-    "DeepAgent": "needreplay.deep",
-    "DeepSettings": "needreplay.deep",
-    "deep_preset": "needreplay.deep",
-    "DynaQ": "needreplay.tabular.agents",
-    "DynaSettings": "needreplay.tabular.settings",
     "Episodes": "needreplay.replay",
-    "StateNeedSampler": "needreplay.replay.samplers",
-    "LearningSettings": "needreplay.tabular.settings",
-    "LinearBeta": "needreplay.replay",
-    "NeedForm": "needreplay.rules.need",
-    "NeedModel": "needreplay.deep",
-    "MazeEnv": "needreplay.worlds",
+    "ExhaustiveNeedSampler": "needreplay.replay.samplers",
     "FeatureNeedSampler": "needreplay.replay.samplers",
-    "PrioritizedSweeping": "needreplay.tabular.agents",
+    "LinearBeta": "needreplay.replay",
+    "NeedForm": "needreplay.need",
+    "NeedModel": "needreplay.need",
+    "PSERSampler": "needreplay.replay",
     "ProportionalSampler": "needreplay.replay",
-    "QLearning": "needreplay.tabular.agents",
     "RankSampler": "needreplay.replay",
     "RecencySampler": "needreplay.replay",
     "ReplayBuffer": "needreplay.replay",
-    "PSERSampler": "needreplay.replay",
-    "ExhaustiveNeedSampler": "needreplay.replay.samplers",
-    "SweepingSettings": "needreplay.tabular.settings",
+    "StateNeedSampler": "needreplay.replay.samplers",
     "UniformSampler": "needreplay.replay",
-    "as_discrete": "needreplay.worlds",
-    "play": "needreplay.tabular.agents",
 }
 
 __all__ = [
-    "DeepAgent",
-    "DeepSettings",
-    "DynaQ",
-    "DynaSettings",
     "Episodes",
     "ExhaustiveNeedSampler",
     "FeatureNeedSampler",
-    "LearningSettings",
     "LinearBeta",
-    "MazeEnv",
     "NeedForm",
     "NeedModel",
     "NeedReplayError",
     "PSERSampler",
-    "PrioritizedSweeping",
     "ProportionalSampler",
-    "QLearning",
     "RankSampler",
     "RecencySampler",
     "ReplayBuffer",
     "StateNeedSampler",
-    "SweepingSettings",
     "UniformSampler",
     "__version__",
-    "as_discrete",
-    "deep_preset",
-    "play",
 ]
 
 
@@ -103,7 +75,7 @@ def _has_torch() -> bool:
 
 
 if not _has_torch():  # names that cannot be imported would stop ``import *`` and pydoc
-    __all__ = [name for name in __all__ if _HOME_OF.get(name) != "needreplay.deep"]
+    __all__ = [name for name in __all__ if name not in _NEEDS_TORCH]
 
 
 def __getattr__(name: str) -> Any:
@@ -116,9 +88,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-# Gymnasium 1.x no longer looks for plugins: a package registers its worlds when it is imported.
-# Where Gymnasium is there already this costs nothing; else `import needreplay.worlds` does it.
-if "gymnasium" in sys.modules:
-    import_module("needreplay.worlds.registration").register_worlds()

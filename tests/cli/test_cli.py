@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from needlab.cli import main
 from needreplay import __version__
-from needreplay.cli import main
 
 
 def run(fakes: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -98,7 +98,7 @@ def test_help_teaches(fakes_folder: Path) -> None:
 
 
 def test_version_and_python_m() -> None:
-    for command in (["-m", "needreplay", "--version"], ["-m", "needreplay", "reproduce", "x"]):
+    for command in (["-m", "needlab", "--version"], ["-m", "needlab", "reproduce", "x"]):
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
         if "--version" in command:
             assert (done.returncode, done.stdout) == (0, f"needreplay {__version__}\n")
@@ -118,7 +118,7 @@ def test_ctrl_c_in_the_making_of_a_class(
         type("Imported", (), {"attribute": Interrupting()})
         return 0
 
-    monkeypatch.setattr("needreplay.cli.command._run", importing)
+    monkeypatch.setattr("needlab.cli.command._run", importing)
     assert main(["reproduce"]) == 130
     assert capsys.readouterr().err == "\nneedreplay: stopped.\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from needreplay.cli import main
+from needlab.cli import main
 
 pytest.importorskip("torch")
 pytest.importorskip("minatar")
@@ -138,7 +138,7 @@ def test_a_run_without_or_with_a_damaged_checkpoint_cannot_be_played(
 def test_killed_stopped_and_resumed_from_the_command_line(tmp_path: Path) -> None:
     """kill -9 at moments of the clock, then Ctrl-C, then the same command to its end."""
     random = np.random.default_rng(0)
-    line = [sys.executable, "-m", "needreplay", *words("CartPole-v1", 700, tmp_path / "run")]
+    line = [sys.executable, "-m", "needlab", *words("CartPole-v1", 700, tmp_path / "run")]
 
     def begun(checkpoints: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from needreplay.core.checks import parsed_settings, parsed_value
-from needreplay.core.errors import NeedReplayError
-from needreplay.report.watched import watched_run, world_named
+from needlab.core.presets import parsed_settings, parsed_value
+from needlab.report.watched import watched_run, world_named
+from needreplay._core.errors import NeedReplayError
 
 
 @pytest.mark.parametrize(

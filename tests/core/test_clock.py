@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from needreplay.core.clock import SPEED_OVER, Speed
+from needlab.core.clock import SPEED_OVER, Speed
 
 
 def test_the_speed_is_that_of_the_last_seconds_and_knows_nothing_of_a_resumed_start() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.files import replacing
-from needreplay.core.tables import write_bytes
+from needlab.core.tables import write_bytes
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.files import replacing
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
 
@@ -86,7 +86,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     code = (
         "import sys, time\n"
-        "from needreplay.core.files import replacing\n"
+        "from needreplay._core.files import replacing\n"
         "with replacing(sys.argv[1]) as file:\n"
         "    file.write(b'half')\n"
         "    file.flush()\n"

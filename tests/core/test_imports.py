@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.core.imports import find_module, load_object, refuse_code
+from needlab.core.imports import find_module, load_object, refuse_code
+from needreplay._core.errors import NeedReplayError, unknown
 
 
 @pytest.mark.parametrize(

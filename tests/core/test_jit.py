@@ -14,7 +14,7 @@ import numba
 import pytest
 
 import needreplay
-from needreplay.core.jit import cache_folder, compiled_in_place, jit
+from needreplay._core.jit import cache_folder, compiled_in_place, jit
 
 
 def thrice(x: float) -> float:
@@ -26,9 +26,9 @@ def fill(values: Any, x: float) -> None:
         values[index] = x
 
 
-def folder_of(package: Path, kernels_of: str = "tabular") -> Path:
-    """What ``cache_folder`` returns in a copy of the package."""
-    spec = importlib.util.spec_from_file_location("copied", package / "core" / "jit.py")
+def folder_of(package: Path, kernels_of: str = "needlab.tabular") -> Path:
+    """What ``cache_folder`` returns in a copy of the packages."""
+    spec = importlib.util.spec_from_file_location("copied", package / "needreplay/_core/jit.py")
     assert spec is not None
     assert spec.loader is not None
     copied = importlib.util.module_from_spec(spec)
@@ -39,20 +39,27 @@ def folder_of(package: Path, kernels_of: str = "tabular") -> Path:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the package's sources, to be changed."""
-    source = Path(needreplay.__file__).parent
+    """A copy of the sources of both packages, to be changed."""
+    source = Path(needreplay.__file__).parents[1]
     ignored = shutil.ignore_patterns("__pycache__")
-    return Path(shutil.copytree(source, tmp_path / "copy" / "needreplay", ignore=ignored))
+    for name in ("needreplay", "needlab"):
+        shutil.copytree(source / name, tmp_path / "copy" / name, ignore=ignored)
+    return tmp_path / "copy"
 
 
 def test_a_change_of_any_kernel_source_is_a_new_folder(package: Path) -> None:
     seen = [folder_of(package)]
-    assert folder_of(package) == seen[0] == cache_folder("tabular")
-    for source in ("rules/td.py", "tabular/queue.py", "core/types.py"):
+    assert folder_of(package) == seen[0] == cache_folder("needlab.tabular")
+    for source in (
+        "needreplay/equations.py",
+        "needlab/tabular/queue.py",
+        "needreplay/_core/types.py",
+    ):
         path = package / source
         path.write_text(path.read_text() + "\n# changed\n")
         seen.append(folder_of(package))
-    (package / "tabular" / "queue.py").rename(package / "tabular" / "queues.py")
+    tabular = package / "needlab/tabular"
+    (tabular / "queue.py").rename(tabular / "queues.py")
     seen.append(folder_of(package))
     assert len(set(seen)) == 5
     assert len({folder.parent for folder in seen}) == 1
@@ -61,7 +68,7 @@ def test_a_change_of_any_kernel_source_is_a_new_folder(package: Path) -> None:
 @pytest.mark.parametrize("above", ["report", "deep"])
 def test_a_change_above_is_not(package: Path, above: str) -> None:
     before, of_tests = folder_of(package), folder_of(package, "test_jit")
-    for source in (package / above).glob("*.py"):
+    for source in (package / "needlab" / above).glob("*.py"):
         source.write_text(source.read_text() + "\n# changed\n")
     assert folder_of(package) == before
     assert folder_of(package, "test_jit") != of_tests
@@ -70,7 +77,7 @@ def test_a_change_above_is_not(package: Path, above: str) -> None:
 def test_where_the_folder_is(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = cache_folder("tabular").name
+    name = cache_folder("needlab.tabular").name
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
@@ -105,9 +112,9 @@ def test_a_compiled_function_gives_what_the_function_gives() -> None:
 
 def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
     code = (
-        "from needreplay.core.jit import has_cached_kernels, jit\n"
-        "from needreplay.rules.td import td_error\n"
-        "kept = has_cached_kernels('rules')\n"
+        "from needreplay._core.jit import has_cached_kernels, jit\n"
+        "from needreplay.equations import td_error\n"
+        "kept = has_cached_kernels('needreplay')\n"
         "kernel = jit(td_error)\n"
         "kernel(1.0, 0.5, 1.0, 0.0)\n"
         "hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses\n"
@@ -122,13 +129,13 @@ def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
         for _ in range(2)
     ]  # fmt: skip
     assert said == [["0", "1", "False"], ["1", "0", "True"]]
-    assert list((tmp_path / "needreplay" / cache_folder("rules").name).rglob("*.nbc"))
+    assert list((tmp_path / "needreplay" / cache_folder("needreplay").name).rglob("*.nbc"))
 
 
 def test_a_cache_that_cannot_be_written_is_done_without() -> None:
     code = (
-        "from needreplay.core.jit import cache_is_writable, jit\n"
-        "from needreplay.rules.td import td_error\n"
+        "from needreplay._core.jit import cache_is_writable, jit\n"
+        "from needreplay.equations import td_error\n"
         "assert not cache_is_writable()\n"
         "print(jit(td_error)(1.0, 0.5, 2.0, 0.5))"
     )
@@ -144,11 +151,11 @@ def test_a_cache_that_cannot_be_written_is_done_without() -> None:
 
 def test_compiling_is_announced_once_on_stderr_and_not_from_the_cache(tmp_path: Path) -> None:
     code = (
-        "from needreplay.core import jit as module\n"
+        "from needreplay._core import jit as module\n"
         "module.PATIENCE = 0.0\n"
-        "from needreplay.rules import td, returns\n"
-        "module.jit(td.td_error)(1.0, 0.5, 1.0, 0.0)\n"
-        "module.jit(returns.discounted)(1.0, 0.5, 1.0)\n"
+        "from needreplay import equations\n"
+        "module.jit(equations.td_error)(1.0, 0.5, 1.0, 0.0)\n"
+        "module.jit(equations.discounted)(1.0, 0.5, 1.0)\n"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
     said = [

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 
-from needreplay.core.prefetch import prefetch
+from needreplay.replay.prefetch import prefetch
 
 UNCOMPILED = bool(getattr(numba.config, "DISABLE_JIT", False))
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from needreplay.core.progress import Progress
+from needlab.core.progress import Progress
 
 
 def test_a_bar_shows_label_share_and_time(capfd: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +45,7 @@ def test_a_log_gets_a_line_now_and_then(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("needreplay.core.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("needlab.core.progress.time.monotonic", lambda: now)
     with Progress().task("fig2", total=200) as bar:
         for now in (101.0, 129.0, 131.0, 140.0, 161.0, 195.0):
             bar.advance(40 if now < 195.0 else 0)
@@ -60,7 +60,7 @@ def test_a_log_gets_a_line_now_and_then(
 
 def test_nothing_is_printed_or_loaded_for_a_short_task() -> None:
     script = (
-        "import sys; from needreplay.core.progress import Progress\n"
+        "import sys; from needlab.core.progress import Progress\n"
         "with Progress().task('fig2', total=3) as bar: bar.advance(3)\n"
         "assert 'rich' not in sys.modules\n"
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.rng import stream
+from needreplay._core.rng import stream
 
 NAMES = st.lists(st.one_of(st.text(max_size=4), st.sampled_from(["/", "a/b", "int:1"]),
                            st.integers(-3, 3)), max_size=4)  # fmt: skip
@@ -56,6 +56,6 @@ def test_streams_of_neighbors_are_not_correlated() -> None:
 
 
 def test_the_numbers_are_the_same_in_every_process_and_version() -> None:
-    code = "from needreplay.core.rng import stream; print(stream(42, 'trial', 7).random())"
+    code = "from needreplay._core.rng import stream; print(stream(42, 'trial', 7).random())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) == stream(42, "trial", 7).random() == 0.6899942722207696

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.core import tables
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import Table
+from needlab.core import tables
+from needlab.core.tables import Table
+from needreplay._core.errors import NeedReplayError
 
 
 def test_a_table_is_these_bytes(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
 
 def test_a_disk_that_really_runs_out_in_the_middle(tmp_path: Path) -> None:
     script = (
-        "import resource; from needreplay.core import tables\n"
+        "import resource; from needlab.core import tables\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: tables.write_bytes('a.bin', bytes(100_000))\n"
         "except tables.NeedReplayError as error: print(error)\n"

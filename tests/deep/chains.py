@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needreplay.core.types import FloatArray
-from needreplay.deep.dqn import Transitions
-from needreplay.rules.successor import closed_form
+from needlab.deep.dqn import Transitions
+from needreplay._core.types import FloatArray
+from needreplay.equations import closed_form
 
 DISCOUNT = 0.9
 

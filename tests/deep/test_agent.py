@@ -14,11 +14,12 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.deep import DeepAgent, need_quality
-from needreplay.deep.checkpoint import load_agent, save_agent
-from needreplay.deep.presets import deep_preset
-from needreplay.deep.successor import SuccessorLearner
+from needlab.deep import DeepAgent
+from needlab.deep.checkpoint import load_agent, save_agent
+from needlab.deep.presets import deep_preset
+from needlab.deep.successor import SuccessorLearner
+from needreplay._core.errors import NeedReplayError
+from needreplay.need import need_quality
 from needreplay.replay import RecencySampler
 
 from .walks import N_ACTIONS, small_agent, taught, walk
@@ -80,7 +81,7 @@ def test_the_successor_losses_never_move_the_q_network(
 ) -> None:
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
-    monkeypatch.setattr("needreplay.deep.agent.q_loss", lambda delta, *_: delta.sum() * 0.0)
+    monkeypatch.setattr("needlab.deep.agent.q_loss", lambda delta, *_: delta.sum() * 0.0)
     before_q, before_m = values(agent, "q").clone(), values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     agent.learn(np.zeros(5, np.float32))

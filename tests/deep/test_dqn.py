@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn, tensor
 
-from needreplay.deep.dqn import (
+from needlab.deep.dqn import (
     QLearner,
     Transitions,
     huber,
@@ -19,8 +19,8 @@ from needreplay.deep.dqn import (
     td_error,
     to_transitions,
 )
-from needreplay.deep.networks import QNetwork, scaled
-from needreplay.deep.settings import Base
+from needlab.deep.networks import QNetwork, scaled
+from needlab.deep.settings import Base
 
 from .walks import small_agent, taught
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from needreplay.deep.dqn import obs_tensor, q_loss, to_transitions
-from needreplay.deep.successor import SuccessorLearner
+from needlab.deep.dqn import obs_tensor, q_loss, to_transitions
+from needlab.deep.successor import SuccessorLearner
 
 from .walks import N_ACTIONS, small_agent, taught, walk
 
@@ -195,7 +195,7 @@ def test_the_q_loss_gets_need_with_negatives_removed(
         given.append(need.tolist())
         return q_loss(error, weight, need)
 
-    monkeypatch.setattr("needreplay.deep.agent.q_loss", noted)
+    monkeypatch.setattr("needlab.deep.agent.q_loss", noted)
     taught(agent, 10)
     assert given
     assert all(need == expected for need in given)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import tensor
 
-from needreplay.deep.need import need_stats, project, remove_negatives, rescale, similarity
+from needlab.deep.need import need_stats, project, remove_negatives, rescale, similarity
 
 
 def test_projection_by_hand() -> None:

@@ -12,11 +12,11 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from needlab.worlds import make_table
 from needreplay import NeedModel, NeedReplayError, ReplayBuffer, UniformSampler
-from needreplay.deep import need_model
-from needreplay.deep.need_learners import contrast_loss
-from needreplay.rules.need import NeedForm, tabular_need
-from needreplay.worlds import make_table
+from needreplay.need import model as need_model
+from needreplay.need.form import NeedForm, tabular_need
+from needreplay.need.learners import contrast_loss
 
 N = 6
 DISCOUNT = 0.8
@@ -177,11 +177,8 @@ def test_queries_are_of_the_states_that_the_form_names() -> None:
 
 def test_forms_that_a_learner_cannot_learn_are_named() -> None:
     space = spaces.Discrete(N)
-    with pytest.raises(NeedReplayError, match=r"'cosine' learns M / p alone.*linear, successor"):
+    with pytest.raises(NeedReplayError, match=r"'cosine' learns M / p alone.*linear"):
         NeedModel(space, form=NeedForm(relative=False))
-    with pytest.raises(NeedReplayError, match=r"'successor' learns M alone.*cosine"):
-        NeedModel(space, learner="successor", form=NeedForm())
-    assert NeedModel(space, learner="successor").form == NeedForm(relative=False)
     assert NeedModel(space).form == NeedForm()
 
 
@@ -361,26 +358,6 @@ def test_need_by_cosine_begins_as_similarity() -> None:
     for _ in range(20):
         model.learn(buffer)
     assert similarity()[0] < 0.999
-
-
-def test_the_papers_successor_features_are_m_of_codes() -> None:
-    """On one-hot features m · φ / |φ|² is M itself, without the buffer's distribution."""
-    buffer, _, (_, successor) = walk()
-    model = NeedModel(
-        spaces.Discrete(N),
-        discount=DISCOUNT,
-        learner="successor",
-        features=lambda codes: codes,
-        batch_size=128,
-        learning_rate=0.01,
-    )
-    model.learner.target_period = 25  # type: ignore[assignment]
-    for _ in range(400):
-        model.learn(buffer)
-    for state in range(N):
-        need = model.need(state, np.arange(N))
-        assert np.corrcoef(need, successor[state])[0, 1] > 0.98
-        assert need.sum() == pytest.approx(successor[state].sum(), rel=0.15)
 
 
 def test_sampling_by_it_follows_the_discounted_future() -> None:
@@ -614,7 +591,7 @@ def test_a_model_trains_beside_an_environment() -> None:
     assert 0.0 <= need.quality(buffer, queries=4, new=True).auc <= 1.0
 
 
-@pytest.mark.parametrize("learner", ["cosine", "spectral", "successor"])
+@pytest.mark.parametrize("learner", ["cosine", "spectral"])
 def test_given_layers_are_not_trained(learner: str) -> None:
     layer = torch.nn.Linear(4, 10)
     before = layer.weight.detach().clone()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from needreplay.deep.networks import (
+from needlab.deep.networks import (
     Branches,
     QNetwork,
     SameConv,
@@ -14,7 +14,7 @@ from needreplay.deep.networks import (
     SuccessorNetwork,
     decoder,
 )
-from needreplay.deep.presets import deep_preset
+from needlab.deep.presets import deep_preset
 
 N_ACTIONS = 6
 

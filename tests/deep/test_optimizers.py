@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from needreplay.deep.optimizers import CenteredRMSProp, make_optimizer
-from needreplay.deep.presets import deep_preset
+from needlab.deep.optimizers import CenteredRMSProp, make_optimizer
+from needlab.deep.presets import deep_preset
 
 
 def test_two_steps_of_centered_rmsprop_by_hand() -> None:

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.deep import NeedModel, need_quality
-from needreplay.deep import quality as quality_module
-from needreplay.deep.need_model import withholds
-from needreplay.deep.quality import NeedQuality, Scores, auc
+from needreplay._core.errors import NeedReplayError
+from needreplay.need import NeedModel, need_quality, withholds
+from needreplay.need import quality as quality_module
+from needreplay.need.form import accurate_need
+from needreplay.need.quality import NeedQuality, Scores, auc
 from needreplay.replay import ReplayBuffer
-from needreplay.rules.need import accurate_need
 
 
 def one_in_five(episodes: Any) -> Any:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from needreplay.deep import DeepAgent
-from needreplay.deep.dqn import Transitions, q_loss, to_transitions
-from needreplay.deep.need import remove_negatives, rescale
-from needreplay.deep.networks import scaled
-from needreplay.deep.successor import SuccessorLearner, decoder_loss
+from needlab.deep import DeepAgent
+from needlab.deep.dqn import Transitions, q_loss, to_transitions
+from needlab.deep.need import remove_negatives, rescale
+from needlab.deep.networks import scaled
+from needlab.deep.successor import SuccessorLearner, decoder_loss
 
 from .walks import small_agent, taught
 

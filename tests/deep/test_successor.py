@@ -10,16 +10,11 @@ import pytest
 import torch
 from torch import nn, tensor
 
-from needreplay.core.types import FloatArray
-from needreplay.deep.networks import QNetwork, SuccessorNetwork
-from needreplay.deep.optimizers import make_optimizer
-from needreplay.deep.presets import deep_preset
-from needreplay.deep.successor import (
-    SuccessorLearner,
-    decoder_loss,
-    successor_loss,
-    successor_target,
-)
+from needlab.deep.networks import QNetwork, SuccessorNetwork
+from needlab.deep.optimizers import make_optimizer
+from needlab.deep.presets import deep_preset
+from needlab.deep.successor import SuccessorLearner, decoder_loss, successor_loss, successor_target
+from needreplay._core.types import FloatArray
 
 from .chains import DISCOUNT, Chain, ergodic_chain
 from .walks import small_agent

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.spaces import Box
 
-from needreplay.core.types import AnyArray
-from needreplay.deep import DeepAgent, UpdateStats, deep_preset
+from needlab.deep import DeepAgent, UpdateStats, deep_preset
+from needreplay._core.types import AnyArray
 
 N_ACTIONS = 3
 SPACES: dict[str, Box] = {

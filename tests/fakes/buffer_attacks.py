@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import (
     Episodes,
     ProportionalSampler,
@@ -34,11 +34,7 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
 MAGIC = b"needreplay buffer\n"
 SAMPLERS: dict[str, Callable[[], Any]] = {

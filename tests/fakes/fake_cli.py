@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-import needreplay.studies
-from needreplay.studies import Listing
+import needlab.studies
+from needlab.studies import Listing
 
 FAKES = (
     Listing("curve", "fake_curve", "exponentials that look like learning"),
@@ -14,8 +14,8 @@ FAKES = (
 )
 
 if __name__ == "__main__":
-    needreplay.studies.STUDIES = FAKES
+    needlab.studies.STUDIES = FAKES
 
-    from needreplay.cli import main
+    from needlab.cli import main
 
     sys.exit(main())

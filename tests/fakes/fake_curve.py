@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from fake_trials import EPISODES, Case, trial
 
-from needreplay.core.rng import stream
-from needreplay.core.tables import Table
-from needreplay.report.claims import Claim, verdict_of
-from needreplay.report.figures import colors_of, draw_band, house_style, label_of, new_figure
-from needreplay.report.statistics import difference_interval, mean_band
-from needreplay.studies.study import Options, Result, Study
-from needreplay.studies.trials import TrialRunner
+from needlab.core.tables import Table
+from needlab.report.claims import Claim, verdict_of
+from needlab.report.figures import colors_of, draw_band, house_style, label_of, new_figure
+from needlab.report.statistics import difference_interval, mean_band
+from needlab.studies.study import Options, Result, Study
+from needlab.studies.trials import TrialRunner
+from needreplay._core.rng import stream
 
 
 def run(options: Options, runner: TrialRunner) -> Result:

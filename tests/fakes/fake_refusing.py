@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.studies.study import Options, Result, Study
-from needreplay.studies.trials import TrialRunner
+from needlab.studies.study import Options, Result, Study
+from needlab.studies.trials import TrialRunner
+from needreplay._core.errors import NeedReplayError
 
 
 def run(options: Options, runner: TrialRunner) -> Result:

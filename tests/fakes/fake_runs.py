@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from needreplay.core.tables import write_json
-from needreplay.sweeps import RunSpec
+from needlab.core.tables import write_json
+from needlab.runs import RunSpec
 
 KIND = "fake_runs:count"
 

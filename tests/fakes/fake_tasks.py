@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from needreplay.sweeps import RunSpec
-from needreplay.sweeps.local import LocalEngine
-from needreplay.training.stopping import Stop
+from needlab.runs import RunSpec
+from needlab.runs.local import LocalEngine
+from needlab.runs.stopping import Stop
 
 Config = dict[str, Any]
 OnUnits = Callable[[int], None]

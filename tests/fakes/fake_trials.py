@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
 
 EPISODES = 20
 

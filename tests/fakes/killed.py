@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from needreplay.training.config import RunConfig
-from needreplay.training.run import run_training
+from needlab.runs.config import RunConfig
+from needlab.runs.run import run_training
 
 TINY: dict[str, Any] = {
     "capacity": 300,
@@ -58,7 +58,8 @@ CONFIGS = {
 
 def run_until(config: RunConfig, folder: Path, moment: str, count: int) -> None:
     """Run, and die at the ``count``-th ``moment``; in a process that is not needed any more."""
-    from needreplay.deep import DeepAgent, quality
+    from needlab.deep import DeepAgent
+    from needreplay.need import quality
 
     quality.POOL = POOL
 

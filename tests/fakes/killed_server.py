@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 from killed import CONFIGS, POOL
 
-from needreplay.core.types import AnyArray
-from needreplay.deep import DeepAgent, UpdateStats, quality
-from needreplay.training.run import run_training
+from needlab.deep import DeepAgent, UpdateStats
+from needlab.runs.run import run_training
+from needreplay._core.types import AnyArray
+from needreplay.need import quality
 
 
 def draw_only(agent: DeepAgent, present: AnyArray) -> UpdateStats:

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.cli import main
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps.file import parsed
+from needlab.cli import main
+from needlab.runs.sweep_file import parsed
+from needreplay._core.errors import NeedReplayError
 
 Random = np.random.Generator
 

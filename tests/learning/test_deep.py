@@ -23,10 +23,11 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 
-from needreplay.core.types import FloatArray
-from needreplay.deep import DeepAgent, deep_preset
-from needreplay.deep.dqn import q_loss
-from needreplay.rules.successor import closed_form, transition_matrix
+from needlab.deep import DeepAgent, deep_preset
+from needlab.deep.dqn import q_loss
+from needlab.tabular.successor import transition_matrix
+from needreplay._core.types import FloatArray
+from needreplay.equations import closed_form
 
 DISCOUNT = 0.8
 RIGHT = np.array([0, 1, 1, 0, 1, 0])
@@ -235,7 +236,7 @@ def test_without_importance_weights_they_are_biased(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "needreplay.deep.agent.q_loss",
+        "needlab.deep.agent.q_loss",
         lambda error, weight, need: q_loss(error, torch.ones_like(weight), need),
     )
     assert value_of_a_rare_reward(name) > 0.18

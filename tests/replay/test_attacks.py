@@ -14,9 +14,9 @@ import buffer_attacks as attacks
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import ReplayBuffer
-from needreplay.replay.uninterrupted import Uninterrupted
 
 
 def test_mutated_files_are_refused_or_are_buffers(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray
 from needreplay.replay import (
     Batch,
     Episodes,

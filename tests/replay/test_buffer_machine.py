@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
@@ -30,11 +30,7 @@ from needreplay.replay import (
     UniformSampler,
     native,
 )
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.validation import MIN_PRIORITY
 

@@ -9,15 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
 from needreplay.replay import ProportionalSampler, ReplayBuffer, UniformSampler
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 from needreplay.replay.samplers.base import Sampler
 
 CAPACITY = 40

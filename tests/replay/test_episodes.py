@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 from needreplay.replay import Episodes, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 

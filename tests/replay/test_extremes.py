@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, ReplayBuffer
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
 ONE_HOT = np.eye(4)
 NEED: dict[str, Any] = {

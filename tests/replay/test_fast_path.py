@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray
 from needreplay.replay import (
     Batch,
     Episodes,

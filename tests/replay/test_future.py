@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import ReplayBuffer, UniformSampler, native
 
 STEPS = 150

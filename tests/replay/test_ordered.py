@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 from needreplay.replay import ordered
 
 

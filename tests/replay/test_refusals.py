@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import (
     LinearBeta,
     ProportionalSampler,

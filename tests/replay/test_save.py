@@ -10,8 +10,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 from needreplay.replay import (
     LinearBeta,
     ProportionalSampler,
@@ -22,11 +22,7 @@ from needreplay.replay import (
     UniformSampler,
     save,
 )
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
 SAMPLERS: dict[str, Any] = {
     "uniform": UniformSampler,

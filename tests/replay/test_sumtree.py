@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread, tree_length
 
 CAPACITIES = [*range(1, 71), 512, 513, 4097]

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.replay import (
     Episodes,
     LinearBeta,
@@ -24,11 +24,7 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
 COLUMNS = {"x": np.int64}
 
@@ -203,7 +199,7 @@ def test_a_batch_of_tensors_shares_memory() -> None:
 
 def test_defaults_are_the_same_in_buffer_and_agents() -> None:
     pytest.importorskip("torch")
-    from needreplay.deep import DeepSettings
+    from needlab.deep import DeepSettings
 
     agent = DeepSettings()
     for sampler in (StateNeedSampler(2), FeatureNeedSampler(2), ExhaustiveNeedSampler()):

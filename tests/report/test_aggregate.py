@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.report import aggregate, comparison, page
-from needreplay.report.aggregate import (
+from needlab.report import aggregate, comparison, page
+from needlab.report.aggregate import (
     AGGREGATES,
     aggregate_interval,
     geometric_ratio,
@@ -26,7 +25,8 @@ from needreplay.report.aggregate import (
     performance_profile,
     stratified_difference,
 )
-from needreplay.report.statistics import student_interval
+from needlab.report.statistics import student_interval
+from needreplay._core.errors import NeedReplayError
 
 FIRST = np.random.default_rng(7).normal(0.5, 0.4, (4, 5))
 SECOND = np.random.default_rng(8).normal(0.6, 0.4, (4, 5))

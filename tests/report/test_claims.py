@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import plain, read_json
-from needreplay.report.claims import (
+from needlab.core.tables import plain, read_json
+from needlab.report.claims import (
     DOUBTS,
     Claim,
     Direction,
@@ -20,7 +19,8 @@ from needreplay.report.claims import (
     need_verdict,
     verdict_of,
 )
-from needreplay.report.statistics import Interval
+from needlab.report.statistics import Interval
+from needreplay._core.errors import NeedReplayError
 
 RECORD = {
     "statement": "s",

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("minatar")
 
-from needreplay.cli import main
-from needreplay.core.errors import NeedReplayError
-from needreplay.report import deep_page
-from needreplay.report.deep_page import SHOWN, write_deep_page
-from needreplay.training.evaluation import Player, load_player
+from needlab.cli import main
+from needlab.report import deep_page
+from needlab.report.deep_page import SHOWN, write_deep_page
+from needlab.runs.evaluation import Player, load_player
+from needreplay._core.errors import NeedReplayError
 
 from .browsing import NASTY, OpenPage
 

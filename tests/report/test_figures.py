@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from needreplay.report.figures import (
+from needlab.report.figures import (
     AGENT_COLORS,
     PALETTE,
     colors_of,
@@ -22,7 +22,7 @@ from needreplay.report.figures import (
     new_figure,
     save_figure,
 )
-from needreplay.report.statistics import Band
+from needlab.report.statistics import Band
 
 
 def picture() -> Figure:
@@ -67,7 +67,7 @@ def test_the_users_style_neither_leaks_in_nor_is_changed(tmp_path: Path) -> None
 
 def test_pyplot_stays_out() -> None:
     script = (
-        "import sys; from needreplay.report.figures import new_figure, save_figure\n"
+        "import sys; from needlab.report.figures import new_figure, save_figure\n"
         "import tempfile; save_figure(new_figure()[0], tempfile.mkdtemp())\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )

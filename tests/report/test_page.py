@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from needreplay.core import tables
-from needreplay.core.tables import Table
-from needreplay.report.figures_page import read_section, write_figures_page
+from needlab.core import tables
+from needlab.core.tables import Table
+from needlab.report.figures_page import read_section, write_figures_page
 
 EVIL = "<script>alert('1')</script>&\"x"
 VOID = {"meta", "img", "br", "link", "input"}

@@ -7,10 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.report import statistics
-from needreplay.report.statistics import (
+from needlab.report import statistics
+from needlab.report.statistics import (
     Interval,
     difference_interval,
     mean_band,
@@ -20,6 +18,8 @@ from needreplay.report.statistics import (
     proportion_interval,
     ratio_interval,
 )
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 
 NAN = float("nan")
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import read_table
-from needreplay.report.comparison import agent_labels, cells_of, normalized
-from needreplay.report.series import EPISODE_STEPS, RETURN, Series, Trial
-from needreplay.report.sweep_folder import read_sweep
-from needreplay.report.sweep_page import write_sweep_page
+from needlab.core.tables import read_table
+from needlab.report.comparison import agent_labels, cells_of, normalized
+from needlab.report.series import EPISODE_STEPS, RETURN, Series, Trial
+from needlab.report.sweep_folder import read_sweep
+from needlab.report.sweep_page import write_sweep_page
+from needreplay._core.errors import NeedReplayError
 
 NASTY = "<script>alert(1)</script> $\\frac{1$"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from needreplay.core.tables import read_table
-from needreplay.report.comparison import agent_labels, cells_of
-from needreplay.report.sweep_folder import read_sweep
-from needreplay.report.sweep_page import write_sweep_page
+from needlab.core.tables import read_table
+from needlab.report.comparison import agent_labels, cells_of
+from needlab.report.sweep_folder import read_sweep
+from needlab.report.sweep_page import write_sweep_page
 
 EPISODES = 4
 

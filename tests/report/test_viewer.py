@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.cli import main
-from needreplay.core.errors import NeedReplayError
-from needreplay.report import viewer
-from needreplay.report.viewer import write_viewer
-from needreplay.report.watched import World, watched_run, world_named, world_of_table
-from needreplay.tabular.replay_log import ReplayLog
-from needreplay.worlds import make_table
+from needlab.cli import main
+from needlab.report import viewer
+from needlab.report.viewer import write_viewer
+from needlab.report.watched import World, watched_run, world_named, world_of_table
+from needlab.tabular.replay_log import ReplayLog
+from needlab.worlds import make_table
+from needreplay._core.errors import NeedReplayError
 
 from .browsing import NASTY, OpenPage
 

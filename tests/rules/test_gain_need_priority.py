@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.rules.gain import absolute_gain
-from needreplay.rules.need import backward_need, forward_need
-from needreplay.rules.priority import combine
+from needreplay.equations import absolute_gain, backward_need, combine, forward_need
 
 M = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.rules.need import NeedForm, projector, tabular_need
-from needreplay.rules.successor import closed_form
+from needreplay._core.errors import NeedReplayError
+from needreplay.equations import closed_form, projector
+from needreplay.need.form import NeedForm, tabular_need
 
 
 def test_projector_by_hand() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.rules.policy import epsilon_greedy_policy, expected_steps
+from needlab.tabular.policy import epsilon_greedy_policy, expected_steps
 
 
 def test_epsilon_greedy_policy_by_hand() -> None:

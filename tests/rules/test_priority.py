@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from needreplay.rules import priority as rules
-from needreplay.rules.returns import discounted
+from needreplay import equations as rules
+from needreplay.equations import discounted
 
 
 @pytest.mark.parametrize(

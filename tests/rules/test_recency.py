@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.rules.recency import effective_number, mean_age_for, recency_rate
+from needreplay._core.errors import NeedReplayError
+from needreplay.equations import effective_number, mean_age_for, recency_rate
 
 
 def test_the_rate_by_hand() -> None:

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.jit import jit
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
-from needreplay.rules.successor import (
+from needlab.tabular.successor import (
     clear_trace,
-    closed_form,
     final_states,
     td_lambda,
     td_lambda_features,
     transition_matrix,
 )
-from needreplay.tabular.sweeping import SMALLEST_TRACE
-from needreplay.worlds import make_table
+from needlab.tabular.sweeping import SMALLEST_TRACE
+from needlab.worlds import make_table
+from needreplay._core.jit import jit
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
+from needreplay.equations import closed_form
 
 learn = jit(td_lambda)
 

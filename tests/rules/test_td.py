@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from needreplay.rules.td import moved_towards, td_error
+from needreplay.equations import moved_towards, td_error
 
 
 def test_td_error_by_hand() -> None:

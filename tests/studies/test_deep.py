@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import Table
-from needreplay.report.claims import DOUBTS, Verdict
-from needreplay.studies import deep
-from needreplay.studies.deep import ours
-from needreplay.studies.deep.claims import our_claims, published_claims
-from needreplay.studies.deep.figure import rolling
-from needreplay.studies.deep.published import (
+from needlab.core.tables import Table
+from needlab.report.claims import DOUBTS, Verdict
+from needlab.studies import deep
+from needlab.studies.deep import ours
+from needlab.studies.deep.claims import our_claims, published_claims
+from needlab.studies.deep.figure import rolling
+from needlab.studies.deep.published import (
     changes,
     collapsed,
     end_level,
     published_games,
     relative_change,
 )
-from needreplay.studies.study import Options
-from needreplay.studies.trials import trial_runner
+from needlab.studies.study import Options
+from needlab.studies.trials import trial_runner
+from needreplay._core.errors import NeedReplayError
 
 GAMES = {game.name: game for game in published_games()}
 

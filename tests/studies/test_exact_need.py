@@ -12,18 +12,19 @@ import pytest
 
 pytest.importorskip("torch")
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import Table, read_table
+from needlab.core.tables import Table, read_table
+from needlab.studies.deep import exact, exact_analysis, exact_arms, exact_training
+from needlab.studies.deep.exact_analysis import comparisons
+from needlab.studies.deep.exact_arms import ARMS, BLOCKS, Arm, ExactNeed, Memory, StateRing
+from needlab.studies.deep.exact_tasks import ExactTask, deep_sea, exact_task, taxi
+from needlab.studies.deep.exact_training import Case, train
+from needlab.studies.study import Options
+from needlab.tabular.successor import transition_matrix
+from needreplay._core.errors import NeedReplayError
+from needreplay.equations import closed_form
+from needreplay.need.form import NeedForm, tabular_need
 from needreplay.replay import ProportionalSampler, ReplayBuffer
 from needreplay.replay.samplers import StateNeedSampler
-from needreplay.rules.need import NeedForm, tabular_need
-from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.studies.deep import exact, exact_analysis, exact_arms, exact_training
-from needreplay.studies.deep.exact_analysis import comparisons
-from needreplay.studies.deep.exact_arms import ARMS, BLOCKS, Arm, ExactNeed, Memory, StateRing
-from needreplay.studies.deep.exact_tasks import ExactTask, deep_sea, exact_task, taxi
-from needreplay.studies.deep.exact_training import Case, train
-from needreplay.studies.study import Options
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.task import make_task
-from needreplay.report.statistics import Interval
-from needreplay.studies import mattar_daw
-from needreplay.studies.mattar_daw.cases import (
+from needlab.report.statistics import Interval
+from needlab.studies import mattar_daw
+from needlab.studies.mattar_daw.cases import (
     CHANGES,
     LINEAR,
     OPEN,
@@ -22,19 +21,20 @@ from needreplay.studies.mattar_daw.cases import (
     run_shock,
     run_sleep,
 )
-from needreplay.studies.mattar_daw.claims import QUESTIONS, Answer
-from needreplay.studies.mattar_daw.measures import (
+from needlab.studies.mattar_daw.claims import QUESTIONS, Answer
+from needlab.studies.mattar_daw.measures import (
     columns_ahead,
     count_near,
     leads_to_goal,
     path_lengths,
     visit_counts,
 )
-from needreplay.studies.study import Options
-from needreplay.studies.trials import TrialRunner, WorkerPool
-from needreplay.tabular.evb.settings import EVB
-from needreplay.tabular.evb.simulation import simulate
-from needreplay.worlds.tracks import linear_track, open_field
+from needlab.studies.study import Options
+from needlab.studies.trials import TrialRunner, WorkerPool
+from needlab.tabular.evb.settings import EVB
+from needlab.tabular.evb.simulation import simulate
+from needlab.worlds.task import make_task
+from needlab.worlds.tracks import linear_track, open_field
 
 PUBLISHED = Variant("published")
 

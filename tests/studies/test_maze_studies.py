@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.progress import Progress
-from needreplay.core.rng import stream
-from needreplay.core.tables import read_table, write_table
-from needreplay.report.statistics import median_interval
-from needreplay.report.watched import watched_run, watched_runs, world_named
-from needreplay.studies import load_study, study_names
-from needreplay.studies.maze import dyna, fig1, growth, settings, world
-from needreplay.studies.maze.world import best_mean_steps, dyna_table, trial_stream
-from needreplay.studies.reproduce import reproduce
-from needreplay.studies.study import Options, Result
-from needreplay.studies.trials import trial_runner
-from needreplay.tabular.settings import PS_SR, agent_settings, without_need
-from needreplay.tabular.trial import new_agent, run_trial
-from needreplay.worlds import shortest_path_length
+from needlab.core.progress import Progress
+from needlab.core.tables import read_table, write_table
+from needlab.report.statistics import median_interval
+from needlab.report.watched import watched_run, watched_runs, world_named
+from needlab.studies import load_study, study_names
+from needlab.studies.maze import dyna, fig1, growth, settings, world
+from needlab.studies.maze.world import best_mean_steps, dyna_table, trial_stream
+from needlab.studies.reproduce import reproduce
+from needlab.studies.study import Options, Result
+from needlab.studies.trials import trial_runner
+from needlab.tabular.settings import PS_SR, agent_settings, without_need
+from needlab.tabular.trial import new_agent, run_trial
+from needlab.worlds import shortest_path_length
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 
 COLUMNS = {
     "fig1": ("preset", "lambda", "episodes", "row", "column", "occupancy"),

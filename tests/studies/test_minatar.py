@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.tables import Table, long_table, read_table
-from needreplay.deep.settings import DeepSettings
-from needreplay.rules.recency import mean_age_for
-from needreplay.studies.deep import minatar
-from needreplay.studies.deep.minatar import ARMS, PLANS, Case, train
-from needreplay.studies.deep.minatar_analysis import (
+from needlab.core.tables import Table, long_table, read_table
+from needlab.deep.settings import DeepSettings
+from needlab.studies.deep import minatar
+from needlab.studies.deep.minatar import ARMS, PLANS, Case, train
+from needlab.studies.deep.minatar_analysis import (
     METRICS,
     OTHERS,
     PER_CPU,
@@ -26,6 +25,7 @@ from needreplay.studies.deep.minatar_analysis import (
     ratios_of,
     seeds_for,
 )
+from needreplay.equations import mean_age_for
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from needreplay.core.tables import read_json
-from needreplay.report.claims import Claim, Verdict, claim_from, published_claim
-from needreplay.studies import load_study
-from needreplay.studies.study import Options
-from needreplay.studies.trials import trial_runner
+from needlab.core.tables import read_json
+from needlab.report.claims import Claim, Verdict, claim_from, published_claim
+from needlab.studies import load_study
+from needlab.studies.study import Options
+from needlab.studies.trials import trial_runner
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from needreplay.core import tables
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.progress import Bar, Progress
-from needreplay.report import figures
-from needreplay.studies import folder as folders
-from needreplay.studies import load_study, study_names
-from needreplay.studies import reproduce as reproducing
-from needreplay.studies.reproduce import (
+from needlab.core import tables
+from needlab.core.progress import Bar, Progress
+from needlab.report import figures
+from needlab.studies import folder as folders
+from needlab.studies import load_study, study_names
+from needlab.studies import reproduce as reproducing
+from needlab.studies.reproduce import (
     Stopped,
     cache_folder,
     is_up_to_date,
@@ -30,7 +29,8 @@ from needreplay.studies.reproduce import (
     plan,
     reproduce,
 )
-from needreplay.studies.study import Options, Result, Study
+from needlab.studies.study import Options, Result, Study
+from needreplay._core.errors import NeedReplayError
 
 OPTIONS = Options(presets=(), trials=4, seed=3, workers=1, size="quick")
 ARGV = ["needreplay", "reproduce", "curve"]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.progress import Bar, Progress
-from needreplay.studies import trials
-from needreplay.studies.trials import TrialRunner, WorkerPool
+from needlab.core.progress import Bar, Progress
+from needlab.studies import trials
+from needlab.studies.trials import TrialRunner, WorkerPool
+from needreplay._core.errors import NeedReplayError
 
 
 @pytest.fixture(autouse=True)

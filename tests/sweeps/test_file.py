@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.studies import SWEEP_KINDS
-from needreplay.sweeps import RunSpec, load_sweep, shipped_sweeps
-from needreplay.sweeps import file as file_module
-from needreplay.sweeps.file import parsed
+from needlab.runs import RunSpec, load_sweep, shipped_sweeps
+from needlab.runs import sweep_file as file_module
+from needlab.runs.sweep_file import parsed
+from needlab.studies import SWEEP_KINDS
+from needreplay._core.errors import NeedReplayError
 
 TABULAR = "[[runs]]\nkind = 'tabular'\n"
 PS = TABULAR + "agent = 'ps'\n"

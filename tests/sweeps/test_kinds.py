@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import read_table
-from needreplay.studies import SWEEP_KINDS
-from needreplay.sweeps import RunSpec, load_sweep, run_sweep, tabular
-from needreplay.sweeps import speed as speed_module
-from needreplay.sweeps.execute import Pace, execute
-from needreplay.sweeps.file import parsed
-from needreplay.sweeps.folder import SweepFolder
-from needreplay.sweeps.kinds import Kind, kind_named
-from needreplay.sweeps.local import LocalEngine
-from needreplay.sweeps.speed import Estimate, _speed, estimate, like, probe
+from needlab.core.tables import read_table
+from needlab.runs import RunSpec, load_sweep, run_sweep
+from needlab.runs import speed as speed_module
+from needlab.runs import tabular_runs as tabular
+from needlab.runs.execute import Pace, execute
+from needlab.runs.kinds import Kind, kind_named
+from needlab.runs.local import LocalEngine
+from needlab.runs.speed import Estimate, _speed, estimate, like, probe
+from needlab.runs.sweep_file import parsed
+from needlab.runs.sweep_folder import SweepFolder
+from needlab.studies import SWEEP_KINDS
+from needreplay._core.errors import NeedReplayError
 
 MAZE = '[[runs]]\nkind = "tabular"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
 CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5]\n'
@@ -31,10 +32,10 @@ def one(text: str) -> RunSpec:
 
 
 def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
-    from needreplay.core.rng import stream
-    from needreplay.tabular.settings import PS_SR
-    from needreplay.tabular.trial import run_trial
-    from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
+    from needlab.tabular.settings import PS_SR
+    from needlab.tabular.trial import run_trial
+    from needlab.worlds import DYNA_MAZE, maze_table, parse_layout
+    from needreplay._core.rng import stream
 
     execute(one(MAZE), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
@@ -60,9 +61,9 @@ def test_any_agent_on_any_world(tmp_path: Path, agent: str) -> None:
 
 
 def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
-    from needreplay.studies.cliffwalk.agent import run_trial
-    from needreplay.studies.cliffwalk.settings import cliffwalk_preset
-    from needreplay.worlds.cliffwalk import cliffwalk_table
+    from needlab.studies.cliffwalk.agent import run_trial
+    from needlab.studies.cliffwalk.settings import cliffwalk_preset
+    from needlab.worlds.cliffwalk import cliffwalk_table
 
     execute(one(CLIFF.replace("need", "gain") + 'preset = "released"\n'), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
@@ -123,7 +124,7 @@ def test_a_chunk_resumes_after_a_stop(
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("needreplay.sweeps.execute.Pace", Stopping)
+        patch.setattr("needlab.runs.execute.Pace", Stopping)
         with pytest.raises(KeyboardInterrupt):
             execute(spec, tmp_path / "cut")
     assert not (tmp_path / "cut" / "done.json").exists()
@@ -163,9 +164,9 @@ def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
     )
     spec = one(text)
     execute(spec, tmp_path / "a")
-    from needreplay.sweeps.kinds import DEEP
-    from needreplay.training.config import RunConfig
-    from needreplay.training.run import run_training
+    from needlab.runs.config import RunConfig
+    from needlab.runs.kinds import DEEP
+    from needlab.runs.run import run_training
 
     run_training(RunConfig(**spec.config), tmp_path / "b")
     for name in ("metrics.csv", "done.json"):
@@ -246,7 +247,7 @@ def test_a_probe_does_not_measure_compilation(
 
     kind = Kind(run=run, probe=lambda config: config)
     monkeypatch.setattr(speed_module, "kind_named", lambda _: kind)
-    monkeypatch.setattr("needreplay.sweeps.speed.time.monotonic", lambda: now)
+    monkeypatch.setattr("needlab.runs.speed.time.monotonic", lambda: now)
     assert probe(RunSpec("slow", {"trials": 1000})) == pytest.approx(1 / trial)
     assert now < 140.0, "it has seen enough after a few seconds"
 

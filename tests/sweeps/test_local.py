@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps import RunSpec
-from needreplay.sweeps.cluster import _cpus
-from needreplay.sweeps.local import LOG, LocalEngine
-from needreplay.sweeps.loop import Ended
-from needreplay.training.stopping import Stopped, sigterm_stops
+from needlab.runs import RunSpec
+from needlab.runs.cluster import _cpus
+from needlab.runs.local import LOG, LocalEngine
+from needlab.runs.stopping import Stopped, sigterm_stops
+from needlab.runs.sweep_loop import Ended
+from needreplay._core.errors import NeedReplayError
 
 Finish = Callable[..., Ended]
 
@@ -69,7 +69,7 @@ def test_a_process_that_does_not_exit_is_killed(
     finish: Finish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python waits for a run's threads; the engine waits a little, not forever."""
-    monkeypatch.setattr("needreplay.sweeps.local._SECONDS_TO_EXIT", 0.2)
+    monkeypatch.setattr("needlab.runs.local._SECONDS_TO_EXIT", 0.2)
     assert finish("finish_and_stay", path=str(tmp_path / "a")).how == "done"
     lost = finish("hang_up_and_stay", path=str(tmp_path / "b"))
     assert (lost.how, lost.lines[0]) == ("lost", "Its process ended with signal 9.")

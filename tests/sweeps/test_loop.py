@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
-from needreplay.sweeps.folder import SweepFolder
-from needreplay.sweeps.local import LocalEngine
-from needreplay.sweeps.table import LiveTable, table
+from needlab.runs import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
+from needlab.runs.local import LocalEngine
+from needlab.runs.run_table import LiveTable, table
+from needlab.runs.sweep_folder import SweepFolder
+from needreplay._core.errors import NeedReplayError
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def command(fakes: Path, out: Path, *words: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "needreplay",
+        "needlab",
         "sweep",
         "fake_runs:specs",
         "--out",
@@ -214,7 +214,7 @@ def test_ctrl_c_and_kill_keep_what_is_done(fakes_folder: Path, tmp_path: Path) -
 def test_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from needreplay.cli import main
+    from needlab.cli import main
 
     path = tmp_path / "mine.toml"
     path.write_text(
@@ -255,7 +255,7 @@ def test_the_command_line(
 def test_a_dry_run_speaks_of_this_machine(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from needreplay.cli import main
+    from needlab.cli import main
 
     path = tmp_path / "mine.toml"
     path.write_text('[[runs]]\nkind = "tabular"\nagent = "dyna-q"\ntrials = 2\nepisodes = 2\n')
@@ -272,7 +272,7 @@ def test_a_dry_run_speaks_of_this_machine(
 
 
 def test_only_keeps_what_the_sweep_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from needreplay.cli import main
+    from needlab.cli import main
 
     path, out = tmp_path / "mine.toml", tmp_path / "out"
     path.write_text('[[runs]]\nkind = "fake_runs:count"\nworld = "w"\nsteps = 5\nseeds = 3\n')
@@ -326,7 +326,7 @@ def test_the_table_tells_submitted_from_running(tmp_path: Path) -> None:
 
 def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says where it looked, and how to give a token, which newer Rays ask for."""
-    from needreplay.sweeps import cluster
+    from needlab.runs import cluster
 
     class Ray:
         def init(self, **settings: object) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps import Sweep, run_sweep
-from needreplay.sweeps.local import LocalEngine
+from needlab.runs import Sweep, run_sweep
+from needlab.runs.local import LocalEngine
+from needreplay._core.errors import NeedReplayError
 
 pytestmark = [
     pytest.mark.ray,
@@ -71,7 +71,7 @@ def results(out: Path) -> dict[str, bytes]:
 def started(environment: dict[str, str], address: str, out: Path, *words: str) -> Any:
     return subprocess.Popen(
         [
-            sys.executable, "-m", "needreplay", "sweep", "fake_runs:specs", "--engine", "ray",
+            sys.executable, "-m", "needlab", "sweep", "fake_runs:specs", "--engine", "ray",
             "--address", address, "--out", str(out), *words,
         ],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -146,7 +146,7 @@ def test_without_a_shared_folder_results_are_brought_back(
 ) -> None:
     from fake_runs import counting
 
-    from needreplay.sweeps.cluster import RayEngine
+    from needlab.runs.cluster import RayEngine
 
     names = sorted(expected)[:2]
     from fake_runs import specs
@@ -170,7 +170,7 @@ def test_without_a_shared_folder_results_are_brought_back(
 
 
 def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
-    from needreplay.sweeps.cluster import RayEngine
+    from needlab.runs.cluster import RayEngine
 
     with pytest.raises(NeedReplayError, match="No node of the cluster has 1 CPUs and 3 GPUs"):
         RayEngine(tmp_path, workers=1, gpus_per_run=3)

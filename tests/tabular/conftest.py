@@ -9,9 +9,9 @@ import numba
 import numpy as np
 import pytest
 
-from needreplay.core.types import TransitionTable
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DYNA_MAZE, maze_table
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DYNA_MAZE, maze_table
+from needlab.worlds.task import TransitionTable
 
 
 @pytest.fixture

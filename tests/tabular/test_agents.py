@@ -10,19 +10,19 @@ import gymnasium
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import TransitionTable
-from needreplay.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, TabularAgent, play
-from needreplay.tabular.settings import (
+from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, TabularAgent, play
+from needlab.tabular.settings import (
     PS_SR,
     DynaSettings,
     LearningSettings,
     SweepingSettings,
     without_need,
 )
-from needreplay.tabular.trial import random_policy_successor, run_trial
-from needreplay.worlds import as_discrete, require_discrete
+from needlab.tabular.trial import random_policy_successor, run_trial
+from needlab.worlds import as_discrete, require_discrete
+from needlab.worlds.task import TransitionTable
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 
 Agent = DynaQ | PrioritizedSweeping
 MAKERS: list[Callable[[int, int], Agent]] = [QLearning, DynaQ, PrioritizedSweeping]

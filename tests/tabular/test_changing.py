@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.rng import stream
-from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.tabular.changing import ChangingWorld, run_changing
-from needreplay.tabular.settings import agent_settings, parameters_of
-from needreplay.tabular.trial import new_agent, run_episodes, run_trial
-from needreplay.worlds import DYNA_MAZE, maze_table, parse_layout
+from needlab.tabular.changing import ChangingWorld, run_changing
+from needlab.tabular.settings import agent_settings, parameters_of
+from needlab.tabular.successor import transition_matrix
+from needlab.tabular.trial import new_agent, run_episodes, run_trial
+from needlab.worlds import DYNA_MAZE, maze_table, parse_layout
+from needreplay._core.rng import stream
+from needreplay.equations import closed_form
 
 
 def fixed(episodes: int, slip: float = 0.0) -> ChangingWorld:

@@ -14,12 +14,12 @@ import pytest
 SCRIPT = """
 import json
 import numba
-from needreplay.core.rng import stream
-from needreplay.tabular.evb import EVB, simulate
-from needreplay.tabular.settings import PS_SR, DynaSettings, without_need
-from needreplay.tabular.trial import run_trial
-from needreplay.worlds import make_table
-from needreplay.worlds.tracks import linear_track
+from needreplay._core.rng import stream
+from needlab.tabular.evb import EVB, simulate
+from needlab.tabular.settings import PS_SR, DynaSettings, without_need
+from needlab.tabular.trial import run_trial
+from needlab.worlds import make_table
+from needlab.worlds.tracks import linear_track
 
 table = make_table("dyna-maze")
 trials = [bool(numba.config.DISABLE_JIT)]

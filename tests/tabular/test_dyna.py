@@ -7,15 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, TransitionTable
-from needreplay.tabular.settings import (
-    DynaSettings,
-    LearningSettings,
-    SweepingSettings,
-    without_need,
-)
-from needreplay.tabular.trial import run_trial
+from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings, without_need
+from needlab.tabular.trial import run_trial
+from needlab.worlds.task import TransitionTable
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
 
 Pair = tuple[int, int]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.tabular.arrays import AgentArrays, new_arrays
-from needreplay.tabular.dyna import epsilon_greedy, largest_q
+from needlab.tabular.arrays import AgentArrays, new_arrays
+from needlab.tabular.dyna import epsilon_greedy, largest_q
 
 
 def knowing(*rows: list[float]) -> AgentArrays:

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.tabular.arrays import SEEN, AgentArrays, new_arrays
-from needreplay.tabular.dyna import update_model
+from needlab.tabular.arrays import SEEN, AgentArrays, new_arrays
+from needlab.tabular.dyna import update_model
 
 
 def chain(agent: AgentArrays, state: int) -> list[int]:

@@ -15,8 +15,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from needreplay.tabular.arrays import BLOCK_SHIFT, INSERTED, QUEUED, new_arrays
-from needreplay.tabular.queue import (
+from needlab.tabular.arrays import BLOCK_SHIFT, INSERTED, QUEUED, new_arrays
+from needlab.tabular.queue import (
     insert,
     largest_product,
     largest_product_of_any_sign,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import Table, write_table
-from needreplay.tabular.replay_events import (
+from needlab.core.tables import Table, write_table
+from needlab.tabular.replay_events import (
     FORWARD,
     REPLAY_COLUMNS,
     REVERSE,
@@ -19,6 +18,7 @@ from needreplay.tabular.replay_events import (
     replay_table,
     write_replay,
 )
+from needreplay._core.errors import NeedReplayError
 
 LEFT, RIGHT = 0, 1
 CORRIDOR = np.array([[max(s - 1, 0), min(s + 1, 19)] for s in range(20)])

@@ -9,26 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.tables import Table
-from needreplay.tabular.evb import EVB, EVBSettings, simulate, simulation_table
-from needreplay.tabular.evb.backups import rule_of
-from needreplay.tabular.evb.need import need_of
-from needreplay.tabular.replay_events import read_replay, write_replay
-from needreplay.tabular.replay_log import (
-    Board,
-    ReplayLog,
-    evb_log,
-    record,
-    record_trial,
-    table_log,
-)
-from needreplay.tabular.settings import agent_settings
-from needreplay.tabular.trial import logged_trial, run_trial
-from needreplay.worlds import DYNA_MAZE, make_table
-from needreplay.worlds.tasks import TaskEnv, parse_task
-from needreplay.worlds.tracks import linear_track
+from needlab.core.tables import Table
+from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
+from needlab.tabular.evb.backups import rule_of
+from needlab.tabular.evb.need import need_of
+from needlab.tabular.replay_events import read_replay, write_replay
+from needlab.tabular.replay_log import Board, ReplayLog, evb_log, record, record_trial, table_log
+from needlab.tabular.settings import agent_settings
+from needlab.tabular.trial import logged_trial, run_trial
+from needlab.worlds import DYNA_MAZE, make_table
+from needlab.worlds.tasks import TaskEnv, parse_task
+from needlab.worlds.tracks import linear_track
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 
 MAZE = make_table("dyna-maze")
 MAZE_BOARD = Board("dyna-maze", 9, DYNA_MAZE.replace("\n", ""), MAZE.next_state)
@@ -95,7 +88,7 @@ def test_what_the_evb_agent_knew_is_found_again(preset: str) -> None:
 
 def test_a_log_of_any_environment() -> None:
     task = parse_task("S..A\n..#.\nS..B\n\nslip: 0.1\nstarts: at random")
-    from needreplay.tabular.replay_log import agent_of
+    from needlab.tabular.replay_log import agent_of
 
     agent = agent_of(agent_settings("ps-sr"), task.next_state.shape)
     board = Board.of_task(task, "slippery")

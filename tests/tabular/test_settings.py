@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.checks import preset
-from needreplay.core.errors import NeedReplayError
-from needreplay.tabular.settings import (
+from needlab.core.presets import preset
+from needlab.tabular.settings import (
     OCCUPANCY,
     PS_SR,
     DynaSettings,
@@ -19,6 +18,7 @@ from needreplay.tabular.settings import (
     SweepingSettings,
     without_need,
 )
+from needreplay._core.errors import NeedReplayError
 
 PRINTED = {
     "discount": 0.95,

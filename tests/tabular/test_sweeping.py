@@ -11,19 +11,20 @@ from functools import partial
 import numpy as np
 import pytest
 
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray, TransitionTable
-from needreplay.tabular.arrays import EVENTS, UPDATES, new_arrays
-from needreplay.tabular.settings import PS_SR, NeedFrom, NeedKind, SweepingSettings, without_need
-from needreplay.tabular.sweeping import EVENT
-from needreplay.tabular.trial import (
+from needlab.tabular.arrays import EVENTS, UPDATES, new_arrays
+from needlab.tabular.settings import PS_SR, NeedFrom, NeedKind, SweepingSettings, without_need
+from needlab.tabular.sweeping import EVENT
+from needlab.tabular.trial import (
     logged_trial,
     new_agent,
     random_policy_successor,
     run_episodes,
     run_trial,
 )
-from needreplay.worlds import cliffwalk_table
+from needlab.worlds import cliffwalk_table
+from needlab.worlds.task import TransitionTable
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, FloatArray
 
 Pair = tuple[int, int]
 Event = tuple[int, int, int, int, int, float, float, float, float]

@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, TransitionTable
-from needreplay.tabular import trial as trial_module
-from needreplay.tabular.arrays import EVENTS, new_arrays
-from needreplay.tabular.settings import (
+from needlab.tabular import trial as trial_module
+from needlab.tabular.arrays import EVENTS, new_arrays
+from needlab.tabular.settings import (
     PS_SR,
     DynaSettings,
     LearningSettings,
     agent_settings,
     without_need,
 )
-from needreplay.tabular.sweeping import EVENT
-from needreplay.tabular.trial import (
+from needlab.tabular.sweeping import EVENT
+from needlab.tabular.trial import (
     SearchResult,
     greedy_path_is,
     logged_trial,
@@ -34,6 +31,10 @@ from needreplay.tabular.trial import (
     run_trials,
     search_until_optimal,
 )
+from needlab.worlds.task import TransitionTable
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray
 
 AGENTS = [PS_SR["printed"], PS_SR["released"], without_need(PS_SR["printed"]), DynaSettings()]
 NAMES = ["ps-sr-printed", "ps-sr-released", "ps", "dyna-q"]

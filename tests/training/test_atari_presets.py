@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.training.config import RunConfig
-from needreplay.training.run import run_training
+from needlab.runs.config import RunConfig
+from needlab.runs.run import run_training
 
 pytest.importorskip("torch")
 pytest.importorskip("ale_py")
@@ -31,7 +31,7 @@ SMALL = {
 def test_an_atari_preset_runs_400_steps(
     preset: str, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("needreplay.deep.quality.POOL", 16)
+    monkeypatch.setattr("needreplay.need.quality.POOL", 16)
     config = RunConfig("atari/Breakout", agent, preset, steps=400, overrides=SMALL)
     rows = list(csv.DictReader(run_training(config, tmp_path).read_text().splitlines()))
     assert int(rows[-1]["steps"]) >= 400

@@ -6,9 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from needreplay.training.bar import starting, status
-from needreplay.training.config import Protocol, RunConfig, explained, field_docs
-from needreplay.worlds.named import WorldSettings
+from needlab.runs.bar import starting, status
+from needlab.runs.config import Protocol, RunConfig, explained, field_docs
+from needlab.worlds.named import WorldSettings
 
 
 def test_time_to_finish() -> None:
@@ -23,7 +23,7 @@ def test_time_to_finish() -> None:
 def test_every_setting_has_its_meaning() -> None:
     torch = pytest.importorskip("torch")
     assert torch
-    from needreplay.deep import DeepSettings
+    from needlab.deep import DeepSettings
 
     for kind in (DeepSettings, WorldSettings, Protocol):
         said = field_docs(kind)
@@ -38,6 +38,6 @@ def test_every_setting_has_its_meaning() -> None:
 def test_who_waits_for_kernels_sees_why(
     kept: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("needreplay.core.jit.has_cached_kernels", lambda _package: kept)
+    monkeypatch.setattr("needreplay._core.jit.has_cached_kernels", lambda _package: kept)
     assert words in starting()
     assert ("compiled" in starting()) != kept

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.training.config import RunConfig, explained
-from needreplay.training.metrics import COLUMNS
+from needlab.runs.config import RunConfig, explained
+from needlab.runs.metrics import COLUMNS
 
 PAGE = Path(__file__).parents[2] / "docs" / "deep.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
@@ -48,7 +48,7 @@ def test_every_column_is_explained() -> None:
 
 def test_every_agent_is_explained() -> None:
     pytest.importorskip("torch")
-    from needreplay.deep import AGENTS
+    from needlab.deep import AGENTS
 
     text = PAGE.read_text()
     assert all(f"`{name}`" in text for name in AGENTS)

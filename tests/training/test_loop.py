@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from needreplay.training.evaluation import evaluate
-from needreplay.training.loop import reset_seed, train
+from needlab.runs.evaluation import evaluate
+from needlab.runs.train_loop import reset_seed, train
 
 
 class Lives(gymnasium.Env[Any, Any]):

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from killed import TINY
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.sweeps import load_sweep
-from needreplay.training.config import RunConfig
-from needreplay.training.evaluation import load_player
-from needreplay.training.run import run_training
+from needlab.runs import load_sweep
+from needlab.runs.config import RunConfig
+from needlab.runs.evaluation import load_player
+from needlab.runs.run import run_training
+from needreplay._core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 
 MODULE = """
 from torch import nn
 from needreplay import RankSampler
-from needreplay.deep import DeepAgent
+from needlab.deep import DeepAgent
 
 
 def ranks(settings):
@@ -86,7 +86,7 @@ def test_need_with_an_own_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "overrides", "said"),
     [
-        ("own_module:ranks", {}, "is not a subclass of needreplay.deep.DeepAgent"),
+        ("own_module:ranks", {}, "is not a subclass of needlab.deep.DeepAgent"),
         ("per", {"network": "own_module:not_a_network"}, "must take the shape of an observation"),
         ("per", {"sampler": "own_module:not_a_network"}, "that returns a Sampler"),
         ("per", {"sampler": "own_module:nothing"}, "The module 'own_module' has no 'nothing'"),

@@ -10,10 +10,10 @@ from typing import Any
 import gymnasium
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.training.config import RunConfig
-from needreplay.training.run import run_training
-from needreplay.worlds.named import observation_shape
+from needlab.runs.config import RunConfig
+from needlab.runs.run import run_training
+from needlab.worlds.named import observation_shape
+from needreplay._core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 

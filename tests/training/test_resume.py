@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 from killed import CARTPOLE, CONFIGS, POOL, run_until
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import read_json, write_json
-from needreplay.training.config import RunConfig
-from needreplay.training.folder import PART, newest_checkpoint
-from needreplay.training.run import run_training
+from needlab.core.tables import read_json, write_json
+from needlab.runs.config import RunConfig
+from needlab.runs.run import run_training
+from needlab.runs.run_folder import PART, newest_checkpoint
+from needreplay._core.errors import NeedReplayError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("minatar")
@@ -60,7 +60,7 @@ def killed(forks: Any) -> Any:
 def small_pool() -> Iterator[None]:
     """Runs of this process measure need as the killed ones do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("needreplay.deep.quality.POOL", POOL)
+        patch.setattr("needreplay.need.quality.POOL", POOL)
         yield
 
 

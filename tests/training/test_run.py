@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from killed import CARTPOLE, TINY
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.deep import UpdateStats
-from needreplay.deep.need import NeedStats
-from needreplay.training.config import RunConfig
-from needreplay.training.folder import claimed, newest_checkpoint, write_checkpoint
-from needreplay.training.metrics import COLUMNS, MetricsFile, Sums
-from needreplay.training.run import run_training
+from needlab.deep import UpdateStats
+from needlab.deep.need import NeedStats
+from needlab.runs.config import RunConfig
+from needlab.runs.metrics import COLUMNS, MetricsFile, Sums
+from needlab.runs.run import run_training
+from needlab.runs.run_folder import claimed, newest_checkpoint, write_checkpoint
+from needreplay._core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 
@@ -109,7 +109,7 @@ def test_best_final_and_the_last_ten_by_hand(tmp_path: Path) -> None:
 
 def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     """JSON has no NaN, which the entropy is for draws that do not know their probabilities."""
-    from needreplay.core.tables import read_json, write_json
+    from needlab.core.tables import read_json, write_json
 
     values = {"sampling_entropy": float("nan"), "loss": 0.1}
     sums = Sums(1, 2.5, 10, 25.0, 3, values, dict.fromkeys(values, 3))

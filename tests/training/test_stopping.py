@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from killed import CONFIGS
 
-from needreplay.core import machine as machines
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import read_json
-from needreplay.training import run as running
-from needreplay.training import stopping
-from needreplay.training.bar import resumption
-from needreplay.training.config import RunConfig
-from needreplay.training.folder import newest_checkpoint, steps_of
-from needreplay.training.run import run_training
-from needreplay.training.stopping import Stopped
+from needlab.core import machine as machines
+from needlab.core.tables import read_json
+from needlab.runs import run as running
+from needlab.runs import stopping
+from needlab.runs.bar import resumption
+from needlab.runs.config import RunConfig
+from needlab.runs.run import run_training
+from needlab.runs.run_folder import newest_checkpoint, steps_of
+from needlab.runs.stopping import Stopped
+from needreplay._core.errors import NeedReplayError
 
 pytest.importorskip("torch")
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.worlds.named import WorldSettings, make_world
+from needlab.worlds.named import WorldSettings, make_world
+from needreplay._core.errors import NeedReplayError
 
 pytest.importorskip("ale_py")
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import TransitionTable
-from needreplay.worlds.cliffwalk import BlindCliffwalkEnv, Fall, RightActions, cliffwalk_table
-from needreplay.worlds.maze import shortest_path_length
-from needreplay.worlds.picture import AGENT_COLOR, FREE_COLOR, GOAL_COLOR, START_COLOR
+from needlab.worlds.cliffwalk import BlindCliffwalkEnv, Fall, RightActions, cliffwalk_table
+from needlab.worlds.maze import shortest_path_length
+from needlab.worlds.picture import AGENT_COLOR, FREE_COLOR, GOAL_COLOR, START_COLOR
+from needlab.worlds.task import TransitionTable
+from needreplay._core.errors import NeedReplayError
 
 FALLS: list[Fall] = ["ends", "teleports"]
 RULES: list[RightActions] = ["alternate", "first"]

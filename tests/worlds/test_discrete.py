@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.worlds.discrete import ZeroBased, as_discrete, require_discrete
-from needreplay.worlds.table_env import MazeEnv
+from needlab.worlds.discrete import ZeroBased, as_discrete, require_discrete
+from needlab.worlds.table_env import MazeEnv
+from needreplay._core.errors import NeedReplayError
 
 
 class Offset(gymnasium.Env[Any, Any]):

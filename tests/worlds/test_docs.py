@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from needreplay.worlds import parse_layout
+from needlab.worlds import parse_layout
 
 PAGE = Path(__file__).parents[2].joinpath("docs/worlds.md").read_text(encoding="utf-8")
 

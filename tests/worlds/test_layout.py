@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.worlds.layout import Layout, parse_layout, read_layout, to_layout
-from needreplay.worlds.maze import maze_table, shortest_path_length
+from needlab.worlds.layout import Layout, parse_layout, read_layout, to_layout
+from needlab.worlds.maze import maze_table, shortest_path_length
+from needreplay._core.errors import NeedReplayError
 
 
 @st.composite

@@ -9,18 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import TransitionTable
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import (
-    DOWN,
-    DYNA_MAZE,
-    LEFT,
-    RIGHT,
-    UP,
-    maze_table,
-    shortest_path_length,
-)
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DOWN, DYNA_MAZE, LEFT, RIGHT, UP, maze_table, shortest_path_length
+from needlab.worlds.task import TransitionTable
+from needreplay._core.errors import NeedReplayError
 
 DYNA = parse_layout(DYNA_MAZE)
 TABLE = maze_table(DYNA)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray
-from needreplay.worlds.minatar import GAMES, MinAtarEnv
+from needlab.worlds.minatar import GAMES, MinAtarEnv
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray
 
 pytest.importorskip("minatar")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.worlds.named import WorldSettings, kind_of, make_world, observation_shape
+from needlab.worlds.named import WorldSettings, kind_of, make_world, observation_shape
+from needreplay._core.errors import NeedReplayError
 
 
 class Odd(gymnasium.Env[Any, Any]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import needreplay.worlds
-from needreplay.worlds.registration import ENTRY_POINTS, register_worlds
+import needlab.worlds
+from needlab.worlds.registration import ENTRY_POINTS, register_worlds
 
 
 def run(code: str) -> str:
@@ -17,7 +17,7 @@ def run(code: str) -> str:
 def test_gymnasium_makes_our_worlds_without_an_import_of_ours() -> None:
     code = (
         "import gymnasium\n"
-        "env = gymnasium.make('needreplay.worlds:needreplay/DynaMaze-v1', resolution=2)\n"
+        "env = gymnasium.make('needlab.worlds:needreplay/DynaMaze-v1', resolution=2)\n"
         "walk = gymnasium.make('needreplay/BlindCliffwalk-v1', n=4)\n"
         "print(env.reset(seed=0)[0], walk.observation_space.n)"
     )
@@ -26,15 +26,13 @@ def test_gymnasium_makes_our_worlds_without_an_import_of_ours() -> None:
 
 def test_importing_the_worlds_registers_them_in_either_order() -> None:
     make = "print(gymnasium.make('needreplay/DynaMaze-v1').reset()[0])"
-    assert run(f"import gymnasium\nimport needreplay.worlds\n{make}") == "18"
-    assert run(f"import needreplay.worlds\nimport gymnasium\n{make}") == "18"
+    assert run(f"import gymnasium\nimport needlab.worlds\n{make}") == "18"
+    assert run(f"import needlab.worlds\nimport gymnasium\n{make}") == "18"
 
 
 def test_importing_the_worlds_is_light() -> None:
     heavy = "{'numba', 'scipy', 'matplotlib', 'torch', 'pygame', 'rich', 'tyro'}"
-    assert (
-        run(f"import sys\nimport needreplay.worlds\nprint({heavy} & set(sys.modules))") == "set()"
-    )
+    assert run(f"import sys\nimport needlab.worlds\nprint({heavy} & set(sys.modules))") == "set()"
 
 
 def test_registering_twice_changes_nothing() -> None:
@@ -46,8 +44,8 @@ def test_registering_twice_changes_nothing() -> None:
 
 
 def test_the_exported_names() -> None:
-    assert all(hasattr(needreplay.worlds, name) for name in needreplay.worlds.__all__)
-    assert set(needreplay.worlds.__all__) == {
+    assert all(hasattr(needlab.worlds, name) for name in needlab.worlds.__all__)
+    assert set(needlab.worlds.__all__) == {
         "DYNA_MAZE",
         "BlindCliffwalkEnv",
         "Layout",

@@ -11,11 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import TransitionTable
-from needreplay.worlds.layout import parse_layout
-from needreplay.worlds.maze import DOWN, RIGHT, UP, maze_table
-from needreplay.worlds.picture import (
+from needlab.worlds.layout import parse_layout
+from needlab.worlds.maze import DOWN, RIGHT, UP, maze_table
+from needlab.worlds.picture import (
     AGENT_COLOR,
     FREE_COLOR,
     GOAL_COLOR,
@@ -23,7 +21,9 @@ from needreplay.worlds.picture import (
     WALL_COLOR,
     cell_pixels,
 )
-from needreplay.worlds.table_env import MazeEnv, TableEnv
+from needlab.worlds.table_env import MazeEnv, TableEnv
+from needlab.worlds.task import TransitionTable
+from needreplay._core.errors import NeedReplayError
 
 # Around both walls: the shortest path of the Dyna maze.
 PATH = [DOWN, DOWN, RIGHT, RIGHT, RIGHT, UP, *[RIGHT] * 5, UP, UP, UP]

@@ -9,15 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.worlds import (
-    DYNA_MAZE,
-    MazeEnv,
-    cliffwalk_table,
-    make_table,
-    maze_table,
-    parse_layout,
-)
+from needlab.worlds import DYNA_MAZE, MazeEnv, cliffwalk_table, make_table, maze_table, parse_layout
+from needreplay._core.errors import NeedReplayError
 
 
 def same(one: Any, other: Any) -> bool:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.task import distances_to, make_task
-from needreplay.worlds.tasks import TaskEnv, parse_task, read_task
-from needreplay.worlds.tracks import linear_track, open_field, shock_track, t_maze
+from needlab.worlds.task import distances_to, make_task
+from needlab.worlds.tasks import TaskEnv, parse_task, read_task
+from needlab.worlds.tracks import linear_track, open_field, shock_track, t_maze
+from needreplay._core.errors import NeedReplayError
 
 UP, DOWN, LEFT, RIGHT = range(4)
 

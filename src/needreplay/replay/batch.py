@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import FloatArray, IntArray
+from needreplay._core.checks import AT_LEAST_ONE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import FloatArray, IntArray
+from needreplay.equations import annealed
 from needreplay.replay.storage import flatten
 from needreplay.replay.validation import check_beta
-from needreplay.rules.priority import annealed
 
 
 @dataclass(slots=True, eq=False)

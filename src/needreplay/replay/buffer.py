@@ -19,10 +19,12 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 from numpy.typing import ArrayLike
 
-from needreplay.core.checks import COUNT, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.checks import COUNT, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.uninterrupted import Uninterrupted
+from needreplay.equations import importance_weight
 from needreplay.replay import native, validation
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
@@ -39,9 +41,7 @@ from needreplay.replay.storage import (
     flatten,
     plain_columns,
 )
-from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.replay.validation import FIRST_PRIORITY
-from needreplay.rules.priority import importance_weight
 
 _MAX_SIZE = 2**31 - 1
 _BATCHES, _DROPPED = 0, 1

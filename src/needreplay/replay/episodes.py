@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
-from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
+from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.frames import FrameStore
 from needreplay.replay.storage import (
     NO_ID,
@@ -29,9 +30,8 @@ from needreplay.replay.storage import (
     columns_of,
 )
 from needreplay.replay.validation import fill_columns, is_within
-from needreplay.rules import returns as rules
 
-discounted = jit(rules.discounted)
+discounted = jit(equations.discounted)
 
 Autoreset = Literal["same_step", "next_step"]
 

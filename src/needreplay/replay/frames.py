@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, BoolArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, IntArray
 from needreplay.replay.storage import Bytes, Column, aligned_rows
 from needreplay.replay.validation import is_within
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 BLOCK = 512
 ABSENT = -1.0

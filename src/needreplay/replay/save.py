@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.files import reason, replacing
-from needreplay.core.types import AnyArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.files import reason, replacing
+from needreplay._core.types import AnyArray
+from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay.samplers.base import Sampler
-from needreplay.replay.uninterrupted import Uninterrupted
 from needreplay.replay.validation import FIRST_PRIORITY, MAX_PRIORITY
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.prefetch import LINE
-from needreplay.core.types import AnyArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, IntArray
+from needreplay.replay.prefetch import LINE
 from needreplay.replay.validation import fill_columns, shape_of
 
 ColumnSpec: TypeAlias = Any

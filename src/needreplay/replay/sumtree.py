@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.prefetch import LINE, prefetch
-from needreplay.core.types import FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import FloatArray, IntArray
+from needreplay.replay.prefetch import LINE, prefetch
 
 FANOUT = 8
 _MOST_LEVELS = 24

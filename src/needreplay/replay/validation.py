@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
 """A priority is 0 or in this range: sums, quotients and products with need are then exact."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay import (
     ProportionalSampler,
     PSERSampler,
@@ -20,11 +20,7 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
-from needreplay.replay.samplers import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
-    StateNeedSampler,
-)
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.rank import segment_starts
 

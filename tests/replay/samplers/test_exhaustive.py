@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
 from needreplay.replay.samplers import ExhaustiveNeedSampler
 from needreplay.replay.samplers.exhaustive import slots_at
 

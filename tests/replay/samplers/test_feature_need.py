@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay import ProportionalSampler
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, norm_tree
 from needreplay.replay.samplers.base import Sampled

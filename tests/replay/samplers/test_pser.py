@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import IntArray
 from needreplay.replay import PSERSampler
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
 from needreplay.replay import RecencySampler, ReplayBuffer
 
 

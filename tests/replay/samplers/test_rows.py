@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import ProportionalSampler, ReplayBuffer
 from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,

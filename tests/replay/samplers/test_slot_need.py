@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay.samplers import ExhaustiveNeedSampler
 
 SLOTS = np.arange(3)

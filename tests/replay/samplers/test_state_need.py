@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy.stats import chisquare
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay.samplers import StateNeedSampler
 from needreplay.replay.samplers.need import BY_SCORE
 from needreplay.replay.samplers.state_tree import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from needreplay.core.tables import read_table
-from needreplay.studies.cliffwalk.settings import METHODS, differences
+from needlab.core.tables import read_table
+from needlab.studies.cliffwalk.settings import METHODS, differences
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/cliffwalk.md").read_text(encoding="utf-8")

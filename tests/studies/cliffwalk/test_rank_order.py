@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needreplay.core.rng import stream
-from needreplay.studies.cliffwalk.rank_order import (
+from needlab.studies.cliffwalk.rank_order import (
     gain_at_place,
     move,
     place_at,
     rank_order,
     slot_at_place,
 )
+from needreplay._core.rng import stream
 
 
 @settings(max_examples=25, deadline=None)

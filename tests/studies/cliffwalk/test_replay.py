@@ -13,10 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
-from needreplay.replay.samplers.state_tree import OWN, set_power
-from needreplay.studies.cliffwalk.agent import (
+from needlab.studies.cliffwalk.agent import (
     AT_REST,
     BY_GAIN,
     CONTINUE,
@@ -32,9 +29,12 @@ from needreplay.studies.cliffwalk.agent import (
     replay,
     replay_one,
 )
-from needreplay.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
-from needreplay.studies.cliffwalk.settings import Method, cliffwalk_preset
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
+from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset
+from needlab.worlds.cliffwalk import cliffwalk_table
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
+from needreplay.replay.samplers.state_tree import OWN, set_power
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") != "1",

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.studies.cliffwalk.settings import (
+from needlab.studies.cliffwalk.settings import (
     CLIFFWALK,
     METHODS,
     PAPER_METHODS,
@@ -17,6 +16,7 @@ from needreplay.studies.cliffwalk.settings import (
     cliffwalk_preset,
     differences,
 )
+from needreplay._core.errors import NeedReplayError
 
 THE_TASKS = "the task's"
 """Stands for not a number, which equals nothing."""

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.tables import Table, write_table
-from needreplay.report.claims import Claim, Verdict
-from needreplay.report.statistics import Interval
-from needreplay.studies import cliffwalk as fig3
-from needreplay.studies import load_study, study_names
-from needreplay.studies.cliffwalk.agent import run_trial
-from needreplay.studies.cliffwalk.cases import (
+from needlab.core.tables import Table, write_table
+from needlab.report.claims import Claim, Verdict
+from needlab.report.statistics import Interval
+from needlab.studies import cliffwalk as fig3
+from needlab.studies import load_study, study_names
+from needlab.studies.cliffwalk.agent import run_trial
+from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
     centre_interval,
@@ -25,9 +24,9 @@ from needreplay.studies.cliffwalk.cases import (
     run_cases,
     summary_table,
 )
-from needreplay.studies.cliffwalk.claims import claims_of
-from needreplay.studies.cliffwalk.compare import compare
-from needreplay.studies.cliffwalk.deciding import (
+from needlab.studies.cliffwalk.claims import claims_of
+from needlab.studies.cliffwalk.compare import compare
+from needlab.studies.cliffwalk.deciding import (
     NOTHING,
     Change,
     Effect,
@@ -35,14 +34,15 @@ from needreplay.studies.cliffwalk.deciding import (
     effects_of,
     sentences,
 )
-from needreplay.studies.cliffwalk.figure import buffer_size_of
-from needreplay.studies.cliffwalk.magnitude import variants_of
-from needreplay.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
-from needreplay.studies.cliffwalk.words import in_words
-from needreplay.studies.reproduce import plan
-from needreplay.studies.study import Options, Result, Size
-from needreplay.studies.trials import trial_runner
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.studies.cliffwalk.figure import buffer_size_of
+from needlab.studies.cliffwalk.magnitude import variants_of
+from needlab.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
+from needlab.studies.cliffwalk.words import in_words
+from needlab.studies.reproduce import plan
+from needlab.studies.study import Options, Result, Size
+from needlab.studies.trials import trial_runner
+from needlab.worlds.cliffwalk import cliffwalk_table
+from needreplay._core.errors import NeedReplayError
 
 
 def found_of(

@@ -7,11 +7,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from needreplay.core.rng import stream
-from needreplay.core.types import FloatArray
-from needreplay.rules.successor import closed_form, transition_matrix
-from needreplay.studies.cliffwalk.settings import cliffwalk_preset
-from needreplay.studies.cliffwalk.task import (
+from needlab.studies.cliffwalk.settings import cliffwalk_preset
+from needlab.studies.cliffwalk.task import (
     faulty_transitions,
     filled_buffer,
     greedy_changed,
@@ -23,8 +20,12 @@ from needreplay.studies.cliffwalk.task import (
     task_discount,
     true_values,
 )
-from needreplay.tabular.arrays import PAIR
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.tabular.arrays import PAIR
+from needlab.tabular.successor import transition_matrix
+from needlab.worlds.cliffwalk import cliffwalk_table
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray
+from needreplay.equations import closed_form
 
 
 def test_discount_by_hand() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.studies.cliffwalk.agent import CliffwalkResult, run_trial
-from needreplay.studies.cliffwalk.settings import METHODS, Method, cliffwalk_preset
-from needreplay.studies.cliffwalk.task import true_values
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.studies.cliffwalk.agent import CliffwalkResult, run_trial
+from needlab.studies.cliffwalk.settings import METHODS, Method, cliffwalk_preset
+from needlab.studies.cliffwalk.task import true_values
+from needlab.worlds.cliffwalk import cliffwalk_table
+from needreplay._core.errors import NeedReplayError
 
 
 def trial_of(
@@ -179,9 +179,9 @@ def test_an_unknown_method_is_refused() -> None:
 
 _EVERYTHING = """
 import json
-from needreplay.studies.cliffwalk.settings import METHODS, cliffwalk_preset
-from needreplay.studies.cliffwalk.agent import run_trial
-from needreplay.worlds.cliffwalk import cliffwalk_table
+from needlab.studies.cliffwalk.settings import METHODS, cliffwalk_preset
+from needlab.studies.cliffwalk.agent import run_trial
+from needlab.worlds.cliffwalk import cliffwalk_table
 
 found = {}
 for preset in ("printed", "released"):

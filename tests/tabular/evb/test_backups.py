@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.task import Task, make_task
-from needreplay.core.types import FloatArray
-from needreplay.tabular.evb.backups import (
+from needlab.tabular.evb.backups import (
     backup_gain,
     chain_target,
     extend,
@@ -21,9 +19,11 @@ from needreplay.tabular.evb.backups import (
     run_backup,
     softmax,
 )
-from needreplay.tabular.evb.need import left_eigenvector, need_of, policy_transitions, successor_row
-from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna
-from needreplay.tabular.evb.simulation import new_agent, replay_once
+from needlab.tabular.evb.need import left_eigenvector, need_of, policy_transitions, successor_row
+from needlab.tabular.evb.settings import EVB, EVBSettings, dyna
+from needlab.tabular.evb.simulation import new_agent, replay_once
+from needlab.worlds.task import Task, make_task
+from needreplay._core.types import FloatArray
 
 LEFT, RIGHT = 0, 1
 

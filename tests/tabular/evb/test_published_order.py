@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.tabular.evb import EVB, simulate
-from needreplay.worlds.tracks import linear_track, open_field
+from needlab.tabular.evb import EVB, simulate
+from needlab.worlds.tracks import linear_track, open_field
 
 GAMMA, BETA, FLOOR = 0.9, 5.0, 1e-10
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.task import make_task
-from needreplay.tabular.evb import episodes
-from needreplay.tabular.evb.backups import BACKUP, rule_of
-from needreplay.tabular.evb.episodes import END, START, learn, move_row, next_start, reward_at
-from needreplay.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
-from needreplay.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
-from needreplay.tabular.replay_events import FORWARD, REVERSE, replay_events
-from needreplay.worlds.tasks import parse_task
-from needreplay.worlds.tracks import linear_track, open_field, t_maze
+from needlab.tabular.evb import episodes
+from needlab.tabular.evb.backups import BACKUP, rule_of
+from needlab.tabular.evb.episodes import END, START, learn, move_row, next_start, reward_at
+from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
+from needlab.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
+from needlab.tabular.replay_events import FORWARD, REVERSE, replay_events
+from needlab.worlds.task import make_task
+from needlab.worlds.tasks import parse_task
+from needlab.worlds.tracks import linear_track, open_field, t_maze
+from needreplay._core.errors import NeedReplayError
 
 PUBLISHED = EVB["published"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 
 OLDEST, BEFORE = (2, 7), (2, 10)
 """The versions of Stable-Baselines3 that are supported: from, and up to but not including."""
@@ -35,15 +35,8 @@ except ImportError as missing:
 check_version("stable-baselines3", stable_baselines3.__version__)
 
 from needreplay.integrations.sb3.algorithms import DDPG, DQN, SAC, TD3, WithReplay  # noqa: E402
-from needreplay.integrations.sb3.buffer import (  # noqa: E402
-    PrioritizedReplayBuffer,
-    PrioritizedSamples,
-)
-from needreplay.integrations.sb3.settings import (  # noqa: E402
-    NeedReplay,
-    PrioritizedReplay,
-    UniformReplay,
-)
+from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer, PrioritizedSamples  # noqa: E402
+from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay, UniformReplay  # noqa: E402
 
 if TYPE_CHECKING:
     from needreplay.integrations.sb3.contrib import QRDQN

@@ -21,7 +21,7 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 from torch.nn import functional
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer
 from needreplay.integrations.sb3.settings import (
     NeedReplay,

@@ -17,14 +17,14 @@ from stable_baselines3.common.buffers import ReplayBuffer as SB3ReplayBuffer
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, IntArray
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray, IntArray
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 
 if TYPE_CHECKING:
-    from needreplay.deep.need_model import NeedModel
-    from needreplay.deep.shuffled import ShuffledNeed
+    from needreplay.need.controls import ShuffledNeed
+    from needreplay.need.model import NeedModel
 
 Observation = AnyArray | dict[str, AnyArray]
 
@@ -126,7 +126,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self._next_shuffled = 0
         """the first transition whose features are not yet its donor's"""
         if isinstance(self.replay, NeedReplay) and self.replay.shuffle_need:
-            from needreplay.deep.shuffled import ShuffledNeed
+            from needreplay.need.controls import ShuffledNeed
 
             self._shuffled = ShuffledNeed(self.buffer, self.seed)
         self._ids: IntArray = np.zeros(0, dtype=np.int64)

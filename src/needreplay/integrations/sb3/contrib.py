@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from needreplay.core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError
 from needreplay.integrations.sb3 import check_version
 from needreplay.integrations.sb3.algorithms import WithReplay
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from needreplay.core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay.core.errors import NeedReplayError, unknown
+from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay._core.errors import NeedReplayError, unknown
+from needreplay.equations import annealed
+from needreplay.need.form import NeedForm
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.validation import check_beta, flag
-from needreplay.rules.need import NeedForm
-from needreplay.rules.priority import annealed
 
 if TYPE_CHECKING:
-    from needreplay.deep.need_model import NeedModel
+    from needreplay.need.model import NeedModel
 
 KINDS: dict[str, Callable[..., Sampler]] = {
     "proportional": ProportionalSampler,
@@ -124,7 +124,7 @@ class NeedReplay(_ByGain):
 
     def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
         """A new need model with these settings."""
-        from needreplay.deep.need_model import NeedModel
+        from needreplay.need.model import NeedModel
 
         return NeedModel(
             observation_space,

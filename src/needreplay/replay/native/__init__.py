@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY
 
 if TYPE_CHECKING:
-    from needreplay.core.types import FloatArray, IntArray
+    from needreplay._core.types import FloatArray, IntArray
     from needreplay.replay.native import _native
     from needreplay.replay.samplers.proportional import ProportionalSampler
     from needreplay.replay.storage import Ring, Writer

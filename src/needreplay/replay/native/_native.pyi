@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 source: str
 """The digest of the C files that this was built from."""

@@ -1,5 +1,6 @@
 """Samplers: which transitions a batch holds. One interface, ``base.Sampler``."""
 
+from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.exhaustive import ExhaustiveNeedSampler
 from needreplay.replay.samplers.feature_need import FeatureNeedSampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
@@ -16,6 +17,7 @@ __all__ = [
     "ProportionalSampler",
     "RankSampler",
     "RecencySampler",
+    "Sampler",
     "StateNeedSampler",
     "UniformSampler",
 ]

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.checks import SHARE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
-from needreplay.rules import priority as rules
 
-power = jit(rules.power)
+power = jit(equations.power)
 
 P = TypeVar("P", float, FloatArray)
 A = TypeVar("A", bound=AnyArray)
@@ -191,7 +191,7 @@ class BaseSampler(ABC):
         if self.uniform_mix == 0.0:
             return probability
         count = int(self._window[_COUNT])
-        return rules.mixed_probability(probability, self.uniform_mix, count)  # type: ignore[arg-type,return-value]
+        return equations.mixed_probability(probability, self.uniform_mix, count)  # type: ignore[arg-type,return-value]
 
     def _pick(self, uniforms: FloatArray) -> IntArray:
         """One of the occupied slots for each uniform number, all equally likely."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.checks import AT_LEAST_ONE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.equations import combine
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import (
     BY_PRIORITY,
@@ -22,7 +23,6 @@ from needreplay.replay.samplers.need import (
     warn_unset,
 )
 from needreplay.replay.validation import check_need, check_states, flag, is_within
-from needreplay.rules.priority import combine
 
 
 class ExhaustiveNeedSampler(NeedSampler):

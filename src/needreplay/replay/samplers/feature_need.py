@@ -11,9 +11,10 @@ import math
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.checks import AT_LEAST_ONE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay.equations import combine, power
 from needreplay.replay.samplers import norm_tree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.exhaustive import places_at, score_slots, slots_at
@@ -30,7 +31,6 @@ from needreplay.replay.samplers.need import (
 from needreplay.replay.samplers.proportional import sample_leaves
 from needreplay.replay.sumtree import SumTree
 from needreplay.replay.validation import flag
-from needreplay.rules.priority import combine, power
 
 TINY = 1e-200
 """Below this a sum of scores may have lost digits to underflow."""

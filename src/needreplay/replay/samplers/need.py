@@ -13,23 +13,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay.core.checks import check_number
-from needreplay.core.errors import NeedReplayError, unknown
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import (
-    EMPTY,
-    PrioritySampler,
-    Sampled,
-    check_counts,
-    powers_of,
-)
-from needreplay.replay.validation import (
-    as_features,
-    check_need,
-    is_within,
-)
-from needreplay.rules import need as rules
+from needreplay import equations
+from needreplay._core.checks import check_number
+from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, check_counts, powers_of
+from needreplay.replay.validation import as_features, check_need, is_within
 
 CorrectFor = Literal["both", "gain"]
 
@@ -47,7 +37,7 @@ UNKNOWN = -1
 MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
 """The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
 
-_projector = jit(rules.projector, reassociate=True)
+_projector = jit(equations.projector, reassociate=True)
 
 
 def checked_correct_for(correct_for: CorrectFor) -> CorrectFor:

@@ -11,15 +11,15 @@ from functools import partial
 
 import numpy as np
 
-from needreplay.core.jit import jit
-from needreplay.core.prefetch import LINE, prefetch
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay.prefetch import LINE, prefetch
 from needreplay.replay.samplers.need import dot
 from needreplay.replay.sumtree import find_leaves, set_leaves
-from needreplay.rules import priority as rules
 
-combine = jit(rules.combine)
-power = jit(rules.power)
+combine = jit(equations.combine)
+power = jit(equations.power)
 
 SLACK = 1.0 + 1e-9
 """How much a bound is raised, so that rounding cannot put a score above it: |v| and q · v are sums

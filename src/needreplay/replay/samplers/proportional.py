@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, check_counts, powers_of
 from needreplay.replay.sumtree import SumTree, find_leaves, set_leaves, spread
 from needreplay.replay.validation import flag

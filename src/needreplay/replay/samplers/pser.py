@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import COUNT, SHARE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.checks import COUNT, SHARE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, powers_of
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.validation import MIN_PRIORITY, is_within
-from needreplay.rules import priority as rules
 
-pser_priority = jit(rules.pser_priority)
-pser_decayed = jit(rules.pser_decayed)
+pser_priority = jit(equations.pser_priority)
+pser_decayed = jit(equations.pser_decayed)
 
 NONE = -1
 

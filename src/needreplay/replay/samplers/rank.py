@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import SHARE, check_number
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.checks import SHARE, check_number
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay import ordered
 from needreplay.replay.samplers.base import BaseSampler, Sampled, check_priorities
 from needreplay.replay.validation import flag
-from needreplay.rules import priority as rules
 
-rank_priority = jit(rules.rank_priority)
+rank_priority = jit(equations.rank_priority)
 
 
 @jit

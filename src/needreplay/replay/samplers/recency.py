@@ -10,16 +10,16 @@ import math
 
 import numpy as np
 
-from needreplay.core.checks import check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.checks import check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay.equations import recency_rate
 from needreplay.replay.samplers.base import EMPTY, BaseSampler, Sampled, power, powers_of
 from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.sumtree import SumTree, set_leaves
 from needreplay.replay.validation import is_within
-from needreplay.rules.recency import recency_rate
 
 NEWEST, STAMP = 0, 1
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-200, 1e200
@@ -33,7 +33,7 @@ class RecencySampler(ProportionalSampler):
 
     The age of a transition is how many were stored after it: 0 for the newest. At alpha 0 (the
     default) the age is geometric with mean m, truncated at the oldest transition.
-    ``rules.recency.mean_age_for`` chooses m so that transitions are worth a given number of equally
+    ``equations.mean_age_for`` chooses m so that transitions are worth a given number of equally
     likely ones. At alpha above 0 this is the control for need: gain x recency.
 
     Args:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.checks import AT_LEAST_ONE, check_number
-from needreplay.core.errors import NeedReplayError
-from needreplay.core.jit import jit
-from needreplay.core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.checks import AT_LEAST_ONE, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.jit import jit
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import BY_SCORE, UNIFORM, CorrectFor, NeedSampler, warn_unset
 from needreplay.replay.samplers.state_tree import (

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from needreplay.core.jit import jit
-from needreplay.core.types import BoolArray, FloatArray, IntArray
+from needreplay import equations
+from needreplay._core.jit import jit
+from needreplay._core.types import BoolArray, FloatArray, IntArray
 from needreplay.replay.samplers.base import powers_of
 from needreplay.replay.samplers.need import BY_PRIORITY, BY_SCORE, UNIFORM
-from needreplay.rules import priority as rules
 
-combine = jit(rules.combine)
+combine = jit(equations.combine)
 
 TINY = 1e-200
 """Below this a sum of scores may have lost digits to underflow."""

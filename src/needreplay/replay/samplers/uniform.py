@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay.core.types import AnyArray, IntArray
+from needreplay._core.types import AnyArray, IntArray
 from needreplay.replay.samplers.base import BaseSampler, Sampled
 
 

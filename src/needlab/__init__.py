@@ -1,0 +1,77 @@
+"""needlab: the laboratory of needreplay. Worlds, tabular and deep agents, studies, pages.
+
+It uses the library, ``needreplay``, as anybody else would. Importing this package is instant; what
+a name needs is loaded when the name is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from needlab.deep import DeepAgent, DeepSettings, deep_preset
+    from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
+    from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+    from needlab.worlds import MazeEnv, as_discrete
+
+_HOME_OF = {
+    "DeepAgent": "needlab.deep",
+    "DeepSettings": "needlab.deep",
+    "DynaQ": "needlab.tabular.agents",
+    "DynaSettings": "needlab.tabular.settings",
+    "LearningSettings": "needlab.tabular.settings",
+    "MazeEnv": "needlab.worlds",
+    "PrioritizedSweeping": "needlab.tabular.agents",
+    "QLearning": "needlab.tabular.agents",
+    "SweepingSettings": "needlab.tabular.settings",
+    "as_discrete": "needlab.worlds",
+    "deep_preset": "needlab.deep",
+    "play": "needlab.tabular.agents",
+}
+
+__all__ = [
+    "DeepAgent",
+    "DeepSettings",
+    "DynaQ",
+    "DynaSettings",
+    "LearningSettings",
+    "MazeEnv",
+    "PrioritizedSweeping",
+    "QLearning",
+    "SweepingSettings",
+    "as_discrete",
+    "deep_preset",
+    "play",
+]
+
+
+def _has_torch() -> bool:
+    try:
+        return find_spec("torch") is not None
+    except (ImportError, ValueError):  # an import hook, or None in sys.modules, hides it
+        return False
+
+
+if not _has_torch():  # names that cannot be imported would stop ``import *`` and pydoc
+    __all__ = [name for name in __all__ if _HOME_OF.get(name) != "needlab.deep"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'needlab' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+# Gymnasium 1.x no longer looks for plugins: a package registers its worlds when it is imported.
+# Where Gymnasium is there already this costs nothing; else `import needlab.worlds` does it.
+if "gymnasium" in sys.modules:
+    import_module("needlab.worlds.registration").register_worlds()

@@ -1,0 +1,176 @@
+"""The page of all figures in a folder: what is claimed, what was measured, how it was made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from needlab.report.claims import Claim, claim_from
+from needlab.report.files import UntrustedFolder, is_plain
+from needlab.report.page import Picture, inlined, write_page
+from needreplay._core.errors import NeedReplayError
+
+MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "concludes nothing": "–"}
+_OURS = ("meta.json", "claims.json", "data.csv", "figure.svg", "figure.png")
+_LARGEST_SVG = 1_500_000
+
+
+@dataclass(frozen=True)
+class Link:
+    """A file beside the page."""
+
+    name: str
+    address: str
+    size: str
+
+
+@dataclass
+class Section:
+    """Everything the page says about one figure; ``problems`` is what could not be read."""
+
+    name: str
+    title: str
+    question: str = ""
+    documentation: str = ""
+    command: str = ""
+    config: str = ""
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    files: list[Link] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def write_figures_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
+    """Write ``report.html`` from all figure folders in ``out``: as in ``order``, then by name."""
+    rank = {name: position for position, name in enumerate(order)}
+    folders = [path for path in Path(out).iterdir() if _is_figure_folder(path)]
+    folders.sort(key=lambda path: (rank.get(path.name, len(rank)), path.name))
+    sections = [read_section(folder) for folder in folders]
+    found = [claim.conclusion for section in sections for claim in section.claims]
+    return write_page(
+        Path(out) / "report.html",
+        "figures.html",
+        sections=sections,
+        counts={name: found.count(name) for name in MARKS if name in found},
+        marks=MARKS,
+    )
+
+
+def _is_figure_folder(path: Path) -> bool:
+    if path.name.startswith(".") or path.is_symlink() or not path.is_dir():
+        return False
+    return any((path / name).exists() for name in _OURS)
+
+
+def read_section(path: Path) -> Section:
+    """What one figure's folder says."""
+    folder = UntrustedFolder(path)
+    meta = folder.record("meta.json")
+    notes, captions = meta.get("notes"), meta.get("captions")
+    config = meta.get("config")
+    section = Section(
+        name=path.name,
+        title=_text(meta, "title") or path.name,
+        question=_text(meta, "question"),
+        documentation=_text(meta, "documentation"),
+        command=_text(meta, "command"),
+        config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
+        facts=_facts(meta),
+        notes=[str(note) for note in notes] if isinstance(notes, list) else [],
+        pictures=_pictures(folder, captions if isinstance(captions, dict) else {}),
+        claims=_claims(folder),
+        files=_links(path),
+        problems=folder.problems,
+    )
+    if not folder.has("data.csv"):
+        section.problems.append("data.csv is missing.")
+    return section
+
+
+def _claims(folder: UntrustedFolder) -> list[Claim]:
+    claims: list[Claim] = []
+    try:
+        found = folder.json("claims.json")
+        if not isinstance(found, list):
+            raise NeedReplayError("claims.json is not a list of claims.")
+        # One by one: the claims before a damaged one are used.
+        claims.extend(map(claim_from, found))
+    except NeedReplayError as error:
+        folder.note(error)
+    return claims
+
+
+def _pictures(folder: UntrustedFolder, captions: dict[str, Any]) -> list[Picture]:
+    files = [path for path in folder.path.iterdir() if path.suffix in (".svg", ".png")]
+    stems = {path.stem for path in files if is_plain(path) and path.name[0] != "."}
+    pictures = []
+    for stem in sorted(stems, key=lambda stem: (stem != "figure", stem)):
+        try:
+            address = _address(folder.path, stem)
+        except OSError as error:
+            folder.problems.append(f"The picture {stem} cannot be read: {error.strerror}.")
+            continue
+        caption = captions.get(stem, "")
+        pictures.append(Picture(stem, address, caption if isinstance(caption, str) else ""))
+    if "figure" not in stems:
+        folder.problems.append("The figure is missing.")
+    return pictures
+
+
+def _address(folder: Path, stem: str) -> str:
+    """The drawing, sharp at any size; if that would make the page heavy, the pixels."""
+    drawing, pixels = folder / f"{stem}.svg", folder / f"{stem}.png"
+    is_light = is_plain(drawing) and drawing.stat().st_size <= _LARGEST_SVG
+    return inlined(drawing if is_light or not is_plain(pixels) else pixels)
+
+
+def _links(folder: Path) -> list[Link]:
+    tables = sorted(folder.glob("*.csv"), key=lambda path: (path.name != "data.csv", path.name))
+    others = [folder / n for n in ("figure.svg", "figure.png", "claims.json", "meta.json")]
+    return [
+        Link(path.name, quote(os.fsencode(f"{folder.name}/{path.name}")), _size(path))
+        for path in (*tables, *others)
+        if is_plain(path)
+    ]
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
+
+
+def _facts(meta: dict[str, Any]) -> list[tuple[str, str]]:
+    versions, machine = meta.get("versions"), meta.get("machine")
+    presets, seconds = meta.get("presets"), meta.get("seconds")
+    facts = [
+        ("Presets", ", ".join(map(str, presets)) if isinstance(presets, list) else ""),
+        ("Size", _text(meta, "size")),
+        ("Trials", _text(meta, "trials")),
+        ("Seed", _text(meta, "seed")),
+        ("Time", _duration(seconds) if isinstance(seconds, int | float) else ""),
+        ("Date", _text(meta, "date")),
+        ("Machine", _text(machine, "processor") if isinstance(machine, dict) else ""),
+        ("needreplay", _text(versions, "needreplay") if isinstance(versions, dict) else ""),
+    ]
+    return [(name, said) for name, said in facts if said]
+
+
+def _text(meta: dict[str, Any], name: str) -> str:
+    value = meta.get(name)
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def _duration(seconds: float) -> str:
+    if not 0 <= seconds < 1e9:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

@@ -1,0 +1,92 @@
+"""One self-contained page that shows replay logs: boards, backups in order, a timeline."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from needlab.report.page import write_page
+from needlab.tabular.replay_events import DIRECTIONS
+from needlab.tabular.replay_log import KINDS, ReplayLog
+from needreplay._core.types import AnyArray
+
+
+class Moment(NamedTuple):
+    """A moment of some logs."""
+
+    title: str
+    text: str
+    """one paragraph"""
+    start: str
+    """as in the page's own links: "runs=0,1&frame=300" """
+
+
+def write_viewer(
+    path: Path,
+    logs: Sequence[ReplayLog],
+    *,
+    title: str,
+    note: str = "",
+    moments: Sequence[Moment] = (),
+) -> Path:
+    """Write the page ``path``. It opens from a file and loads nothing.
+
+    Args:
+        path: of the page.
+        logs: one or more; two are shown beside each other.
+        title: of the page.
+        note: a paragraph below it.
+        moments: a list to choose from; the page opens with the first.
+    """
+    data = {
+        "runs": [_packed_log(log) for log in logs],
+        "kinds": KINDS,
+        "directions": DIRECTIONS,
+        "start": moments[0].start if moments else "",
+    }
+    return write_page(
+        path,
+        "viewer.html",
+        title=title,
+        note=note,
+        moments=moments,
+        several=len(logs) > 1,
+        data=script_data(data),
+    )
+
+
+def _packed_log(log: ReplayLog) -> dict[str, Any]:
+    return {
+        "name": log.name,
+        "world": log.board.name,
+        "columns": log.board.columns,
+        "marks": log.board.marks,
+        "next": packed(log.board.next_state),
+        "steps": _fields(log.steps),
+        "pauses": _fields(log.pauses),
+        "backups": _fields(log.backups),
+        "writes": _fields(log.writes),
+        "need": packed(log.need),
+    }
+
+
+def _fields(records: AnyArray) -> dict[str, Any]:
+    return {name: packed(records[name]) for name in records.dtype.names or ()}
+
+
+def script_data(data: Any) -> Markup:
+    """JSON as it can stand in a script element: only "<" could end that."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def packed(values: AnyArray) -> dict[str, str]:
+    """Numbers as little-endian bytes in base64."""
+    kind = "f4" if values.dtype.kind == "f" else "i4"
+    content = np.ascontiguousarray(values, f"<{kind}").tobytes()
+    return {"type": kind, "base64": base64.b64encode(content).decode()}

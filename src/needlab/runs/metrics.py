@@ -1,0 +1,228 @@
+"""What a run measures: the rows of ``metrics.csv``, their summary, and TensorBoard's curves."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from needlab.core.tables import refuse_special, write_bytes
+from needlab.runs.run_folder import RESUME
+from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay._core.errors import NeedReplayError
+
+if TYPE_CHECKING:
+    from needlab.deep import UpdateStats
+
+COLUMNS = (
+    "iteration",
+    "steps",
+    "updates",
+    "train_episodes",
+    "train_return",
+    "train_return_by_step",
+    "eval_episodes",
+    "eval_return",
+    "epsilon",
+    "loss",
+    "td_error",
+    "sampling_entropy",
+    "need_mean",
+    "need_variation",
+    "need_negative",
+    "feature_similarity",
+    "feature_age",
+    "need_auc",
+    "need_auc_baseline",
+    "need_auc_past",
+    "need_auc_time",
+    "need_effective",
+    "need_effective_recent",
+    "need_nearness",
+)
+
+
+@dataclass
+class Sums:
+    """Sums over the current iteration; saved with a checkpoint."""
+
+    episodes: int = 0
+    returns: float = 0.0
+    steps: int = 0
+    returns_by_step: float = 0.0
+    updates: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    """values in each sum: need is not computed at every update"""
+
+    def add_episode(self, episode_return: float, steps: int) -> None:
+        """Count one episode of training."""
+        self.episodes += 1
+        self.returns += episode_return
+        self.steps += steps
+        self.returns_by_step += episode_return * steps
+
+    def add_update(self, learned: UpdateStats) -> None:
+        """Count one update."""
+        self.updates += 1
+        self._add(loss=learned.loss, td_error=learned.td_error, sampling_entropy=learned.entropy)
+        if learned.need is not None:
+            need = learned.need
+            self._add(
+                need_mean=need.mean,
+                need_variation=need.variation,
+                need_negative=need.negative,
+                feature_similarity=need.similarity,
+            )
+
+    def _add(self, **values: float) -> None:
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def means(self) -> dict[str, float]:
+        """Means over updates, and the mean return over episodes and over their steps."""
+        means = {name: total / self.counts[name] for name, total in self.sums.items()}
+        if self.episodes:
+            means["train_return"] = self.returns / self.episodes
+            means["train_return_by_step"] = self.returns_by_step / self.steps
+        return means
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Sums:
+        """What ``write_json`` wrote, where NaN is the text "nan"."""
+        for name in ("episodes", "steps", "updates"):
+            check_number(name, plain[name], int, COUNT)
+        sums = {str(name): float(value) for name, value in plain["sums"].items()}
+        counts = {
+            str(name): check_number(f"counts.{name}", value, int, AT_LEAST_ONE)
+            for name, value in plain["counts"].items()
+        }
+        if counts.keys() != sums.keys():
+            raise NeedReplayError("its sums and their counts have different names")
+        returns = (plain["episodes"], float(plain["returns"]))
+        by_step = (plain["steps"], float(plain["returns_by_step"]))
+        return cls(*returns, *by_step, plain["updates"], sums, counts)
+
+
+class MetricsFile:
+    """``metrics.csv``: one row per iteration, on the disk as soon as it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sha = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """Of all that is written so far."""
+        return self._sha.hexdigest()
+
+    def start(self, rows: int, digest: str | None = None) -> None:
+        """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
+        kept = (",".join(COLUMNS) + "\n").encode()
+        if digest is not None:
+            refuse_special(self.path)
+            try:
+                kept = b"".join(self.path.read_bytes().splitlines(keepends=True)[: rows + 1])
+            except OSError:
+                kept = b""
+            if hashlib.sha256(kept).hexdigest() != digest:
+                raise NeedReplayError(
+                    f"{str(self.path)!r} does not hold the {rows} rows that the checkpoint was "
+                    "written after: it is damaged, or of another run. Put the file back, or train "
+                    "in a new folder."
+                )
+        self._sha = hashlib.sha256(kept)
+        write_bytes(self.path, kept)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Write one row."""
+        line = ",".join(_cell(row.get(name)) for name in COLUMNS) + "\n"
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            self._sha.update(line.encode())
+        except OSError as error:
+            raise NeedReplayError(
+                f"{str(self.path)!r} cannot be written: {error.strerror}. {RESUME}"
+            ) from error
+
+    def summary(self) -> dict[str, Any]:
+        """Best, final and mean of the last ten returns, of training and of evaluation.
+
+        The paper reports the best; the others show whether it lasted.
+        """
+        refuse_special(self.path)
+        try:
+            with self.path.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+            returns = {
+                name: [(float(row[name]), int(row["iteration"])) for row in rows if row[name]]
+                for name in ("train_return", "eval_return")
+            }
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            raise NeedReplayError(f"{str(self.path)!r} is damaged: {error}.") from error
+        summary: dict[str, Any] = {"rows": len(rows)}
+        for name, found in returns.items():
+            if not found:
+                continue
+            best, iteration = max(found, key=lambda pair: pair[0])
+            last = [value for value, _ in found[-10:]]
+            summary[name] = {
+                "best": best,
+                "best_iteration": iteration,
+                "final": last[-1],
+                "last_10": sum(last) / len(last),
+            }
+        return summary
+
+
+def _cell(value: Any) -> str:
+    """Nothing for an unknown value; floats so that they read back exactly."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(value)  # numpy's floats too
+
+
+class Curves:
+    """Rows as TensorBoard's curves, in ``folder/tensorboard``.
+
+    Points from ``first_step`` on are replaced.
+    """
+
+    def __init__(self, folder: Path, first_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as missing:
+            raise NeedReplayError(
+                "Curves need the package tensorboard, which is not installed; install it with: "
+                "pip install tensorboard"
+            ) from missing
+        try:
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a point to every curve that the row has a value for."""
+        try:
+            for name, value in row.items():
+                if name not in ("iteration", "steps") and value is not None:
+                    self._writer.add_scalar(name, value, row["steps"])
+            self._writer.flush()
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def close(self) -> None:
+        """Close the files."""
+        self._writer.close()
+
+
+def _unwritten(error: OSError) -> NeedReplayError:
+    return NeedReplayError(f"TensorBoard's curves cannot be written: {error.strerror}. {RESUME}")

@@ -1,0 +1,181 @@
+"""Which setting decides: each difference between two presets, changed alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from needlab.core.tables import Table, long_table
+from needlab.report.claims import Verdict
+from needlab.report.statistics import Interval
+from needlab.studies.cliffwalk.cases import Case, CaseResult, cases_of
+from needlab.studies.cliffwalk.compare import compare
+from needlab.studies.cliffwalk.settings import (
+    CliffwalkSettings,
+    Method,
+    cliffwalk_preset,
+    differences,
+)
+from needlab.studies.cliffwalk.words import in_words
+
+METHODS: tuple[Method, ...] = ("per", "need", "need-random", "need-optimal")
+COMPARED: tuple[tuple[Method, Method], ...] = (
+    ("need", "per"),
+    ("need-random", "per"),
+    ("need-optimal", "need"),
+)
+ORDER = ("released", "corrected", "printed")
+"""Presets are compared with the next one in this order."""
+NOTHING = "nothing"
+_NOT_SETTINGS = ("sizes", "repetitions", "centre", "buffer_axis")
+
+
+class Change(NamedTuple):
+    """A preset with one setting taken from another preset; ``setting`` may be nothing."""
+
+    base: str
+    towards: str
+    setting: str
+    value: str
+
+    @property
+    def label(self) -> str:
+        """Its name among cases."""
+        return f"{self.base}, {self.setting} = {self.value}" if self.value else self.base
+
+
+class Effect(NamedTuple):
+    """What one change does to one comparison at one size."""
+
+    change: Change
+    one: Method
+    other: Method
+    states: int
+    ratio: Interval
+    verdict: Verdict
+    trials: int
+    not_converged: int
+
+
+def changes_between(presets: Sequence[str]) -> list[tuple[Change, CliffwalkSettings]]:
+    """Each preset as it is, and with each single setting of its neighbour; settings included."""
+    chosen = [name for name in ORDER if name in presets]
+    found: dict[str, tuple[Change, CliffwalkSettings]] = {}
+    for a, b in pairwise(chosen):
+        for base, towards in ((a, b), (b, a)):
+            settings = cliffwalk_preset(base)
+            plain = Change(base, towards, NOTHING, "")
+            found.setdefault(plain.label, (plain, settings))
+            for name, (_, value) in differences(base, towards).items():
+                if name not in _NOT_SETTINGS:
+                    change = Change(base, towards, name, _text(value))
+                    found.setdefault(change.label, (change, replace(settings, **{name: value})))
+    return list(found.values())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return "the task's" if math.isnan(value) else f"{value:g}"
+    return str(value)
+
+
+def deciding_cases(
+    changes: Sequence[tuple[Change, CliffwalkSettings]],
+    sizes: Sequence[int],
+    trials: int | None,
+    seed: int,
+) -> list[Case]:
+    """The trials of every change."""
+    return [
+        case
+        for change, settings in changes
+        for case in cases_of(change.label, settings, METHODS, sizes, trials, seed)
+    ]
+
+
+def effects_of(
+    changes: Sequence[tuple[Change, CliffwalkSettings]], results: Sequence[CaseResult], seed: int
+) -> list[Effect]:
+    """Every change's effect on every comparison at every size."""
+    effects = []
+    for change, settings in changes:
+        ours = [r for r in results if r.label == change.label]
+        for one, other in COMPARED:
+            for states in sorted({r.states for r in ours}):
+                here = [r for r in ours if r.states == states]
+                single = compare(here, change.label, one, other, settings.centre, seed)
+                ratio, stopped = single.at(states), sum(single.censored)
+                found = ratio, ratio.verdict("below"), single.trials, stopped
+                effects.append(Effect(change, one, other, states, *found))
+    return effects
+
+
+def deciding_table(effects: Sequence[Effect]) -> Table:
+    """``deciding.csv``."""
+    return long_table(
+        ("preset", "setting", "value", "value_of", "compared", "states"),
+        (
+            (
+                (c.base, c.setting, c.value, c.towards if c.value else c.base, compared, e.states),
+                {
+                    **{n: float(f"{end:.4g}") for n, end in e.ratio.columns("ratio").items()},
+                    "fewer": e.verdict,
+                    "trials": e.trials,
+                    "not_converged": e.not_converged,
+                },
+            )
+            for e in effects
+            for c, compared in [(e.change, f"{e.one} / {e.other}")]
+        ),
+    )
+
+
+def sentences(effects: Sequence[Effect]) -> list[str]:
+    """For each comparison on which two presets disagree at the largest size: what decides it."""
+    found = []
+    largest = max(effect.states for effect in effects)
+    here = [effect for effect in effects if effect.states == largest]
+    bases = list(dict.fromkeys(effect.change.base for effect in here))
+    plain = {(e.change.base, e.one): e for e in here if e.change.setting == NOTHING}
+    for one, other in COMPARED:
+        for base in bases:
+            changed = [e for e in here if e.one == one and e.change.base == base and e.change.value]
+            for towards in dict.fromkeys(e.change.towards for e in changed):
+                before, after = plain[base, one], plain[towards, one]
+                if {before.verdict, after.verdict} != {"holds", "does not hold"}:
+                    continue
+                candidates = [e for e in changed if e.change.towards == towards]
+                flips = [e for e in candidates if e.verdict == after.verdict]
+                strongest = max(candidates, key=lambda e: _moved(before, e, after))
+                found.append(
+                    f"At {largest} states {one} takes {before.ratio.estimate:.2f} times the "
+                    f"updates of {other} under {base}, and {after.ratio.estimate:.2f} times "
+                    f"under {towards}. "
+                    + (
+                        f"Changed alone in {base}, these settings of {towards} reverse it: "
+                        + "; ".join(map(_with, flips))
+                        if flips
+                        else f"No setting of {towards} alone reverses {base}; the strongest is "
+                        + _with(strongest)
+                    )
+                    + "."
+                )
+    return found
+
+
+def _moved(before: Effect, changed: Effect, after: Effect) -> float:
+    """How far a change moves the log ratio, counted towards where the other preset has it."""
+    start = math.log(before.ratio.estimate)
+    towards = math.copysign(1.0, math.log(after.ratio.estimate) - start)
+    return towards * (math.log(changed.ratio.estimate) - start)
+
+
+def _with(effect: Effect) -> str:
+    ratio = effect.ratio
+    return (
+        f"{in_words(effect.change.setting, effect.change.value)} "
+        f"(ratio {ratio.estimate:.2f}, 95% interval {ratio.low:.2f} to {ratio.high:.2f})"
+    )

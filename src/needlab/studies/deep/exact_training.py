@@ -1,0 +1,142 @@
+"""One run of the exact-need study: a double DQN in a small known world, and its policy's value.
+
+``docs/preregistration.md`` fixed the agent and the metric before the runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from needlab.deep.dqn import QLearner, Transitions, priority_of, q_loss
+from needlab.deep.networks import QNetwork
+from needlab.studies.deep.exact_arms import ARMS, Memory
+from needlab.studies.deep.exact_tasks import ExactTask, exact_task
+from needlab.tabular.successor import transition_matrix
+from needreplay._core.rng import stream
+from needreplay._core.types import FloatArray, IntArray
+from needreplay.equations import annealed
+from needreplay.replay import Batch
+
+DISCOUNT = 0.99
+CHECKPOINTS = 20
+START, TARGET_PERIOD, POLICY_PERIOD = 500, 100, 100
+EPSILON_END, EPSILON_STEPS = 0.1, 4_000
+
+
+class Case(NamedTuple):
+    """One run."""
+
+    task: str
+    period: int
+    arm: str
+    seed: int
+    steps: int
+
+
+def policy_value(task: ExactTask, policy: FloatArray) -> float:
+    """The mean discounted return of a policy, [state, action], over the task's starts."""
+    T = transition_matrix(task.next_state, task.ends, policy)
+    expected = (policy * task.reward).sum(axis=1)
+    values = np.linalg.solve(np.eye(len(T)) - DISCOUNT * T, expected)
+    return float(np.mean([values[starts].mean() for starts in task.starts]))
+
+
+def epsilon_greedy(values: FloatArray, epsilon: float = EPSILON_END) -> FloatArray:
+    """The policy, [state, action], that takes the first best action or a random one."""
+    n_actions = values.shape[1]
+    best = np.eye(n_actions)[values.argmax(axis=1)]
+    policy: FloatArray = (1.0 - epsilon) * best + epsilon / n_actions
+    return policy
+
+
+def best_policy(task: ExactTask) -> FloatArray:
+    """The policy of value iteration, with the same random actions."""
+    Q = np.zeros(task.reward.shape)
+    for _ in range(3_000):
+        Q = task.reward + DISCOUNT * np.where(task.ends, 0.0, Q.max(axis=1)[task.next_state])
+    return epsilon_greedy(Q)
+
+
+def train(case: Case) -> FloatArray:
+    """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
+    task, arm = exact_task(case.task), ARMS[case.arm]
+    n_actions = task.reward.shape[1]
+    random_value = policy_value(task, np.full(task.reward.shape, 1.0 / n_actions))
+    best_value = policy_value(task, best_policy(task))
+    rng = stream(case.seed, "exact need", case.task, case.period)
+    agent, memory = _Agent(task, int(rng.integers(2**62))), Memory(task, arm, case.seed)
+
+    def starts(step: int) -> IntArray:
+        return task.starts[step // task.phase_steps % len(task.starts)]
+
+    curve, state, age, updates = [], int(rng.choice(starts(0))), 0, 0
+    for step in range(case.steps):
+        epsilon = annealed(1.0, EPSILON_END, (step - START) / EPSILON_STEPS)
+        explores = rng.random() < epsilon
+        action = int(rng.integers(n_actions)) if explores else agent.best_action(state)
+        next_state, ends = int(task.next_state[state, action]), bool(task.ends[state, action])
+        memory.add(
+            state, rng, action=action, reward=task.reward[state, action], next_s=next_state,
+            discount=0.0 if ends else DISCOUNT,
+        )  # fmt: skip
+        age += 1
+        state = next_state
+        if ends or age >= task.episode_steps:
+            state, age = int(rng.choice(starts(step + 1))), 0
+        if step >= START and step % case.period == 0:
+            if memory.by_need and updates % POLICY_PERIOD == 0:
+                memory.follow(epsilon_greedy(agent.values(), epsilon))
+            batch = memory.sample(state, starts(step + 1), annealed(0.4, 1.0, step / case.steps))
+            memory.update_priorities(batch.ids, agent.update(batch))
+            updates += 1
+        if step % TARGET_PERIOD == 0:
+            agent.learner.update_target()
+        if (step + 1) % (case.steps // CHECKPOINTS) == 0:
+            value = policy_value(task, epsilon_greedy(agent.values()))
+            curve.append((value - random_value) / (best_value - random_value))
+    return np.array(curve)
+
+
+class _Agent:
+    """A double DQN for the states of a table."""
+
+    def __init__(self, task: ExactTask, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._network = QNetwork("vector", task.obs.shape[1:], task.reward.shape[1])
+        self.learner = QLearner("double-dqn", self._network)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=1e-3)
+        self._obs = torch.from_numpy(task.obs)
+
+    def values(self) -> FloatArray:
+        """Q of all states: [state, action]."""
+        with torch.no_grad():
+            found: FloatArray = self._network(self._obs).numpy().astype(np.float64)
+        return found
+
+    def best_action(self, state: int) -> int:
+        """The action with the largest Q."""
+        with torch.no_grad():
+            return int(self._network(self._obs[state : state + 1]).argmax())
+
+    def update(self, batch: Batch) -> FloatArray:
+        """One step of Adam; returns the new priorities."""
+        columns = {name: torch.from_numpy(batch[name]) for name in ("s", "next_s", "action")}
+        transitions = Transitions(
+            obs=self._obs[columns["s"]],
+            action=columns["action"],
+            reward=torch.from_numpy(batch["reward"]),
+            next_obs=self._obs[columns["next_s"]],
+            discount=torch.from_numpy(batch["discount"]),
+            weight=torch.from_numpy(batch.weights.astype(np.float32)),
+            next_action=None,
+        )
+        error = self.learner.td_errors(transitions).error
+        self._optimizer.zero_grad()
+        q_loss(error, transitions.weight, None).backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        priorities: FloatArray = priority_of(error.detach(), "abs", 1e-6).numpy()
+        return priorities

@@ -1,0 +1,161 @@
+"""Mattar & Daw (2018): forward and reverse replay from gain x need, and what decides them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+
+from needlab.report.statistics import mean_interval
+from needlab.studies.mattar_daw.cases import (
+    CHANGES,
+    EPISODES,
+    LINEAR,
+    OPEN,
+    UNCHANGED,
+    WORLDS,
+    Case,
+    Variant,
+    behavior_cases,
+    event_cases,
+    run_behavior,
+    run_events,
+    run_shock,
+    run_sleep,
+    single_case,
+)
+from needlab.studies.mattar_daw.claims import Found, answers, claim_of, rates
+from needlab.studies.mattar_daw.figure import draw_all
+from needlab.studies.mattar_daw.tables import (
+    DIRECTIONS,
+    answer_table,
+    deciding_table,
+    event_table,
+    gain_table,
+    preset_tables,
+)
+from needlab.studies.study import Options, Result, Study
+from needlab.studies.trials import TrialRunner
+from needreplay._core.rng import stream
+
+SIMULATIONS = {
+    "quick": {LINEAR: 60, OPEN: 60, "change": 20, "other": 60},
+    "full": {LINEAR: 10_000, OPEN: 100, "change": 200, "other": 1000},
+}
+"""Of the presets' events by world, of every change, and of the other figures."""
+
+
+def run(options: Options, runner: TrialRunner) -> Result:
+    """Run the presets, every change of ``published``, and compare with the published figures."""
+    found = simulate_all(options, runner)
+    answered = {variant: answers(variant, own, options.seed) for variant, own in found.items()}
+    presets = {variant.preset: own for variant, own in found.items() if variant.change == UNCHANGED}
+    tables = {
+        "data": event_table(found),
+        "deciding": deciding_table(found, options.seed),
+        "claims_by_change": answer_table(answered),
+        **preset_tables(presets, options.seed),
+        "gain": gain_table(),
+    }
+    figures, captions = draw_all(presets, tables, options.seed)
+    return Result(
+        tables=tables,
+        figures=figures,
+        captions=captions,
+        claims=[
+            claim_of(answer, variant.preset)
+            for variant, own in answered.items()
+            if variant.change == UNCHANGED
+            for answer in own
+        ],
+        config={
+            "episodes": EPISODES,
+            "simulations": _numbers(options),
+            "settings": {
+                f"{variant.preset}, {variant.change}": asdict(variant.settings) for variant in found
+            },
+        },
+        notes=notes(found, options.seed),
+    )
+
+
+def variants_of(presets: tuple[str, ...]) -> list[Variant]:
+    """The presets as they are, and ``published`` with one change at a time."""
+    changed = [Variant("published", change) for change in CHANGES if change != UNCHANGED]
+    return [*map(Variant, presets), *(changed if "published" in presets else [])]
+
+
+def _numbers(options: Options) -> dict[str, int]:
+    numbers = SIMULATIONS[options.size]
+    return numbers if options.trials is None else dict.fromkeys(numbers, options.trials)
+
+
+def simulate_all(options: Options, runner: TrialRunner) -> dict[Variant, Found]:
+    """Run all simulations; by variant and name of the case, stacked columns."""
+    numbers, variants = _numbers(options), variants_of(options.presets)
+    found: dict[Variant, Found] = {variant: {} for variant in variants}
+    for label, function, listed, seconds in (
+        ("events", run_events, event_cases, 0.04),
+        ("behavior", run_behavior, behavior_cases, 0.01),
+        ("sleep", run_sleep, partial(single_case, "sleep"), 0.02),
+        ("shock", run_shock, partial(single_case, "shock"), 0.001),
+    ):
+        cases = {
+            case: name
+            for variant in variants
+            for name, case in listed(variant, options.seed).items()
+        }
+        counts = [numbers[_kind(label, case)] for case in cases]
+        ran = runner.run(
+            function, list(cases), counts, label=f"mattar-daw {label}", seconds=seconds
+        )
+        for case, columns in ran.items():
+            found[case.variant][cases[case]] = columns
+    return found
+
+
+def _kind(label: str, case: Case) -> str:
+    """Which of ``SIMULATIONS`` a case is."""
+    if case.variant.change != UNCHANGED:
+        return "change"
+    return case.world if label == "events" and case.schedule == "baseline" else "other"
+
+
+def notes(found: dict[Variant, Found], seed: int) -> list[str]:
+    """The answers to the two open questions, with their numbers."""
+
+    def said(change: str, world: str) -> str:
+        own = found[Variant("published", change)]
+        parts = []
+        for direction, name in enumerate(DIRECTIONS):
+            rng = stream(seed, "mattar-daw", "notes", change, world, name)
+            values = rates(own, f"{world}/baseline", direction)
+            parts.append(f"{name} {mean_interval(values, rng).text()}")
+        return f"{world}: {', '.join(parts)}"
+
+    lines = [
+        "Means and intervals are over simulations. Events per episode are counts over 50 episodes; "
+        "after a change of reward, counts over 25, as published, whatever the true number."
+    ]
+    if Variant("published", "no floor") not in found:
+        return lines
+    for change, statement in (
+        (UNCHANGED, "Events per episode of the preset published"),
+        ("no floor", "Without the gain floor"),
+        ("floor on the sum", "With the floor on the sum of gains instead of each element"),
+        ("no chains", "Without n-step chains"),
+        ("gain by |TD|", "With |TD| as gain, floor and chains as published"),
+        ("|TD| x need alone", "With Yuan & Mattar's rule, |TD| x need alone"),
+    ):
+        lines.append(f"{statement}: {'; '.join(said(change, world) for world in WORLDS)}.")
+    return lines
+
+
+STUDY = Study(
+    name="mattar-daw",
+    title="Forward and reverse replay from gain x need (Mattar & Daw 2018)",
+    question="Replay ordered by policy gain x need should produce forward events before a run "
+    "and reverse events after it. Does it, and which piece of the agent decides?",
+    presets=("published", "text"),
+    run=run,
+    documentation="docs/mattar_daw.md",
+)

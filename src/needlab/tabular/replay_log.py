@@ -1,0 +1,357 @@
+"""A log of replay that can be shown: what an agent did, replayed and knew at every moment.
+
+``record`` logs any agent of ``tabular.agents`` in any environment with numbered states,
+``evb_log`` a simulation of the EVB agent, ``table_log`` a table of replay events from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from needlab.core.tables import Table
+from needlab.tabular.agents import DynaQ, Environment, PrioritizedSweeping, play
+from needlab.tabular.arrays import EVENTS, SEEN
+from needlab.tabular.dyna import td_error_of, uniform_index, update_model, update_q
+from needlab.tabular.evb import episodes as evb_episodes
+from needlab.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
+from needlab.tabular.evb.need import need_of
+from needlab.tabular.evb.settings import EVBSettings
+from needlab.tabular.evb.simulation import Simulation, new_agent
+from needlab.tabular.replay_events import DIRECTIONS, check_indices, replay_table
+from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
+from needlab.tabular.sweeping import EVENT
+from needlab.tabular.trial import initial_successor
+from needlab.worlds.task import Task, TransitionTable
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import AnyArray, FloatArray, IntArray
+
+PAUSE = np.dtype(
+    [
+        ("episode", np.int32),
+        ("steps", np.int32),  # that were made before it
+        ("state", np.int32),  # where the agent is
+        ("kind", np.int32),  # index in KINDS
+        ("first", np.int32),  # backup
+        ("count", np.int32),  # of backups
+    ]
+)
+"""A time at which the agent replays."""
+KINDS = ("at the start of an episode", "at the end of an episode", "during an episode")
+BACKUP = np.dtype(
+    [
+        ("pause", np.int32),
+        ("state", np.int32),
+        ("action", np.int32),
+        ("gain", np.float32),
+        ("need", np.float32),
+        ("length", np.int32),  # pairs of its chain
+        ("event", np.int32),  # -1: in none
+        ("direction", np.int32),  # index in replay_events.DIRECTIONS
+    ]
+)
+WRITE = np.dtype([("frame", np.int32), ("pair", np.int32), ("value", np.float32)])
+"""Q(pair) becomes ``value`` at ``frame``. Frame ``first + pause + i`` shows a pause after i of its
+backups, so a log has as many frames as pauses and backups."""
+STEP = np.dtype([("episode", np.int32), ("state", np.int32), ("next_state", np.int32)])
+
+NEED_ENTRIES = 1_000_000
+"""Need of all states is kept for every pause if it has no more entries than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """How a tabular world is drawn."""
+
+    name: str
+    columns: int
+    """width of the board; states are row-major"""
+    marks: str
+    """one character per state: # wall, S start, G goal, . other"""
+    next_state: IntArray
+    """[state, action]"""
+
+    @staticmethod
+    def of_task(task: Task, name: str) -> Board:
+        """The board of a task; one without columns is one row."""
+        marks = np.where(task.free, ".", "#")
+        marks[task.goals] = "G"
+        if not task.random_start:
+            marks[task.starts] = "S"
+        return Board(name, task.columns or task.n_states, "".join(marks), task.next_state)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayLog:
+    """All that a picture of replay needs."""
+
+    name: str
+    board: Board
+    steps: AnyArray
+    """``STEP``"""
+    pauses: AnyArray
+    """``PAUSE``, each with at least one backup"""
+    backups: AnyArray
+    """``BACKUP``"""
+    writes: AnyArray
+    """``WRITE``, in order of frames; empty if Q is not known"""
+    need: AnyArray
+    """[pause, state] float32; empty if it is not known or too large"""
+
+
+def record(
+    name: str,
+    board: Board,
+    agent: DynaQ | PrioritizedSweeping,
+    env: Environment,
+    episodes: int,
+    *,
+    seed: int = 0,
+) -> ReplayLog:
+    """Let a fresh agent play and log its replay; the run is the one that ``play`` makes."""
+    recorder = _Recorder(agent)
+    play(recorder, env, episodes, seed=seed)
+    pauses = np.array(recorder.pauses, PAUSE)
+    _refuse_empty(name, len(pauses))
+    writes = np.array(recorder.writes, WRITE)
+    last = pauses["first"][-1] + len(pauses) - 1 + pauses["count"][-1]
+    need = np.array(recorder.need, np.float32)
+    return _log(
+        name,
+        board,
+        np.array(recorder.steps, STEP),
+        pauses,
+        np.array(recorder.backups, BACKUP),
+        writes[writes["frame"] <= last],
+        need if need.size <= NEED_ENTRIES else np.zeros((0, 0), np.float32),
+    )
+
+
+def record_trial(
+    name: str,
+    board: Board,
+    table: TransitionTable,
+    settings: LearningSettings,
+    episodes: int,
+    rng: np.random.Generator,
+) -> ReplayLog:
+    """Log a trial of a table: the same that ``trial.run_trial`` runs with the same ``rng``."""
+    agent = agent_of(settings, table.next_state.shape, table)
+    agent.rng = rng
+    return record(name, board, agent, _TableWalk(table, rng), episodes)
+
+
+def agent_of(
+    settings: LearningSettings, shape: tuple[int, ...], table: TransitionTable | None = None
+) -> DynaQ | PrioritizedSweeping:
+    """A fresh agent with these settings; with a table, M begins as the random policy's."""
+    if isinstance(settings, SweepingSettings):
+        M = None if table is None else initial_successor(table, settings)
+        return PrioritizedSweeping(shape[0], shape[1], settings, M=M)
+    assert isinstance(settings, DynaSettings)
+    return DynaQ(shape[0], shape[1], settings)
+
+
+class _TableWalk:
+    """A table as an environment whose rewards come from the agent's own random numbers."""
+
+    def __init__(self, table: TransitionTable, rng: np.random.Generator) -> None:
+        self._table, self._rng, self._state = table, rng, table.start
+
+    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:  # noqa: ARG002
+        self._state = self._table.start
+        return self._state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        table, place = self._table, (self._state, action)
+        reward, spread = float(table.reward_mean[place]), float(table.reward_std[place])
+        if spread > 0.0:
+            reward += spread * self._rng.standard_normal()
+        self._state = int(table.next_state[place])
+        return self._state, reward, bool(table.ends[place]), False, {}
+
+
+class _Recorder:
+    """An agent for ``play`` that passes everything on and keeps what happened."""
+
+    def __init__(self, agent: DynaQ | PrioritizedSweeping) -> None:
+        self.agent = agent
+        self.steps: list[tuple[int, int, int]] = []
+        self.pauses: list[tuple[int, ...]] = []
+        self.backups: list[tuple[Any, ...]] = []
+        self.writes: list[tuple[int, int, float]] = []
+        self.need: list[FloatArray] = []
+        self._episode = -1
+        self._n_states, self._n_actions = agent.Q.shape
+        if isinstance(agent, PrioritizedSweeping):
+            agent.log = np.zeros(max(1, getattr(agent.settings, "planning_updates", 0)), EVENT)
+
+    def begin(self, state: int) -> None:
+        self._episode += 1
+        self.agent.begin(state)
+
+    def act(self, state: int) -> int:
+        return self.agent.act(state)
+
+    def learn(
+        self, state: int, action: int, reward: float, next_state: int, terminated: bool
+    ) -> None:
+        self.steps.append((self._episode, state, next_state))
+        first = len(self.backups)
+        made: list[tuple[int, int, float, float, float]]
+        if isinstance(self.agent, PrioritizedSweeping):
+            made = self._sweep(state, action, reward, next_state, terminated)
+        else:
+            made = self._dyna(state, action, reward, next_state, terminated)
+        if not made:
+            return
+        pause = len(self.pauses)
+        kind = 1 if terminated else 2
+        self.pauses.append((self._episode, len(self.steps), next_state, kind, first, len(made)))
+        for i, (s, a, gain, need, q) in enumerate(made):
+            self.backups.append((pause, s, a, gain, need, 1, -1, 0))
+            self.writes.append((first + pause + i + 1, s * self._n_actions + a, q))
+
+    def _sweep(self, *transition: Any) -> list[tuple[int, int, float, float, float]]:
+        agent = self.agent
+        assert isinstance(agent, PrioritizedSweeping)
+        agent.arrays.counts[EVENTS] = 0
+        agent.learn(*transition)
+        made = agent.log[: agent.arrays.counts[EVENTS]]
+        if len(made) and getattr(agent.settings, "need", "none") != "none":
+            self.need.append(agent.arrays.need[: self._n_states].astype(np.float32))
+        names = ["state", "action", "gain", "need", "q_after"]
+        return [tuple(entry) for entry in made[names].tolist()]
+
+    def _dyna(
+        self, state: int, action: int, reward: float, next_state: int, terminated: bool
+    ) -> list[tuple[int, int, float, float, float]]:
+        """As ``dyna_step``, pair by pair."""
+        arrays, settings, rng = self.agent.arrays, self.agent.settings, self.agent.rng
+        pair = state * self._n_actions + action
+        update_model(arrays, pair, reward, next_state, 0.0 if terminated else settings.discount)
+        update_q(arrays, settings.step_size, pair)
+        frame = len(self.backups) + len(self.pauses)
+        self.writes.append((frame, pair, float(arrays.pairs[pair]["q"])))
+        made = []
+        for _ in range(getattr(settings, "planning_updates", 0)):
+            pair = int(arrays.pairs[uniform_index(rng.random(), arrays.counts[SEEN])]["seen"])
+            gain = abs(td_error_of(arrays, pair))
+            update_q(arrays, settings.step_size, pair)
+            s, a = divmod(pair, self._n_actions)
+            made.append((s, a, float(gain), float("nan"), float(arrays.pairs[pair]["q"])))
+        return made
+
+
+def evb_log(
+    name: str,
+    board: Board,
+    found: Simulation,
+    task: Task,
+    settings: EVBSettings,
+    *,
+    implanted: Mapping[int, tuple[int, int, float]] | None = None,
+) -> ReplayLog:
+    """The log of a simulation; what the agent knew is computed again, step by step.
+
+    Args:
+        name: of the run.
+        board: of the task.
+        found: the simulation; not of a world that changes its moves, nor with need "given".
+        task: its world.
+        settings: of its agent.
+        implanted: by pause, a (state, action, reward) that was written into the agent's memory
+            before it.
+    """
+    rule, agent = rule_of(settings), new_agent(task, settings)
+    pauses = np.zeros(len(found.pauses), PAUSE)
+    for field in ("episode", "state", "kind", "first", "count"):
+        pauses[field] = found.pauses[field]
+    _refuse_empty(name, len(found.backups))
+    before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
+    pauses["steps"] = found.pauses["step"] + ~before
+    writes: list[tuple[int, int, float]] = []
+    need = np.zeros((len(pauses), task.n_states), np.float32)
+    made = 0
+
+    def write(frame: int, pairs: AnyArray) -> None:
+        for s, a in pairs.tolist():
+            writes.append((frame, s * task.n_actions + a, agent.Q[s, a]))
+
+    for number, pause in enumerate(pauses):
+        frame = pause["first"] + number
+        for step in found.steps[made : pause["steps"]]:
+            _learn(agent, rule, task, step, found.steps, made)
+            write(frame, np.array([[step["state"], step["action"]]]))
+            made += 1
+        if implanted and number in implanted:
+            agent.reward[implanted[number][:2]] = implanted[number][2]
+        need[number] = need_of(agent, rule, int(pause["state"]))
+        listed = found.backups[pause["first"] : pause["first"] + pause["count"]]
+        listed = np.stack([listed["state"], listed["action"], listed["length"]], axis=1)
+        for i, (_, _, length) in enumerate(listed.tolist()):
+            chain = np.ascontiguousarray(listed[i + 1 - length : i + 1, :2])
+            run_backup(agent, rule, chain, length)
+            write(frame + i + 1, chain)
+    backups = np.zeros(len(found.backups), BACKUP)
+    for field in ("pause", "state", "action", "gain", "need", "length"):
+        backups[field] = found.backups[field]
+    steps = np.zeros(len(found.steps), STEP)
+    for field in STEP.names or ():
+        steps[field] = found.steps[field]
+    return _log(name, board, steps, pauses, backups, np.array(writes, WRITE), need)
+
+
+def _learn(agent: Any, rule: Any, task: Task, step: Any, steps: AnyArray, number: int) -> None:
+    """What one step teaches; at a goal, also where the next episode begins."""
+    after = int(step["next_state"])
+    evb_episodes.learn(
+        agent, rule, int(step["state"]), int(step["action"]), float(step["reward"]), after
+    )
+    if task.goal[after] >= 0 and number + 1 < len(steps):
+        start = int(steps["state"][number + 1])
+        evb_episodes.move_row(agent.T, after, start, rule.transition_rate)
+
+
+def table_log(name: str, board: Board, table: Table) -> ReplayLog:
+    """The log of a table of replay events (``replay_events.read_replay``); Q is not known."""
+    states = table["state"]
+    for column, count in zip(("state", "action"), board.next_state.shape, strict=True):
+        where = f"The cells of column {column!r} of {name}"
+        check_indices(where, table[column], count, f"as the world {board.name} has them")
+    _refuse_empty(name, len(states))
+    starts = np.flatnonzero(np.r_[True, np.diff(table["pause"]) != 0])
+    pauses = np.zeros(len(starts), PAUSE)
+    pauses["first"], pauses["count"] = starts, np.diff(np.r_[starts, len(states)])
+    pauses["episode"], pauses["kind"], pauses["state"] = table["episode"][starts], 2, -1
+    backups = np.zeros(len(states), BACKUP)
+    backups["pause"] = np.repeat(np.arange(len(starts)), pauses["count"])
+    backups["length"] = table["chain_length"]
+    for field in ("state", "action", "gain", "need"):
+        backups[field] = table[field]
+    nothing = np.zeros((0, 0), np.float32)
+    return _log(name, board, np.zeros(0, STEP), pauses, backups, np.zeros(0, WRITE), nothing)
+
+
+def _refuse_empty(name: str, backups: int) -> None:
+    if not backups:
+        raise NeedReplayError(f"{name} replayed nothing, so there is nothing to show.")
+
+
+def _log(
+    name: str, board: Board, steps: AnyArray, pauses: AnyArray, backups: AnyArray, *rest: AnyArray
+) -> ReplayLog:
+    """Name the event of every backup."""
+    found = replay_table(
+        pauses["episode"][backups["pause"]].astype(np.int64),
+        backups["pause"].astype(np.int64),
+        backups["state"].astype(np.int64),
+        backups["action"].astype(np.int64),
+        board.next_state,
+    )
+    backups["event"] = found["event"]
+    backups["direction"] = [DIRECTIONS.index(one) for one in found["direction"].tolist()]
+    return ReplayLog(name, board, steps, pauses, backups, *rest)

@@ -1,0 +1,1 @@
+"""What both packages are built on: errors, checks of arguments, random streams, atomic files."""

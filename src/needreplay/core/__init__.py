@@ -1,1 +1,0 @@
-"""What every layer uses: types, random streams, errors, checks, compiled kernels, files."""

@@ -1,0 +1,52 @@
+"""Need: how soon the agent will be where a transition began, learned from any buffer (torch)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from needreplay._core.errors import NeedReplayError
+from needreplay.need.controls import ShuffledNeed
+from needreplay.need.form import (
+    LOWEST_AUC,
+    MARGIN,
+    Direction,
+    NeedForm,
+    Query,
+    accurate_need,
+    tabular_need,
+)
+from needreplay.need.quality import NeedQuality, need_quality, withholds
+
+if TYPE_CHECKING:
+    from needreplay.need.model import NeedModel
+
+__all__ = [
+    "LOWEST_AUC",
+    "MARGIN",
+    "Direction",
+    "NeedForm",
+    "NeedModel",
+    "NeedQuality",
+    "Query",
+    "ShuffledNeed",
+    "accurate_need",
+    "need_quality",
+    "tabular_need",
+    "withholds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "NeedModel":
+        raise AttributeError(f"module 'needreplay.need' has no attribute {name!r}")
+    try:
+        from needreplay.need.model import NeedModel
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        raise NeedReplayError(
+            "NeedModel needs torch, which is not installed; install it with: "
+            "pip install 'needreplay[deep]'"
+        ) from missing
+    globals()[name] = NeedModel
+    return NeedModel

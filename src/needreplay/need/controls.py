@@ -1,0 +1,53 @@
+"""Shuffled need, the control for need: the same values, on wrong transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from needreplay._core.jit import jit
+from needreplay._core.rng import stream
+from needreplay._core.types import IntArray
+from needreplay.replay import ReplayBuffer
+
+
+class ShuffledNeed:
+    """Gives every stored transition the need of another one: the next along a cycle of all slots.
+
+    The cycle is fixed, and slots that hold nothing yet are passed over: a permutation without fixed
+    points as soon as two are stored.
+
+    Args:
+        buffer: whose transitions have need.
+        seed: decides the cycle.
+    """
+
+    def __init__(self, buffer: ReplayBuffer, seed: int) -> None:
+        self.buffer = buffer
+        order = stream(seed, "shuffled need").permutation(buffer.capacity)
+        self._next_slot = np.empty_like(order)
+        self._next_slot[order] = np.roll(order, -1)
+        self._previous_slot = np.argsort(self._next_slot)
+
+    def donors(self, ids: IntArray) -> IntArray:
+        """The transitions whose need those of ``ids`` have instead of their own."""
+        return self._along(ids, self._next_slot)
+
+    def affected(self, ids: IntArray) -> IntArray:
+        """New transitions ``ids``, and those that have the need of one of them from now on."""
+        return np.union1d(ids, self._along(ids, self._previous_slot))
+
+    def _along(self, ids: IntArray, step: IntArray) -> IntArray:
+        found = np.empty(len(ids), dtype=np.int64)
+        _walk(step, ids, self.buffer.oldest_id, self.buffer.next_id - 1, found)
+        return found
+
+
+@jit
+def _walk(step: IntArray, ids: IntArray, oldest: int, last: int, found: IntArray) -> None:
+    """The transitions that are reached first from ``ids``, by steps from slot to slot."""
+    capacity = len(step)
+    for i in range(len(ids)):
+        slot = step[ids[i] % capacity]
+        while last - (last - slot) % capacity < oldest:
+            slot = step[slot]
+        found[i] = last - (last - slot) % capacity

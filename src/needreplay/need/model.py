@@ -1,0 +1,539 @@
+"""``NeedModel``: a learned need for any learner, in a form that samples exactly.
+
+Need(s, s') = q(s) · v(s'), or a power of it. The buffer stores v of each transition, ``query`` is q
+of the present state, and ``learners`` has the ways to learn the two. At its optimum need is
+proportional to p(s' in the discounted future of s) / p(s' in the buffer): just the weight under
+which samples from the buffer follow that future. The states that it is contrasted with are
+therefore drawn uniformly from the buffer, by the model's own random numbers, and never from a
+prioritized batch. For backward need the two vectors change places.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from needreplay._core.checks import COUNT, check_number
+from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.need.form import NeedForm
+from needreplay.need.learners import LEARNERS, Learner
+from needreplay.need.networks import kind_for, layers
+from needreplay.need.quality import WITHHOLD, NeedQuality, need_quality, withholds
+from needreplay.replay import ReplayBuffer
+from needreplay.replay.samplers import FeatureNeedSampler
+
+STATISTICS = 256
+"""Frames whose mean and deviation standardize them, drawn at a model's first update."""
+NEWEST = 2_000
+"""Half of the states that a contrastive model learns to see need from are among so many newest
+transitions, and so are the states that need is seen from if the query is a recent one."""
+
+
+class NeedModel:
+    """Learns need from the transitions of a buffer, whoever acts and however it learns.
+
+        need = NeedModel(env.observation_space, discount=0.9)
+        buffer = ReplayBuffer.for_spaces(..., sampler=need.sampler())
+        buffer.add(obs=obs, ..., features=need.features(obs))
+        batch = buffer.sample(256, need=need.query(obs))  # gain x need, exactly
+        need.learn(buffer)
+        need.refresh(buffer, count=64)
+
+    Args:
+        observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
+            MultiBinary, or a Dict of these, which is flattened to a row.
+        discount: γ of need: it looks about 1 / (1 - γ) steps ahead.
+        learner: ``cosine``, ``spectral`` or ``linear``; see ``needreplay.need.learners``.
+        form: which need: seen from where, forward or backward, M / p or M. Contrastive learners
+            learn M / p, ``linear`` either. Default: the present state, forward, M / p.
+        features: your own features of observations, a function from a tensor (a row for each
+            observation, floats) to a tensor with two axes. It is not trained. Default: layers of
+            the model's own.
+        batch_size: uniform states that an update learns from, at least 2. A contrastive model sees
+            need from half as many, and compares each with all.
+        learning_rate: step size of Adam.
+        withhold: one in so many episodes is not learned from, for ``quality``; 0: none.
+        seed: decides the initial layers and the transitions that the model learns from.
+        device: where the layers are.
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        *,
+        discount: float = 0.9,
+        learner: str = "cosine",
+        form: NeedForm | None = None,
+        features: Callable[[Tensor], Tensor] | None = None,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        withhold: int = WITHHOLD,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        check_number("withhold", withhold, int, COUNT)
+        if withhold == 1:
+            raise NeedReplayError(
+                "withhold is 1, which leaves no episode to learn from; pass 2 or more, or 0 to "
+                "withhold none."
+            )
+        check_number("discount", discount, float, (0.0, 1.0))
+        check_number("batch_size", batch_size, int, (2, math.inf))
+        if discount >= 1.0:
+            raise NeedReplayError(f"discount is {discount}; need takes one from 0 to below 1.")
+        if learner not in LEARNERS:
+            raise unknown("learner of need", learner, LEARNERS)
+        self.form = _checked_form(form, learner)
+        self.discount, self.batch_size, self.withhold = float(discount), batch_size, withhold
+        self._made_with = {
+            "discount": discount, "learner": learner, "form": form, "features": features,
+            "seed": seed, "device": device,
+        }  # fmt: skip
+        self._space = observation_space
+        self.device = torch.device(device)
+        self.learner_name, self.updates = learner, 0
+        self._parts, self._shape = _inputs(observation_space)
+        self._rng = stream(seed, "need model")
+        self._query_rng = stream(seed, "need query")
+        # Layers are initialized on the CPU, so that a seed means the same on every device.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, "need networks").integers(2**62)))
+            # Not the module itself, which would be trained with the model.
+            body: Any = None if features is None else functools.partial(features)
+            if features is None:
+                network, contrastive = kind_for(self._shape), LEARNERS[learner].far
+                # Half the filters: as accurate, and cheaper. Normalized: more so (docs/need.md).
+                body, n_hidden = layers(network, self._shape, half=contrastive)
+                if contrastive:
+                    body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
+                    body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
+                if network == "nature":
+                    body = _Standardized(body, self._shape)
+            else:
+                with torch.no_grad():
+                    found = features(torch.zeros(1, *self._shape, device=self.device))
+                if found.ndim != 2:
+                    raise NeedReplayError(
+                        f"features returned shape {tuple(found.shape)} for one observation; it "
+                        "must return a row of numbers for each."
+                    )
+                n_hidden = found.shape[1]
+            own = {"form": self.form} if learner == "linear" else {}
+            self.learner: Learner = LEARNERS[learner](
+                body, n_hidden, self.discount, self._shape, **own
+            ).to(self.device)
+        parameters = list(self.learner.parameters())
+        fused = self.device.type in ("cpu", "cuda")
+        self.optimizer = (
+            torch.optim.Adam(parameters, lr=learning_rate, fused=fused) if parameters else None
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Numbers that the buffer stores for each transition."""
+        return self.learner.n_vector
+
+    def sampler(
+        self,
+        *,
+        alpha: float = 0.6,
+        need_alpha: float = 1.0,
+        correct_for: Any = "gain",
+        uniform_mix: float = 0.0,
+    ) -> FeatureNeedSampler:
+        """A sampler by gain and this model's need; the arguments are ``FeatureNeedSampler``'s.
+
+        If need is a power of q · v, that is part of the sampler's own ``need_alpha``.
+        """
+        check_number("need_alpha", need_alpha, float, (0.0, math.inf))
+        # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
+        return FeatureNeedSampler(
+            self.n_features,
+            backward=True,
+            alpha=alpha,
+            need_alpha=need_alpha * self.learner.power,
+            correct_for=correct_for,
+            uniform_mix=uniform_mix,
+        )
+
+    # Using ---------------------------------------------------------------------------------------
+
+    def features(self, obs: Any) -> FloatArray:
+        """v of one observation or of a batch: what ``add(features=...)`` takes."""
+        return self._vectors(obs, self._stored_of)
+
+    def query(self, obs: Any) -> FloatArray:
+        """q of one observation: what ``sample(need=...)`` takes.
+
+        Of a batch (of several environments): the mean, so that need is the mean of their needs. If
+        need is a power (``cosine``), that of one of them, drawn at random.
+        """
+        vectors = self._vectors(obs, self._query_of)
+        if vectors.ndim == 2:
+            one = self.learner.power > 1
+            vectors = vectors[self._query_rng.integers(len(vectors))] if one else vectors.mean(0)
+        return vectors
+
+    def queries(self, buffer: ReplayBuffer, size: int, obs: Any) -> FloatArray:
+        """What ``buffer.sample(size, need=...)`` takes, for the query that ``form`` asks for.
+
+        Seen from the present: ``query`` of ``obs``. From recent states or from starts of episodes:
+        one row for each of ``size``, of a state of ``buffer`` that is drawn for this row.
+        """
+        if self.form.query == "present":
+            return self.query(obs)
+        return self._vectors(self.drawn_views(buffer, size), self._query_of)
+
+    def drawn_views(self, buffer: ReplayBuffer, size: int) -> Any:
+        """``size`` observations of ``buffer`` that need is seen from: recent ones, or starts."""
+        first, end = buffer.oldest_id, buffer.next_id
+        if self.form.query == "recent":
+            ids = self._query_rng.integers(max(first, end - NEWEST), end, size)
+        else:
+            ids = self._query_rng.choice(_starts(buffer, first, end), size)
+        return buffer.read(ids)["obs"]
+
+    @torch.no_grad()
+    def features_and_queries(self, others: Any, views: Any) -> tuple[FloatArray, FloatArray]:
+        """``features`` of a batch and queries of another, in one pass of the layers."""
+        rows, (seen, is_batch) = self._tensor(others)[0], self._tensor(views)
+        hidden = self.learner.hidden(torch.cat((rows, seen)))
+        features, queries = (
+            self._stored_of(hidden[: len(rows)]),
+            self._query_of(hidden[len(rows) :]),
+        )
+        return features.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
+
+    @property
+    def _stored_of(self) -> Callable[[Tensor], Tensor]:
+        """What the buffer stores; backward need changes the places of the two vectors."""
+        backward = self.form.direction == "backward"
+        return self.learner.query if backward else self.learner.stored
+
+    @property
+    def _query_of(self) -> Callable[[Tensor], Tensor]:
+        backward = self.form.direction == "backward"
+        return self.learner.stored if backward else self.learner.query
+
+    def need(self, obs: Any, others: Any) -> FloatArray:
+        """The need of a batch of observations ``others``, seen from ``obs``.
+
+        Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
+        values, which ``cosine`` never has, stand for 0.
+        """
+        return self.from_products(self.features(others) @ self.query(obs))
+
+    def needs(self, obs: Any, others: Any) -> FloatArray:
+        """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
+        queries = self._vectors(obs, self._query_of)
+        return self.from_products(queries @ self.features(others).T)
+
+    def from_products(self, products: FloatArray) -> FloatArray:
+        """Need, from inner products of queries and features."""
+        power = self.learner.power
+        needs: FloatArray = products if power == 1 else np.maximum(products, 0.0) ** power
+        return needs
+
+    @torch.no_grad()
+    def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
+        rows, is_batch = self._tensor(obs)
+        vectors: FloatArray = of(self.learner.hidden(rows)).cpu().numpy()
+        return vectors if is_batch else vectors[0]
+
+    def _tensor(self, obs: Any) -> tuple[Tensor, bool]:
+        """Observations as the layers take them, and whether it was a batch."""
+        flat, batch = [], False
+        for part in self._parts:
+            array = np.asarray(part.pick(obs))
+            batch = array.ndim > len(part.shape)
+            if array.shape[batch:] != part.shape or array.ndim > len(part.shape) + 1:
+                raise NeedReplayError(
+                    f"An observation has shape {array.shape}; this model was made for "
+                    f"{part.shape}, or a batch of them."
+                )
+            flat.append(part.tensor(array if batch else array[None], self.device))
+        if len(self._shape) == 1:
+            return torch.cat([rows.flatten(1) for rows in flat], 1), batch
+        return flat[0], batch
+
+    # Learning ------------------------------------------------------------------------------------
+
+    def learn(self, buffer: ReplayBuffer) -> float:
+        """One update from transitions of ``buffer``; returns the loss (NaN: nothing to learn yet).
+
+        Transitions are drawn uniformly, but for withheld episodes. A contrastive model sees need
+        from a quarter of them and as many of the newest, since need is asked for where the agent
+        is, a geometric number of steps ahead, at least one. A future beyond the end of an episode
+        does not count, which makes need that of the successor representation.
+        """
+        if not isinstance(buffer, ReplayBuffer):
+            raise NeedReplayError(
+                f"learn takes the buffer, not a {type(buffer).__name__}: need draws transitions "
+                "of its own, whatever the sampler of the learner prefers."
+            )
+        if len(buffer) < 2:
+            return math.nan
+        if self.updates == 0 and isinstance(self.learner.body, _Standardized):
+            some = self._draw(buffer, buffer.oldest_id, buffer.next_id, STATISTICS)
+            self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
+        first, end = buffer.oldest_id, buffer.next_id
+        ids = self._draw(buffer, first, end, self.batch_size)
+        size = looks = len(ids)
+        if size < 2:
+            return math.nan
+        steps: Any = 1
+        if self.learner.far:
+            half = max(1, self.batch_size // 4)
+            new = self._draw(buffer, max(first, end - NEWEST), end, half)
+            ids, looks = np.concatenate([ids, new]), min(half, size) + len(new)
+            steps = self._rng.geometric(1.0 - self.discount, looks)
+        skipped = len(ids) - looks
+        later = buffer.future(ids[skipped:], steps)
+        known = np.flatnonzero(later >= 0)
+        rows, _ = self._tensor(buffer.read(np.concatenate([ids, later[known]]))["obs"])
+        which = torch.from_numpy(known + skipped).to(self.device)
+        loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
+        self.updates += 1
+        if loss is None:
+            return math.nan
+        if self.optimizer is not None:
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+        return float(loss.detach())
+
+    def _draw(self, buffer: ReplayBuffer, first: int, end: int, count: int) -> IntArray:
+        """At most ``count`` transitions from ``first`` to ``end``, none of a withheld episode."""
+        if not self.withhold:
+            return self._rng.integers(first, end, count)
+        ids = self._rng.integers(first, end, count + count // 4 + 4)
+        return ids[~self.withholds(buffer.episodes(ids)[0])][:count]
+
+    def withholds(self, episodes: IntArray) -> BoolArray:
+        """Of numbers of episodes: which ones are not learned from."""
+        return withholds(episodes, self.withhold)
+
+    def refresh(
+        self, buffer: ReplayBuffer, count: int = 64, *, ids: ArrayLike | None = None
+    ) -> None:
+        """Renew stored features: of the next ``count`` transitions in turn, or of ``ids``."""
+        check_number("count", count, int, COUNT)
+        if ids is None:
+            ids = buffer.next_to_refresh(count)
+        if len(np.asarray(ids)):
+            buffer.set_features(ids, self.features(buffer.read(ids)["obs"]))
+
+    def quality(
+        self,
+        buffer: ReplayBuffer,
+        *,
+        queries: int = 32,
+        seed: int | np.random.Generator = 0,
+        new: bool = False,
+    ) -> NeedQuality:
+        """How accurate need is on the withheld episodes of ``buffer``; see ``NeedQuality``.
+
+        Args:
+            buffer: with episodes.
+            queries: states that need is seen from.
+            seed: chooses them; a number, or a generator of random numbers.
+            new: all episodes of ``buffer`` are new to the model, not only the withheld ones.
+        """
+        untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
+        if isinstance(self.learner.body, _Standardized):
+            untrained.learner.body.load_state_dict(
+                {**untrained.learner.body.state_dict(), "mean": self.learner.body.mean,
+                 "deviation": self.learner.body.deviation}
+            )  # fmt: skip
+        return need_quality(
+            buffer,
+            self._needs_of,
+            stream(seed, "need quality") if isinstance(seed, int) else seed,
+            withheld=(lambda n: np.ones(len(n), np.bool_)) if new else self.withholds,
+            untrained=untrained._needs_of,
+            direction=self.form.direction,
+            queries=queries,
+        )
+
+    def _needs_of(self, obs: Any, columns: dict[str, Any]) -> AnyArray:
+        return self.needs(obs, columns["obs"])
+
+    # Saving --------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Layers, optimizer, random state and counts: tensors and plain values alone."""
+        optimizer = None if self.optimizer is None else self.optimizer.state_dict()
+        streams = (self._rng, self._query_rng)
+        return {
+            "learner": self.learner_name,
+            "network": self.learner.state_dict(),
+            "optimizer": optimizer,
+            "rng": json.dumps([each.bit_generator.state for each in streams]),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what ``state_dict`` of a model with the same settings returned."""
+        if (found := state.get("learner")) != self.learner_name:
+            saved = f"the learner {found!r}" if found else "an earlier version"
+            raise NeedReplayError(
+                f"This state is of {saved}; make the model with what it was made with "
+                f"(learner is {self.learner_name!r} here)."
+            )
+        self.learner.load_state_dict(state["network"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        states = json.loads(state["rng"])
+        for each, random in zip((self._rng, self._query_rng), states, strict=True):
+            each.bit_generator.state = random
+        self.updates = int(state["updates"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``state_dict`` to a file."""
+        torch.save(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Load what ``save`` wrote; loading runs no code of the file."""
+        try:
+            self.load_state_dict(torch.load(path, map_location=self.device, weights_only=True))
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise NeedReplayError(
+                f"{os.fspath(path)!r} is not what save of a need model with these settings wrote: "
+                f"{reason}"
+            ) from error
+
+
+def _checked_form(form: NeedForm | None, learner: str) -> NeedForm:
+    known: tuple[bool, ...] = LEARNERS[learner].relative
+    if form is None:
+        return NeedForm(relative=known[0])
+    if form.relative not in known:
+        learned, others = ("M / p", "M") if known[0] else ("M", "M / p")
+        can = [name for name, kind in LEARNERS.items() if form.relative in kind.relative]
+        raise NeedReplayError(
+            f"form asks for {others} (relative={form.relative}), but the learner {learner!r} "
+            f"learns {learned} alone; pass relative={known[0]}, or choose a learner that can: "
+            f"{', '.join(can)}."
+        )
+    return form
+
+
+def _starts(buffer: ReplayBuffer, first: int, end: int) -> IntArray:
+    """First transitions of episodes among the newest transitions, or of the last one before."""
+    reach = NEWEST
+    while True:
+        ids = np.arange(max(first, end - reach), end)
+        starts: IntArray = ids[buffer.episodes(ids)[1] == 0]
+        if len(starts):
+            return starts
+        if len(ids) == end - first:
+            raise NeedReplayError(
+                "No start of an episode is stored any more, so need cannot be seen from one; make "
+                "the buffer larger than the longest episode."
+            )
+        reach *= 8
+
+
+# Inputs ------------------------------------------------------------------------------------------
+
+
+class _Standardized(nn.Module):
+    """Layers that see a frame minus the mean frame, divided by one standard deviation.
+
+    Most of a frame never changes. On raw pixels the layers tell frames apart by a thousandth of
+    their output, and need stays at chance.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, body: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.body = body
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("deviation", torch.ones(()))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.body((frames - self.mean) / self.deviation)  # type: ignore[no-any-return]
+
+    def fit(self, frames: Tensor) -> None:
+        """Take mean and deviation from these; once, so that stored vectors keep their meaning."""
+        self.mean.copy_(frames.mean(0))
+        self.deviation.copy_(frames.std(0).mean().clamp(min=0.01))
+
+
+class _Part(NamedTuple):
+    """One array of an observation."""
+
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    scale: float
+    """what integers are divided by"""
+    counts: AnyArray | None
+    """of numbered values: how many there are of each, for one-hot codes"""
+    start: AnyArray | int
+    channels_last: bool
+
+    def pick(self, obs: Any) -> Any:
+        for key in self.path:
+            obs = obs[key]
+        return obs
+
+    def tensor(self, array: AnyArray, device: torch.device) -> Tensor:
+        """Floats, one row for each observation."""
+        if self.counts is not None:
+            places = array.reshape(len(array), -1) - np.reshape(self.start, -1)
+            places = places + np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+            codes = torch.zeros(len(array), int(self.counts.sum()), device=device)
+            return codes.scatter_(1, torch.from_numpy(places.astype(np.int64)).to(device), 1.0)
+        rows = torch.from_numpy(np.array(array, dtype=np.float32)).to(device)
+        if self.scale != 1.0:
+            rows = rows / self.scale
+        if not self.shape:
+            return rows.unsqueeze(1)
+        return rows.movedim(-1, 1) if self.channels_last else rows
+
+
+def _inputs(space: Any) -> tuple[list[_Part], tuple[int, ...]]:
+    """The arrays of an observation, and the shape that the layers get."""
+    parts = _parts(space, ())
+    if len(parts) == 1 and parts[0].counts is None and len(parts[0].shape) == 3:
+        shape = parts[0].shape
+        return parts, (shape[2], *shape[:2]) if parts[0].channels_last else shape
+    sizes = [math.prod(p.shape) if p.counts is None else int(p.counts.sum()) for p in parts]
+    return parts, (sum(sizes),)
+
+
+def _parts(space: Any, path: tuple[str, ...]) -> list[_Part]:
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, Mapping):
+        return [part for key, each in inner.items() for part in _parts(each, (*path, key))]
+    shape, counts = getattr(space, "shape", None), getattr(space, "nvec", None)
+    if counts is None and shape == () and hasattr(space, "n"):
+        counts = space.n
+    if counts is not None:
+        return [_Part(path, shape or (), 1.0, np.ravel(counts), space.start, False)]
+    dtype = getattr(space, "dtype", None)
+    if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
+        where = f" at {'/'.join(path)!r}" if path else ""
+        raise NeedReplayError(
+            f"observation_space{where} is {space!r}; a need model takes Box, Discrete, "
+            "MultiDiscrete, MultiBinary and Dicts of these. Leave the rest out with a wrapper."
+        )
+    scale = 1.0
+    if np.dtype(dtype).kind in "iu" and hasattr(space, "high"):
+        scale = max(1.0, float(np.max(np.abs(np.asarray(space.high, dtype=np.float64)))))
+    channels_last = len(shape) == 3 and shape[2] < min(shape[:2])
+    return [_Part(path, tuple(shape), scale, None, 0, channels_last)]

@@ -1,1 +1,0 @@
-"""Train one deep agent: config, loop, metrics, checkpoints and resume, evaluation."""
