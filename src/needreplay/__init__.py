@@ -13,7 +13,7 @@ from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
 
 if TYPE_CHECKING:
-    from needreplay.need import NeedModel
+    from needreplay.need import NeedBuffer, NeedModel
     from needreplay.need.form import NeedForm
     from needreplay.replay import (
         Episodes,
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
         StateNeedSampler,
     )
 
-_NEEDS_TORCH = {"NeedModel"}
+_NEEDS_TORCH = {"NeedBuffer", "NeedModel"}
 _HOME_OF = {
     "Episodes": "needreplay.replay",
     "ExhaustiveNeedSampler": "needreplay.replay.samplers",
     "FeatureNeedSampler": "needreplay.replay.samplers",
     "LinearBeta": "needreplay.replay",
+    "NeedBuffer": "needreplay.need",
     "NeedForm": "needreplay.need",
     "NeedModel": "needreplay.need",
     "PSERSampler": "needreplay.replay",
@@ -53,6 +54,7 @@ __all__ = [
     "ExhaustiveNeedSampler",
     "FeatureNeedSampler",
     "LinearBeta",
+    "NeedBuffer",
     "NeedForm",
     "NeedModel",
     "NeedReplayError",

@@ -15,15 +15,19 @@ from needreplay.need.form import (
     accurate_need,
     tabular_need,
 )
+from needreplay.need.protocol import Need
 from needreplay.need.quality import NeedQuality, need_quality, withholds
 
 if TYPE_CHECKING:
+    from needreplay.need.buffer import NeedBuffer
     from needreplay.need.model import NeedModel
 
 __all__ = [
     "LOWEST_AUC",
     "MARGIN",
     "Direction",
+    "Need",
+    "NeedBuffer",
     "NeedForm",
     "NeedModel",
     "NeedQuality",
@@ -37,16 +41,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "NeedModel":
+    if name not in ("NeedBuffer", "NeedModel"):
         raise AttributeError(f"module 'needreplay.need' has no attribute {name!r}")
     try:
+        from needreplay.need.buffer import NeedBuffer
         from needreplay.need.model import NeedModel
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
         raise NeedReplayError(
-            "NeedModel needs torch, which is not installed; install it with: "
+            f"{name} needs torch, which is not installed; install it with: "
             "pip install 'needreplay[deep]'"
         ) from missing
-    globals()[name] = NeedModel
-    return NeedModel
+    globals().update(NeedBuffer=NeedBuffer, NeedModel=NeedModel)
+    return globals()[name]

@@ -10,6 +10,7 @@ prioritized batch. For backward need the two vectors change places.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import math
@@ -19,17 +20,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.files import replacing
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.need.form import NeedForm
 from needreplay.need.learners import LEARNERS, Learner
 from needreplay.need.networks import kind_for, layers
-from needreplay.need.quality import WITHHOLD, NeedQuality, need_quality, withholds
+from needreplay.need.quality import (
+    WITHHOLD,
+    NeedQuality,
+    NeedsOf,
+    need_quality,
+    withholds,
+)
 from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
 
@@ -43,12 +50,13 @@ transitions, and so are the states that need is seen from if the query is a rece
 class NeedModel:
     """Learns need from the transitions of a buffer, whoever acts and however it learns.
 
-        need = NeedModel(env.observation_space, discount=0.9)
-        buffer = ReplayBuffer.for_spaces(..., sampler=need.sampler())
-        buffer.add(obs=obs, ..., features=need.features(obs))
-        batch = buffer.sample(256, need=need.query(obs))  # gain x need, exactly
-        need.learn(buffer)
-        need.refresh(buffer, count=64)
+        model = NeedModel(env.observation_space, discount=0.9)
+        buffer = NeedBuffer.for_env(env, capacity=100_000, model=model)  # does all that need takes
+        batch = buffer.sample(256, obs)  # gain x need, exactly
+
+    With a plain ``ReplayBuffer`` these are yours to do: ``add(features=model.features(obs))``,
+    ``sample(need=model.query(obs))``, ``model.learn(buffer)``, and now and then ``set_features`` of
+    older transitions.
 
     Args:
         observation_space: of one environment: Box (rows, images, stacks), Discrete, MultiDiscrete,
@@ -139,6 +147,12 @@ class NeedModel:
             torch.optim.Adam(parameters, lr=learning_rate, fused=fused) if parameters else None
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"<NeedModel: {self.learner_name}, discount={self.discount}, {self.form}, "
+            f"{self.updates:,} updates>"
+        )
+
     @property
     def n_features(self) -> int:
         """Numbers that the buffer stores for each transition."""
@@ -174,29 +188,22 @@ class NeedModel:
         return self._vectors(obs, self._stored_of)
 
     def query(self, obs: Any) -> FloatArray:
-        """q of one observation: what ``sample(need=...)`` takes.
+        """q of one observation: what ``sample(need=...)`` of a ``ReplayBuffer`` takes."""
+        return self.queries(self._one_of(obs))
 
-        Of a batch (of several environments): the mean, so that need is the mean of their needs. If
-        need is a power (``cosine``), that of one of them, drawn at random.
-        """
-        vectors = self._vectors(obs, self._query_of)
-        if vectors.ndim == 2:
-            one = self.learner.power > 1
-            vectors = vectors[self._query_rng.integers(len(vectors))] if one else vectors.mean(0)
-        return vectors
+    def views(self, buffer: ReplayBuffer, size: int, obs: Any) -> Any:
+        """The observations that need is seen from, by ``form``.
 
-    def queries(self, buffer: ReplayBuffer, size: int, obs: Any) -> FloatArray:
-        """What ``buffer.sample(size, need=...)`` takes, for the query that ``form`` asks for.
-
-        Seen from the present: ``query`` of ``obs``. From recent states or from starts of episodes:
-        one row for each of ``size``, of a state of ``buffer`` that is drawn for this row.
+        The present one (of several environments one of theirs, drawn at random), or ``size`` of
+        ``buffer``: recent ones, or starts of episodes.
         """
         if self.form.query == "present":
-            return self.query(obs)
-        return self._vectors(self.drawn_views(buffer, size), self._query_of)
-
-    def drawn_views(self, buffer: ReplayBuffer, size: int) -> Any:
-        """``size`` observations of ``buffer`` that need is seen from: recent ones, or starts."""
+            if obs is None:
+                raise NeedReplayError(
+                    "obs is None, but need is seen from the present state; pass the observation "
+                    "that the agent acts on next, or those of all environments."
+                )
+            return self._one_of(obs)
         first, end = buffer.oldest_id, buffer.next_id
         if self.form.query == "recent":
             ids = self._query_rng.integers(max(first, end - NEWEST), end, size)
@@ -204,16 +211,35 @@ class NeedModel:
             ids = self._query_rng.choice(_starts(buffer, first, end), size)
         return buffer.read(ids)["obs"]
 
+    def _one_of(self, obs: Any) -> Any:
+        """One observation of a batch of several environments'; any other as it is."""
+        rows, is_batch = self._tensor(obs)
+        if not is_batch:
+            return obs
+        chosen = int(self._query_rng.integers(len(rows)))
+        return _row(obs, chosen)
+
+    def queries(self, views: Any) -> FloatArray:
+        """q of one observation, or of each of a batch."""
+        return self._vectors(views, self._query_of)
+
+    def vectors(self, columns: Mapping[str, Any]) -> FloatArray:
+        """v of transitions with these columns: what ``set_features`` takes."""
+        return self.features(columns["obs"])
+
     @torch.no_grad()
-    def features_and_queries(self, others: Any, views: Any) -> tuple[FloatArray, FloatArray]:
-        """``features`` of a batch and queries of another, in one pass of the layers."""
-        rows, (seen, is_batch) = self._tensor(others)[0], self._tensor(views)
+    def vectors_and_queries(
+        self, columns: Mapping[str, Any], views: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """``vectors`` and ``queries``, in one pass through the layers."""
+        rows, (seen, is_batch) = self._tensor(columns["obs"])[0], self._tensor(views)
         hidden = self.learner.hidden(torch.cat((rows, seen)))
-        features, queries = (
-            self._stored_of(hidden[: len(rows)]),
-            self._query_of(hidden[len(rows) :]),
-        )
-        return features.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
+        vectors = self._stored_of(hidden[: len(rows)])
+        queries = self._query_of(hidden[len(rows) :])
+        return vectors.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
+
+    def loss(self, batch: Any) -> None:
+        """None: the model learns on its own, by ``learn``, and never from a prioritized batch."""
 
     @property
     def _stored_of(self) -> Callable[[Tensor], Tensor]:
@@ -232,14 +258,13 @@ class NeedModel:
         Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
         values, which ``cosine`` never has, stand for 0.
         """
-        return self.from_products(self.features(others) @ self.query(obs))
+        return self.need_of(self.features(others) @ self.query(obs))
 
     def needs(self, obs: Any, others: Any) -> FloatArray:
         """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
-        queries = self._vectors(obs, self._query_of)
-        return self.from_products(queries @ self.features(others).T)
+        return self.need_of(self.queries(obs) @ self.features(others).T)
 
-    def from_products(self, products: FloatArray) -> FloatArray:
+    def need_of(self, products: FloatArray) -> FloatArray:
         """Need, from inner products of queries and features."""
         power = self.learner.power
         needs: FloatArray = products if power == 1 else np.maximum(products, 0.0) ** power
@@ -324,16 +349,6 @@ class NeedModel:
         """Of numbers of episodes: which ones are not learned from."""
         return withholds(episodes, self.withhold)
 
-    def refresh(
-        self, buffer: ReplayBuffer, count: int = 64, *, ids: ArrayLike | None = None
-    ) -> None:
-        """Renew stored features: of the next ``count`` transitions in turn, or of ``ids``."""
-        check_number("count", count, int, COUNT)
-        if ids is None:
-            ids = buffer.next_to_refresh(count)
-        if len(np.asarray(ids)):
-            buffer.set_features(ids, self.features(buffer.read(ids)["obs"]))
-
     def quality(
         self,
         buffer: ReplayBuffer,
@@ -341,6 +356,7 @@ class NeedModel:
         queries: int = 32,
         seed: int | np.random.Generator = 0,
         new: bool = False,
+        needs_of: NeedsOf | None = None,
     ) -> NeedQuality:
         """How accurate need is on the withheld episodes of ``buffer``; see ``NeedQuality``.
 
@@ -349,6 +365,7 @@ class NeedModel:
             queries: states that need is seen from.
             seed: chooses them; a number, or a generator of random numbers.
             new: all episodes of ``buffer`` are new to the model, not only the withheld ones.
+            needs_of: the need to measure, such as that of stored vectors; by default the model's.
         """
         untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
         if isinstance(self.learner.body, _Standardized):
@@ -358,7 +375,7 @@ class NeedModel:
             )  # fmt: skip
         return need_quality(
             buffer,
-            self._needs_of,
+            needs_of or self._needs_of,
             stream(seed, "need quality") if isinstance(seed, int) else seed,
             withheld=(lambda n: np.ones(len(n), np.bool_)) if new else self.withholds,
             untrained=untrained._needs_of,
@@ -391,6 +408,14 @@ class NeedModel:
                 f"This state is of {saved}; make the model with what it was made with "
                 f"(learner is {self.learner_name!r} here)."
             )
+        before = copy.deepcopy(self.state_dict())
+        try:
+            self._set_state(state)
+        except BaseException:
+            self._set_state(before)
+            raise
+
+    def _set_state(self, state: Mapping[str, Any]) -> None:
         self.learner.load_state_dict(state["network"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
@@ -400,8 +425,9 @@ class NeedModel:
         self.updates = int(state["updates"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``state_dict`` to a file."""
-        torch.save(self.state_dict(), path)
+        """Write ``state_dict`` to a file, atomically."""
+        with replacing(path) as file:
+            torch.save(self.state_dict(), file)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Load what ``save`` wrote; loading runs no code of the file."""
@@ -428,6 +454,13 @@ def _checked_form(form: NeedForm | None, learner: str) -> NeedForm:
             f"{', '.join(can)}."
         )
     return form
+
+
+def _row(obs: Any, index: int) -> Any:
+    """One row of a batch of observations."""
+    if isinstance(obs, Mapping):
+        return {key: _row(part, index) for key, part in obs.items()}
+    return np.asarray(obs)[index]
 
 
 def _starts(buffer: ReplayBuffer, first: int, end: int) -> IntArray:

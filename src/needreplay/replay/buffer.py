@@ -10,8 +10,8 @@ import copy
 import difflib
 import inspect
 import io
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -471,6 +471,22 @@ class ReplayBuffer:
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Set the feature vectors of transitions ``ids``, for a sampler by features."""
         self._set_info("set_features", ids, "features", validation.as_features(features))
+
+    def features(self, ids: ArrayLike) -> AnyArray:
+        """The vectors that are stored for transitions ``ids``, for a sampler by features.
+
+        Zeros where none was set.
+        """
+        with self._lock:
+            slots = self._stored(ids) % self._ring.capacity
+            vectors: AnyArray = self._sampler_method("features").vectors[slots]
+            return vectors
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A block in which no other thread uses this buffer: several calls as one."""
+        with self._lock:
+            yield
 
     def set_states(self, ids: ArrayLike, states: ArrayLike) -> None:
         """Set the states (integers) in which transitions ``ids`` start, for a sampler by state."""

@@ -1,0 +1,304 @@
+"""``NeedBuffer``: a replay buffer by gain x need in which need keeps itself up to date."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.files import replacing
+from needreplay._core.types import FloatArray, IntArray
+from needreplay.need.controls import ShuffledNeed
+from needreplay.need.model import NeedModel
+from needreplay.need.protocol import Need
+from needreplay.need.quality import NeedQuality
+from needreplay.replay import Batch, ReplayBuffer
+from needreplay.replay.episodes import facts_of
+from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay.replay.validation import flag
+
+LEARN_EVERY = 4
+"""Batches between two updates of the need model."""
+REFRESH = 16
+"""Stored vectors that are renewed for each batch, beside those of the batch."""
+UNIFORM_MIX = 0.25
+"""The share of the probability that is uniform: need alone seldom visits most of the buffer."""
+MOST_ROWS = 1024
+"""Transitions whose vectors are computed in one pass."""
+
+_MAGIC = b"needreplay need buffer 1\n"
+_SAMPLER = ("alpha", "need_alpha", "correct_for", "uniform_mix")
+"""The options of ``for_env`` and ``for_spaces`` that are the sampler's."""
+
+
+class NeedBuffer:
+    """A replay buffer that samples by gain x need and keeps need up to date by itself.
+
+        buffer = NeedBuffer.for_env(env, capacity=100_000)
+        buffer.add(obs=obs, action=action, ...)      # as in a ReplayBuffer
+        batch = buffer.sample(32, obs, beta=0.4)     # gain x need, seen from the present obs
+        buffer.update_priorities(batch.ids, np.abs(td_error))
+
+    ``sample`` does what else need takes: it computes the vectors of transitions that are new, asks
+    for need where the agent is, lets the need model learn at every ``learn_every``-th batch, and
+    renews the vectors of that batch and of others in turn.
+
+    Args:
+        buffer: the transitions; its sampler is ``model.sampler(...)``.
+        model: the need, such as a ``NeedModel``.
+        learn_every: batches between two updates of ``model``.
+        refresh: stored vectors that are renewed for each batch, beside those of the batch.
+        shuffle: a control: every transition has the need of another one. What is lost by it is
+            what need is worth.
+        seed: decides how need is shuffled.
+    """
+
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        model: Need,
+        *,
+        learn_every: int = LEARN_EVERY,
+        refresh: int = REFRESH,
+        shuffle: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(buffer.sampler, FeatureNeedSampler):
+            raise NeedReplayError(
+                f"buffer has a {buffer.sampler.name} sampler; make it with "
+                "sampler=model.sampler(), or use NeedBuffer.for_env."
+            )
+        self.buffer, self.model = buffer, model
+        self.learn_every = check_number("learn_every", learn_every, int, AT_LEAST_ONE)
+        self.refresh = check_number("refresh", refresh, int, COUNT)
+        self.shuffled = ShuffledNeed(buffer, seed) if flag("shuffle", shuffle) else None
+        self._next_new = buffer.oldest_id
+        """the first transition whose vector was not computed yet"""
+        self.query: FloatArray | None = None
+        """The query of the last batch, or one for each of its rows."""
+
+    @classmethod
+    def for_spaces(
+        cls,
+        observation_space: Any,
+        action_space: Any,
+        *,
+        capacity: int,
+        model: Need | None = None,
+        learn_every: int = LEARN_EVERY,
+        refresh: int = REFRESH,
+        shuffle: bool = False,
+        seed: int = 0,
+        **options: Any,
+    ) -> NeedBuffer:
+        """A buffer for an environment with these (single) spaces.
+
+        Args:
+            observation_space: of one environment.
+            action_space: of one environment.
+            capacity: how many transitions are stored.
+            model: the need; by default a ``NeedModel`` of the observations.
+            learn_every: see ``NeedBuffer`` for this and the next two.
+            refresh: see above.
+            shuffle: see above.
+            seed: decides what is sampled, how the model begins and how need is shuffled.
+            **options: ``alpha``, ``need_alpha``, ``correct_for`` and ``uniform_mix`` of the
+                sampler, and what ``ReplayBuffer.for_spaces`` takes.
+        """
+        if "sampler" in options:
+            raise NeedReplayError(
+                "NeedBuffer has no option 'sampler'; it samples by gain x need. Pass alpha=, "
+                "need_alpha=, correct_for= or uniform_mix=, or use ReplayBuffer."
+            )
+        of_sampler = {"alpha": 0.6, "need_alpha": 1.0, "correct_for": "gain"}
+        of_sampler["uniform_mix"] = UNIFORM_MIX
+        of_sampler |= {name: options.pop(name) for name in _SAMPLER if name in options}
+        need = NeedModel(observation_space, seed=seed) if model is None else model
+        buffer = ReplayBuffer.for_spaces(
+            observation_space,
+            action_space,
+            capacity=capacity,
+            sampler=need.sampler(**of_sampler),  # type: ignore[arg-type]
+            seed=seed,
+            **options,
+        )
+        return cls(
+            buffer, need, learn_every=learn_every, refresh=refresh, shuffle=shuffle, seed=seed
+        )
+
+    @classmethod
+    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> NeedBuffer:
+        """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
+
+        Args:
+            env: an environment, or a vector of them (``gymnasium.make_vec``).
+            capacity: how many transitions are stored.
+            **options: see ``for_spaces``.
+        """
+        observation_space, action_space, facts = facts_of(env)
+        options = {**facts, **options}
+        return cls.for_spaces(observation_space, action_space, capacity=capacity, **options)
+
+    def __len__(self) -> int:
+        return len(self.buffer)
+
+    def __repr__(self) -> str:
+        return f"<NeedBuffer: {self.buffer!r}, {self.model!r}>"
+
+    # Using ---------------------------------------------------------------------------------------
+
+    def add(self, **step: Any) -> range:
+        """Store a step, as ``ReplayBuffer.add`` does; returns the ids stored."""
+        return self.buffer.add(**step)
+
+    def cut(self, env: int | None = None) -> range:
+        """End the episode of environment ``env``, or of all, as ``ReplayBuffer.cut`` does."""
+        return self.buffer.cut(env)
+
+    def sample(self, size: int, obs: Any = None, *, beta: float | None = None) -> Batch:
+        """Sample ``size`` transitions by gain x need.
+
+        Args:
+            size: how many.
+            obs: where the agent is: the present observation, or those of all environments. It may
+                be left out if need is seen from recent states or from starts.
+            beta: the exponent of importance weights for this batch alone.
+        """
+        self.query = self.look(size, obs)
+        batch = self.buffer.sample(size, need=self.query, beta=beta)
+        if self.buffer.batches % self.learn_every == 0:
+            self.model.learn(self.buffer)
+            self.renew(batch.ids, self.refresh * self.learn_every)
+        return batch
+
+    def look(self, size: int, obs: Any = None) -> FloatArray:
+        """The need query of a batch now; gives new transitions their vectors first.
+
+        ``sample`` calls this. One query, or with need seen from recent states or starts one for
+        each of ``size`` rows.
+        """
+        views = self.model.views(self.buffer, size, obs)
+        *older, newest = self._new_ids()
+        for some in older:
+            self._set_vectors(some)
+        ids, columns = self._source_of(newest)
+        if not len(ids):
+            return self.model.queries(views)
+        vectors, queries = self.model.vectors_and_queries(columns, views)
+        self.buffer.set_features(ids, vectors)
+        return queries
+
+    def renew(self, ids: IntArray, count: int = 0) -> None:
+        """Compute the vectors of ``ids`` again, and of the ``count`` next transitions in turn."""
+        self._set_vectors(np.concatenate([ids, self.buffer.next_to_refresh(count)]))
+
+    def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
+        """Set the priorities of ``ids`` (absolute TD errors, for example)."""
+        self.buffer.update_priorities(ids, priorities)
+
+    def quality(self, *, queries: int = 32, seed: int | np.random.Generator = 0) -> NeedQuality:
+        """How accurate the need is that this buffer samples by; see ``NeedQuality``.
+
+        It is that of the stored vectors, on episodes that the model never learns from. With
+        ``shuffle`` it is the model's own need, since stored vectors are other transitions'.
+        """
+        model = self.model
+        if not isinstance(model, NeedModel):
+            raise NeedReplayError(
+                f"model is a {type(model).__name__}; use needreplay.need.need_quality for a need "
+                "of your own."
+            )
+        for ids in self._new_ids():
+            self._set_vectors(ids)
+        stored = self._stored_needs if self.shuffled is None else None
+        return model.quality(self.buffer, queries=queries, seed=seed, needs_of=stored)
+
+    def _stored_needs(self, obs: Any, columns: dict[str, Any]) -> FloatArray:
+        vectors = self.buffer.features(columns["ids"])
+        return self.model.need_of(self.model.queries(obs) @ vectors.T)
+
+    # Vectors of transitions ----------------------------------------------------------------------
+
+    def _new_ids(self) -> list[IntArray]:
+        """Transitions without a vector, in parts for one pass each; at least one part."""
+        first = max(self._next_new, self.buffer.oldest_id)
+        self._next_new = self.buffer.next_id
+        ids = np.arange(first, self._next_new)
+        if self.shuffled is not None and len(ids):
+            ids = self.shuffled.affected(ids)
+        return [ids[i : i + MOST_ROWS] for i in range(0, len(ids), MOST_ROWS)] or [ids]
+
+    def _source_of(self, ids: IntArray) -> tuple[IntArray, dict[str, Any]]:
+        """Those of ``ids`` that are still stored, and the columns that their vectors come from."""
+        with self.buffer.locked():
+            ids = ids[ids >= self.buffer.oldest_id]
+            donors = ids if self.shuffled is None else self.shuffled.donors(ids)
+            return ids, self.buffer.read(donors)
+
+    def _set_vectors(self, ids: IntArray) -> None:
+        ids, columns = self._source_of(ids)
+        if len(ids):
+            self.buffer.set_features(ids, self.model.vectors(columns))
+
+    # Saving --------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write transitions, priorities, vectors and the model to one file, atomically."""
+        model = self._saved_model("state_dict")
+        state = io.BytesIO()
+        torch.save({"model": model(), "next_new": self._next_new}, state)
+        size = len(state.getbuffer())
+        with replacing(path) as file:
+            file.write(_MAGIC + struct.pack("<Q", size) + state.getvalue())
+            self.buffer.save(file)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read what ``save`` of a buffer with the same settings wrote; runs no code of the file.
+
+        It then samples exactly what the saved one would have sampled. A file that is damaged or of
+        other settings raises, and nothing is changed.
+        """
+        load_model, state_of = self._saved_model("load_state_dict"), self._saved_model("state_dict")
+        try:
+            with Path(path).open("rb") as file:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    raise ValueError("it does not begin as one")
+                (size,) = struct.unpack("<Q", file.read(8))
+                if size > os.fstat(file.fileno()).st_size:
+                    raise ValueError("it is cut short")
+                saved = torch.load(io.BytesIO(file.read(size)), weights_only=True)
+                before = copy.deepcopy(state_of())
+                load_model(saved["model"])
+                try:
+                    self.buffer.load(file)
+                except BaseException:
+                    load_model(before)
+                    raise
+                self._next_new = int(saved["next_new"])
+        except (NeedReplayError, OSError):
+            raise
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise NeedReplayError(
+                f"{os.fspath(path)!r} is not what save of a NeedBuffer with these settings wrote: "
+                f"{reason}"
+            ) from error
+
+    def _saved_model(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.model, name, None)
+        if method is None:
+            raise NeedReplayError(
+                f"model is a {type(self.model).__name__}, which has no {name}; save buffer.buffer "
+                "and the model on their own."
+            )
+        return method  # type: ignore[no-any-return]

@@ -1,0 +1,44 @@
+"""``Need``: what a ``NeedBuffer`` and a learner ask of any need."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from needreplay._core.types import FloatArray
+from needreplay.replay import ReplayBuffer
+from needreplay.replay.samplers import FeatureNeedSampler
+
+
+class Need(Protocol):
+    """Need as an inner product: of a query with the vector that a buffer stores for a transition.
+
+    ``NeedModel`` is one. Write a class with these methods for a need of your own.
+    """
+
+    def sampler(
+        self, *, alpha: float, need_alpha: float, correct_for: Any, uniform_mix: float
+    ) -> FeatureNeedSampler:
+        """A sampler by gain and this need."""
+
+    def views(self, buffer: ReplayBuffer, size: int, obs: Any) -> Any:
+        """The observations that need is seen from: ``obs``, or ``size`` that ``buffer`` stores."""
+
+    def queries(self, views: Any) -> FloatArray:
+        """The query of one observation, or one for each of a batch."""
+
+    def vectors(self, columns: dict[str, Any]) -> FloatArray:
+        """The vectors of transitions with these columns."""
+
+    def vectors_and_queries(
+        self, columns: dict[str, Any], views: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """``vectors`` and ``queries``, in one pass through the layers where that is possible."""
+
+    def need_of(self, products: FloatArray) -> FloatArray:
+        """Need, from inner products of queries and vectors."""
+
+    def loss(self, batch: Any) -> Any:
+        """What the learner adds to its loss on ``batch``; None if need learns on its own."""
+
+    def learn(self, buffer: ReplayBuffer) -> float:
+        """One update of its own from ``buffer``; returns its loss (NaN: none was made)."""
