@@ -199,3 +199,31 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "a" * 300], "file name too long"),
+        (["eval", "a" * 300], "file name too long"),
+        (["watch", "a" * 300], "file name too long"),
+        (["sweep", "json:loads"], "'json:loads', called with nothing, raised TypeError"),
+        (
+            ["train", "--world", "CartPole-v1", "--out", "x", "--set", "lr=1"],
+            "it is 'learning_rate' here",
+        ),
+        (
+            ["train", "--world", "CartPole-v1", "--out", "x", "--set", "learning_rate=1e400"],
+            "a finite number",
+        ),
+    ],
+)
+def test_odd_words_get_one_sentence(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

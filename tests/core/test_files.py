@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,3 +110,53 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     with replacing(path) as file:
         file.write(b"whole")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["another", "file"]
+
+
+def _interrupted(line: int, action: Callable[[], None]) -> bool:
+    """Send Ctrl-C at the ``line``-th line that runs of ``files.py``; whether there was one."""
+    left = line
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        # Python ignores what is raised while an object is deleted.
+        if not frame.f_code.co_filename.endswith("files.py") or frame.f_code.co_name == "__del__":
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+@posix
+def test_ctrl_c_at_any_line_leaves_neither_parts_nor_descriptors(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+
+    def write() -> None:
+        with replacing(target) as file:
+            file.write(b"new")
+
+    write()
+    lines = 0
+    opened = len(list(Path("/dev/fd").iterdir()))
+    while True:
+        target.write_bytes(b"old")
+        lines += 1
+        if not _interrupted(lines, write):
+            break
+        gc.collect()
+        assert list(tmp_path.iterdir()) == [target], lines
+        assert target.read_bytes() in (b"old", b"new")
+        assert len(list(Path("/dev/fd").iterdir())) == opened, lines
+    assert lines > 20

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from needlab.studies import STUDIES
 from needreplay._core.errors import NeedReplayError
+from needreplay._core.files import reason
 from needreplay._version import __version__
 
 LAB = ("jinja2", "matplotlib", "PIL", "rich", "scipy", "tyro")
@@ -51,6 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output (head, less) has left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # Of a path that somebody gave: a name that is too long, a folder that cannot be read.
+        print(f"needreplay: {os.fspath(error.filename)!r}: {reason(error)}.", file=sys.stderr)
+        return REFUSED
     except KeyboardInterrupt as stop:
         return _stopped(str(stop), getattr(stop, "signum", signal.SIGINT))
     except RuntimeError as error:

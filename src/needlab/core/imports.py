@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -43,6 +44,22 @@ def load_object(name: str) -> Any:
         ) from error
     except AttributeError as error:
         raise NeedReplayError(f"The module {module!r} has no {attribute!r}.") from error
+
+
+def call_object(name: str, *args: Any) -> Any:
+    """Call what ``module:name`` names; an error in it becomes one sentence that says where."""
+    function = load_object(name)
+    try:
+        return function(*args)
+    except NeedReplayError:
+        raise
+    except Exception as error:
+        passed = ", ".join(type(each).__name__ for each in args) or "nothing"
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        raise NeedReplayError(
+            f"{name!r}, called with {passed}, raised {type(error).__name__}: {error}{where}."
+        ) from error
 
 
 def refuse_code(values: object, allowed: Collection[str], source: object) -> None:

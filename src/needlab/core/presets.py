@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from needreplay._core.errors import NeedReplayError, unknown
 
 S = TypeVar("S")
+
+ELSEWHERE = {
+    "lr": "learning_rate",
+    "gamma": "discount",
+    "buffer_size": "capacity",
+    "learning_starts": "min_history",
+    "train_freq": "update_period",
+    "train_frequency": "update_period",
+    "target_update_interval": "target_period",
+    "target_network_frequency": "target_period",
+    "n_steps": "n_step",
+    "final_eps": "epsilon_end",
+    "exploration_final_eps": "epsilon_end",
+    "eps": "optimizer_eps",
+    "priority_exponent": "alpha",
+}
+"""What settings of Stable-Baselines3, CleanRL and Dopamine are called here."""
+
+
+def unknown_setting(name: str, known: Collection[str]) -> NeedReplayError:
+    """The error for a setting that does not exist, with its name here where it has another one.
+
+    >>> print(unknown_setting("lr", ["alpha", "learning_rate"]))
+    There is no setting 'lr': it is 'learning_rate' here.
+    """
+    ours = ELSEWHERE.get(name)
+    if ours in known:
+        return NeedReplayError(f"There is no setting {name!r}: it is {ours!r} here.")
+    return unknown("setting", name, known)
 
 
 def changed(settings: S, **overrides: Any) -> S:
@@ -17,7 +46,7 @@ def changed(settings: S, **overrides: Any) -> S:
     known = [field.name for field in fields(record)]
     for name in overrides:
         if name not in known:
-            raise unknown("setting", name, known)
+            raise unknown_setting(name, known)
     result: S = replace(record, **overrides)
     return result
 

@@ -13,11 +13,11 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
 from needlab.core.imports import load_object
-from needlab.core.presets import changed
+from needlab.core.presets import changed, unknown_setting
 from needlab.worlds.adapt import LARGE_IMAGE
 from needlab.worlds.named import Kind, WorldSettings, kind_of, make_world, observation_shape
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_fields, words_of
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -79,7 +79,7 @@ class RunConfig:
             _overridden(PROTOCOLS[kind], rest),
         )
         if rest:
-            raise unknown("setting", next(iter(rest)), sorted(resolved.flat()))
+            raise unknown_setting(next(iter(rest)), sorted(resolved.flat()))
         return resolved
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from needlab.core.imports import load_object, refuse_code
+from needlab.core.imports import call_object, load_object, refuse_code
 from needlab.runs.kinds import SHIPPED, check_callable, kind_named
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay._core.errors import NeedReplayError, unknown
@@ -119,7 +119,8 @@ def load_sweep(
             raise NeedReplayError(f"The sweep {text!r} cannot be read: {error}.") from error
         return parsed(content, text, Path(text).stem, allow_code=allow_code, kinds=kinds)
     if ":" in text:
-        specs = check_callable(load_object(text), text)()
+        check_callable(load_object(text), text)
+        specs = call_object(text)
         specs = list(specs) if isinstance(specs, Iterable) else []
         if not specs or not all(isinstance(spec, RunSpec) for spec in specs):
             raise NeedReplayError(f"{text} must return RunSpec objects, at least one.")

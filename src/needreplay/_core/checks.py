@@ -68,10 +68,10 @@ def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, floa
     """``value`` as a plain int or float; refuse what is neither, or outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
     right = is_whole(value) or (kind is float and isinstance(value, float | np.floating))
-    # NaN passes only where there are no bounds.
-    if right and (bounds is None or low <= value <= high):
+    # NaN and infinity pass only where there are no bounds.
+    if right and (bounds is None or (low <= value <= high and abs(value) < math.inf)):
         return kind(value)
-    number = "a whole number" if kind is int else "a number"
+    number = "a whole number" if kind is int else "a finite number" if right else "a number"
     allowed = number
     if bounds is not None:
         allowed += f" from {low} to {high}" if high < math.inf else f", {low} or more"

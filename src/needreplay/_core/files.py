@@ -8,15 +8,40 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from needreplay._core.errors import NeedReplayError
+from needreplay._core.uninterrupted import Uninterrupted
 
 _PATIENCE = 120.0
 _POLL = 0.01
+
+
+class _Cleanup:
+    """What has to be undone. It is, also where a signal arrives between two lines."""
+
+    _todo: tuple[Callable[[], object], ...] = ()
+
+    def add(self, undo: Callable[[], object]) -> None:
+        """Undo this first, before what was added earlier."""
+        self._todo = (undo, *self._todo)
+
+    def run(self) -> None:
+        """Undo everything that was not undone yet."""
+        with Uninterrupted():
+            while self._todo:
+                undo, *rest = self._todo
+                self._todo = tuple(rest)
+                undo()
+
+    def __del__(self) -> None:
+        """A signal at the first line of a ``finally`` skips the rest of it, but not this."""
+        if self._todo:
+            self.run()
 
 
 @contextmanager
@@ -29,23 +54,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     digest = hashlib.sha256(target.name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    part = target.parent / f".{digest}.{secrets.token_hex(8)}.part"
+    cleanup = _Cleanup()
     try:
         _check_regular(target)
-        with _alone_in(target.parent) as alone:
-            if alone:
-                for stale in target.parent.glob(f".{digest}.*.part"):
-                    stale.unlink(missing_ok=True)
-            part = target.parent / f".{digest}.{secrets.token_hex(8)}.part"
-            try:
-                with part.open("xb") as file:
-                    yield file
-                    file.flush()
-                    os.fsync(file.fileno())
-                _check_regular(target)
-                part.replace(target)
-            finally:
-                # A part that became the file is gone by now; one that did not must not stay.
-                part.unlink(missing_ok=True)
+        if _hold(target.parent, cleanup):
+            for stale in target.parent.glob(f".{digest}.*.part"):
+                stale.unlink(missing_ok=True)
+        with Uninterrupted():
+            file = part.open("xb")
+            # A part that became the file is gone by then; one that did not must not stay.
+            cleanup.add(partial(part.unlink, missing_ok=True))
+            cleanup.add(file.close)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        _check_regular(target)
+        part.replace(target)
     except OSError as error:
         if not target.parent.is_dir():
             raise NeedReplayError(
@@ -53,6 +79,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 "make it first."
             ) from error
         raise NeedReplayError(f"{str(target)!r} cannot be written: {reason(error)}.") from error
+    finally:
+        cleanup.run()
 
 
 def _check_regular(target: Path) -> None:
@@ -67,9 +95,8 @@ def _check_regular(target: Path) -> None:
         )
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[bool]:
-    """Wait until no other writer is at work in ``folder``, and hold it.
+def _hold(folder: Path, cleanup: _Cleanup) -> bool:
+    """Wait until no other writer is at work in ``folder``, and hold it until ``cleanup``.
 
     False where that cannot be known (Windows, some network file systems), or takes too long: a
     part's own name keeps it apart from others all the same.
@@ -78,24 +105,24 @@ def _alone_in(folder: Path) -> Iterator[bool]:
         import fcntl
     except ImportError:
         folder.stat()
-        yield False
-        return
-    handle, alone = os.open(folder, os.O_RDONLY), False
+        return False
+    with Uninterrupted():
+        handle = os.open(folder, os.O_RDONLY)
+        cleanup.add(partial(os.close, handle))
     deadline = time.monotonic() + _PATIENCE
-    try:
-        while not alone and time.monotonic() < deadline:
-            try:
+    while time.monotonic() < deadline:
+        try:
+            with Uninterrupted():
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                alone = True
-            except BlockingIOError:
-                time.sleep(_POLL)
-            except OSError:
-                break
-        yield alone
-    finally:
-        if alone:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # also for a forked process that has the handle
-        os.close(handle)
+                # Also for a forked process that has the handle.
+                cleanup.add(partial(fcntl.flock, handle, fcntl.LOCK_UN))
+        except BlockingIOError:
+            time.sleep(_POLL)
+        except OSError:
+            return False
+        else:
+            return True
+    return False
 
 
 def reason(error: OSError) -> str:
