@@ -206,9 +206,6 @@ class _Run:
                     raise
             unsaved = (agent.steps, self.rows) != self.saved
             if agent.steps >= self.next_checkpoint or (ended and unsaved):
-                if agent.settings.samples_by_need:
-                    # Part of the run: features are computed in other batches from here on.
-                    agent.set_new_features()
                 period = self.protocol.checkpoint_steps
                 self.next_checkpoint = (agent.steps // period + 1) * period
                 self._checkpoint()
@@ -236,7 +233,7 @@ class _Run:
         agent, protocol = self.agent, self.protocol
         # An episode may be longer than an iteration, which then has no row.
         iteration = max(self.iteration + 1, agent.steps // protocol.iteration_steps)
-        features = getattr(agent.replay.sampler, "features", None)
+        features = getattr(agent.buffer.sampler, "features", None)
         row = {
             "iteration": iteration,
             "steps": agent.steps,
