@@ -51,6 +51,7 @@ def test_exported_names() -> None:
         "ExhaustiveNeedSampler",
         "FeatureNeedSampler",
         "LinearBeta",
+        "NeedBuffer",
         "NeedForm",
         "NeedModel",
         "NeedReplayError",

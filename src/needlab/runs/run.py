@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -281,7 +282,10 @@ class _Run:
             return {}
         names = ("auc", "auc_past", "auc_time", "effective", "effective_recent", "nearness")
         found = {f"need_{name}": getattr(quality, name) for name in names}
-        return {**found, "need_auc_baseline": quality.best_baseline()}
+        found["need_auc_baseline"] = quality.best_baseline()
+        if not math.isnan(quality.auc):
+            found["need_accurate"] = int(quality.is_accurate)
+        return found
 
     def _save(self, folder: Path) -> None:
         from needlab.deep.checkpoint import save_agent
