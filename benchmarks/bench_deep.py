@@ -21,6 +21,7 @@ import timing
 from needlab.deep import DeepAgent, deep_preset
 from needlab.runs.run import QUALITY_PERIOD
 from needlab.worlds.named import WorldSettings, make_world
+from needreplay.need import NeedBuffer, NeedModel
 from needreplay.need.quality import RECENT
 
 STEPS = 80
@@ -60,8 +61,9 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 def walker(name: str, capacity: int, filled: int) -> tuple[DeepAgent, Callable[[], None]]:
     """The agent called ``name``, and a function that takes ``STEPS`` steps with it."""
     sampler, changed = AGENTS[name]
+    preset = "default" if "need_learner" in changed else "corrected"
     settings = deep_preset(
-        "corrected",
+        preset,
         "minatar",
         sampler,
         capacity=capacity,
@@ -98,11 +100,11 @@ def _fill(agent: DeepAgent, env: Any, count: int) -> None:
         next_obs, reward, terminated, truncated, _ = env.step(action)
         agent.observe(obs, action, float(reward), next_obs, bool(terminated), bool(truncated))
         obs = env.reset()[0] if terminated or truncated else next_obs
-    if agent.need_model is not None:
+    if isinstance(agent.need, NeedModel):
         for _ in range(LEARNED):
-            agent.need_model.learn(agent.replay)
-    if agent.settings.samples_by_need:
-        agent.set_new_features()
+            agent.need.learn(agent.buffer)
+    if isinstance(agent.replay, NeedBuffer):
+        agent.replay.look(1, obs)
 
 
 def main() -> None:

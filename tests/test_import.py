@@ -14,7 +14,7 @@ import pytest
 import needlab
 import needreplay
 
-NOT_YET = {"agent.py"}
+NOT_YET = {"studies/cliffwalk/agent.py"}
 HEAVY = ("numba", "gymnasium", "matplotlib", "torch", "ray", "scipy")
 
 
@@ -51,6 +51,7 @@ def test_exported_names() -> None:
         "ExhaustiveNeedSampler",
         "FeatureNeedSampler",
         "LinearBeta",
+        "NeedBuffer",
         "NeedForm",
         "NeedModel",
         "NeedReplayError",
@@ -87,8 +88,8 @@ def test_exported_names() -> None:
 
 def test_the_laboratory_uses_public_names_of_the_library() -> None:
     """And ``needreplay._core``. What else it needs is missing from the public names."""
-    private = []
-    for file in sorted(Path(needlab.__file__).parent.rglob("*.py")):
+    private, root = [], Path(needlab.__file__).parent
+    for file in sorted(root.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("needreplay"):
                 module = str(node.module)
@@ -98,7 +99,7 @@ def test_the_laboratory_uses_public_names_of_the_library() -> None:
                 names = [alias.name for alias in node.names]
                 if module == "needreplay" and names == ["equations"]:
                     continue
-                if file.name in NOT_YET:
+                if file.relative_to(root).as_posix() in NOT_YET:
                     continue
                 if module != "needreplay.equations" and not set(names) <= set(public or ()):
                     private.append(f"{file.name}: from {module} import {', '.join(names)}")

@@ -22,7 +22,7 @@ PAGES = {
     "report": (["report minatar-small"], "minatar-small/report.html"),
     "eval": (
         [
-            "train --world minatar/breakout --agent per-sr-sampling --set need_learner=cosine "
+            "train --world minatar/breakout --agent per-sr-sampling "
             "--steps 2500 --set min_history=300 --set eval_steps=0 --out run",
             "eval run --episodes 30 --epsilon 0.2 --seed 3 --watch page.html",
         ],

@@ -217,6 +217,7 @@ def _help(*words: str) -> str:
 
 def settings() -> str:
     """Tables of every dataclass of settings."""
+    from needlab.core.presets import flat
     from needlab.deep.presets import deep_preset
     from needlab.deep.settings import Network
     from needlab.runs.config import PROTOCOLS, Protocol, explained
@@ -231,19 +232,20 @@ def settings() -> str:
         "",
         "## Deep agents",
         "",
-        "The values are those of the agent `per-sr`; where presets differ, in the order printed / "
-        "released / corrected. `needreplay train --world NAME --agent NAME --settings` prints "
-        "those of any other run.",
+        "The values are those of the agent `per-sr`; where presets differ, in the order default / "
+        "printed / released / corrected. `needreplay train --world NAME --agent NAME --settings` "
+        "prints those of any other run.",
         "",
     ]
     networks: dict[str, Network] = {"MinAtar": "minatar", "Atari": "nature", "other": "vector"}
+    presets = ("default", "printed", "released", "corrected")
     columns = {
-        world: [deep_preset(p, network, "per-sr") for p in ("printed", "released", "corrected")]
+        world: [deep_preset(p, network, "per-sr") for p in presets]
         for world, network in networks.items()
     }
     rows = [
         [f"`{each.name}`", each.meaning + _choices(each.choices)]
-        + [_shared(getattr(made, each.name) for made in column) for column in columns.values()]
+        + [_shared(flat(made)[each.name] for made in column) for column in columns.values()]
         for each in explained(columns["MinAtar"][0])
     ]
     lines += table(["setting", "meaning", *columns], rows)

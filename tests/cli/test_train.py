@@ -33,7 +33,7 @@ def words(world: str, steps: int | str, out: Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    assert main(words("minatar/breakout", 220, folder)) == 0
+    assert main(words("minatar/breakout", 220, folder, "--agent", "per-sr")) == 0
     return folder
 
 

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from needlab.deep import DeepAgent
 from needlab.deep.checkpoint import load_agent, save_agent
+from needlab.deep.dqn import to_transitions
 from needlab.deep.presets import deep_preset
-from needlab.deep.successor import SuccessorLearner
+from needlab.deep.successor import PaperNeed
 from needreplay._core.errors import NeedReplayError
-from needreplay.need import need_quality
+from needreplay.need import NeedModel
 from needreplay.replay import RecencySampler
 
-from .walks import N_ACTIONS, small_agent, taught, walk
+from .walks import N_ACTIONS, paper_need, query_of, small_agent, taught, walk
 
 
 def values(agent: DeepAgent, name: str) -> Tensor:
@@ -36,14 +37,13 @@ def values(agent: DeepAgent, name: str) -> Tensor:
 def test_with_need_1_per_sr_learns_what_per_learns(
     preset: str, encoder: str, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # PER-SR has one row more in a pass (the current state), so a math library may sum in another
-    # order. Another batch for the successor network would be another sample.
+    # Another batch for the successor network would be another sample.
     apart: dict[str, Any] = {"successor_batch": "same", "batch_size": batch_size}
     if encoder == "shared":
         apart |= {"need_moves_features": False, "successor_moves_features": False}
     per = small_agent(preset, sampler="per", batch_size=batch_size)
     per_sr = small_agent(preset, sampler="per-sr", encoder=encoder, **apart)
-    monkeypatch.setattr(SuccessorLearner, "need", lambda *_: torch.ones(batch_size))
+    monkeypatch.setattr("needlab.deep.agent.rescale", lambda need, _: torch.ones_like(need))
     before = values(per, "q").clone()
     taught(per)
     taught(per_sr)
@@ -65,9 +65,8 @@ def test_the_q_loss_moves_the_successor_network_in_released_alone(
 ) -> None:
     agent = small_agent(preset, min_history=20)
     taught(agent, 19)
-    assert agent.successor is not None
     nothing = torch.zeros((), requires_grad=True)
-    monkeypatch.setattr(SuccessorLearner, "loss", lambda *_a, **_k: nothing)
+    monkeypatch.setattr(PaperNeed, "_loss", lambda *_: nothing * 1.0)
     before = values(agent, "successor").clone()
     agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
     assert agent.learn(np.zeros(5, np.float32)) is not None
@@ -100,9 +99,8 @@ def test_weights_of_0_leave_the_q_network_as_it_was(
     for weight in (0.0, 1.0):
         agent = small_agent(preset, sampler=sampler, min_history=20)
         taught(agent, 19)
-        agent.need_query(np.zeros(5, np.float32))
-        batch = replace(agent._sample(), weights=np.full(4, weight))
-        monkeypatch.setattr(agent.replay, "sample", lambda *_, batch=batch, **__: batch)
+        batch = replace(agent._sample(np.zeros(5, np.float32)), weights=np.full(4, weight))
+        monkeypatch.setattr(agent.buffer, "sample", lambda *_, batch=batch, **__: batch)
         before = values(agent, "q").clone()
         agent.observe(*list(walk("vector", 20))[-1][:5], truncated=False)
         assert agent.learn(np.zeros(5, np.float32)) is not None
@@ -177,10 +175,10 @@ def test_m_of_the_state_alone_does_not_depend_on_the_action() -> None:
     for successor_of, depends in (("pair", True), ("state", False)):
         agent = small_agent(successor_of=successor_of)
         taught(agent, 12)
-        assert agent.successor is not None
+        need = paper_need(agent)
         with torch.no_grad():
-            features = agent.successor.features(torch.rand(1, 5)).expand(N_ACTIONS, -1)
-            m = agent.successor.online.successor(features, torch.arange(N_ACTIONS))
+            features = need.features(torch.rand(1, 5)).expand(N_ACTIONS, -1)
+            m = need.online.successor(features, torch.arange(N_ACTIONS))
         assert torch.allclose(m[0], m[1], atol=1e-6) != depends
 
 
@@ -214,7 +212,7 @@ def test_refreshing_bounds_the_age_of_features() -> None:
     for refresh in (0, 8):
         agent = small_agent(sampler="per-sr-sampling", refresh=refresh)
         taught(agent, 120)
-        ages[refresh] = agent.replay.sampler.features.oldest_age  # type: ignore[attr-defined]
+        ages[refresh] = agent.buffer.sampler.features.oldest_age  # type: ignore[attr-defined]
     assert ages[8] <= 9 < ages[0]
 
 
@@ -249,7 +247,7 @@ def test_rewards_are_clipped_only_where_asked_for() -> None:
     for clip, stored in ((True, 1.0), (False, 5.0)):
         agent = small_agent(reward_clip=clip)
         agent.observe(np.zeros(5, np.float32), 0, 5.0, np.zeros(5, np.float32), True, False)
-        assert agent.replay.sample(1, need=None)["reward"][0] == stored
+        assert agent.buffer.sample(1)["reward"][0] == stored
 
 
 def test_the_action_taken_next_is_what_released_learns_from() -> None:
@@ -264,11 +262,12 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
     [
         ({"n_step": 3, "successor_action": "stored"}, "n_step"),
         ({"feature_sign": "any", "negative": "nonnegative"}, "negative"),
+        ({"features": 0}, "features"),
         ({"encoder": "shared", "successor_moves_features": True}, "encoder"),
         ({"need_query": "recent"}, "need_query"),
         ({"need_learner": "cosine", "need_query": "start"}, "need_query"),
         ({"need_learner": "cosine", "need_relative": False}, "relative"),
-        ({"need_learner": "successor", "shuffle_need": True}, "shuffle_need"),
+        ({"shuffle": "yes"}, "shuffle"),
         ({"discount": 2.0}, "discount"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"reward_clip": "no"}, "reward_clip"),
@@ -304,74 +303,91 @@ def test_psers_beta_is_its_papers() -> None:
     assert (settings.beta_start, settings.beta_end) == (0.5, 0.5)
 
 
+def model_of(agent: DeepAgent) -> NeedModel:
+    assert isinstance(agent.need, NeedModel)
+    return agent.need
+
+
+LEARNERS = ["successor", "cosine", "spectral", "linear"]
+
+
 @pytest.mark.parametrize("encoder", ["own", "shared"])
 @pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
-@pytest.mark.parametrize("learner", ["cosine", "spectral", "linear"])
-def test_need_models_serve_the_agents(
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_need_serves_the_agents(
     learner: str, sampler: str, encoder: str, tmp_path: Path
 ) -> None:
-    """They learn, save and load, and the paper's successor network is not there."""
+    """It learns, saves and loads."""
     options: dict[str, Any] = {
         "need_learner": learner,
         "sampler": sampler,
         "encoder": encoder,
         "refresh": 3,
-        "need_period": 1,
     }
     agent, other = (small_agent(**options) for _ in range(2))
     taught(agent, 60)
-    assert agent.successor is None
-    assert agent.need_model is not None
-    assert agent.need_model.updates > 10
+    assert agent.need is not None
+    assert agent.need.updates > 10  # type: ignore[attr-defined]
+    assert ("successor" in agent.networks()) == (learner == "successor")
     save_agent(agent, tmp_path)
     load_agent(other, tmp_path)
+    assert other.need is not None
     obs = np.ones(5, np.float32)
     found, again = (each.learn(obs) for each in (agent, other))
     assert found is not None
     assert found == again
     assert found.need is not None
     assert np.isfinite(found.need).all()
-    rows = np.eye(5, dtype=np.float32)
-    needs = [each.need_of(obs, rows, np.zeros(5, int)) for each in (agent, other)]
+    columns = {"obs": np.eye(5, dtype=np.float32), "action": np.zeros(5, int)}
+    needs = [each.needs_of(obs, columns) for each in (agent.need, other.need)]
     np.testing.assert_array_equal(needs[0], needs[1])
     assert np.ptp(needs[0]) > 0.0
 
 
-@pytest.mark.parametrize("learner", ["cosine", "spectral"])
-def test_updates_are_scaled_by_the_models_need(learner: str) -> None:
+@pytest.mark.parametrize("sampler", ["uniform", "per", "rank", "pser", "per-recency"])
+def test_an_agent_without_need_has_no_network_for_it(sampler: str) -> None:
+    agent = small_agent("default", sampler=sampler)
+    assert agent.need is None
+    assert list(agent.networks()) == ["q", "q_target"]
+    own = {id(p) for p in agent.q.online.parameters()}
+    assert {id(p) for group in agent.optimizer.param_groups for p in group["params"]} == own
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_updates_are_scaled_by_need_as_it_is_seen_from_the_present(learner: str) -> None:
     """Also where need is a power of the product."""
-    agent = small_agent(need_learner=learner, sampler="per-sr", scale="raw", need_period=10**6)
+    agent = small_agent(need_learner=learner, sampler="per-sr", scale="raw", learn_every=10**6)
     taught(agent, 60)
-    model, obs, batch = agent.need_model, np.ones(5, np.float32), agent.replay.sample(8)
-    assert model is not None
-    need, stats = agent._learn_need(obs, batch)
-    expected = model.need(obs, batch["obs"])
-    assert need is not None
+    assert agent.need is not None
+    obs, sampled = np.ones(5, np.float32), agent.buffer.sample(8)
+    batch = to_transitions(sampled, agent.buffer, agent.settings, agent.device)
+    factor, stats = agent._need_of(sampled, batch, obs)
+    expected = agent.need.needs_of(obs, sampled.columns)
+    assert factor is not None
     assert stats is not None
-    np.testing.assert_allclose(need.numpy(), np.maximum(expected, 0.0), rtol=1e-5)
-    assert stats.mean == pytest.approx(expected.mean(), rel=1e-5)
+    np.testing.assert_allclose(factor.numpy(), np.maximum(expected, 0.0), rtol=1e-4)
+    assert stats.mean == pytest.approx(expected.mean(), rel=1e-4)
 
 
 def test_statistics_of_sampling_are_of_need_too() -> None:
-    agent = small_agent(need_learner="cosine", sampler="per-sr-sampling", need_period=1)
+    agent = small_agent(need_learner="cosine", sampler="per-sr-sampling", learn_every=1)
     taught(agent, 60)
-    model, obs, batch = agent.need_model, np.ones(5, np.float32), agent._sample()
-    assert model is not None
-    query = agent.need_query(obs)
-    assert query is not None
-    _, stats = agent._learn_need(obs, batch)
-    products = model.features(batch["obs"]) @ query
+    obs = np.ones(5, np.float32)
+    query = query_of(agent, obs)
+    batch = agent._sample(obs)
+    _, stats = agent._need_of(batch, None, obs)  # type: ignore[arg-type]
+    products = model_of(agent).features(batch["obs"]) @ query
     assert stats is not None
     assert stats.mean == pytest.approx((products**6).mean(), rel=1e-4)
 
 
-def test_a_need_model_learns_at_every_period_of_updates() -> None:
-    for period, expected in ((1, 30), (2, 15), (4, 8)):
-        agent = small_agent(need_learner="cosine", sampler="per-sr", need_period=period)
-        while agent.updates < 30:
+@pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
+def test_a_need_model_learns_at_every_period_of_updates(sampler: str) -> None:
+    for period, expected in ((1, 28), (2, 14), (4, 7)):
+        agent = small_agent(need_learner="cosine", sampler=sampler, learn_every=period)
+        while agent.updates < 28:
             taught(agent, 1)
-        assert agent.need_model is not None
-        assert agent.need_model.updates == expected
+        assert model_of(agent).updates == expected
 
 
 def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
@@ -392,21 +408,20 @@ def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
 
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])
-@pytest.mark.parametrize("learner", ["cosine", "spectral", "linear"])
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_a_query_comes_with_the_vectors_of_what_is_new(learner: str, encoder: str) -> None:
     agent = small_agent(sampler="per-sr-sampling", need_learner=learner, encoder=encoder)
-    model = agent.need_model
-    assert model is not None
+    need = agent.need
+    assert need is not None
     rows: Any = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
     for t in range(6):
         agent.observe(rows[t], 0, 0.0, rows[t + 1], False, False)
-    query: Any = agent.need_query(rows[7])
-    np.testing.assert_allclose(query, model.query(rows[7]), atol=1e-5)
-    stored = agent.replay.sampler.features.vectors[:6]  # type: ignore[attr-defined]
-    np.testing.assert_allclose(stored, model.features(rows[:6]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(query_of(agent, rows[7]), need.queries(rows[7]), atol=1e-5)
+    stored = agent.buffer.features(np.arange(6))
+    expected = need.vectors(agent.buffer.read(np.arange(6)))
+    np.testing.assert_allclose(stored, expected, rtol=1e-4, atol=1e-5)
     # Nothing is new: a query alone.
-    query = agent.need_query(rows[0])
-    np.testing.assert_allclose(query, model.query(rows[0]), atol=1e-5)
+    np.testing.assert_allclose(query_of(agent, rows[0]), need.queries(rows[0]), atol=1e-5)
 
 
 def test_a_copied_agent_has_need_on_layers_of_its_own() -> None:
@@ -414,51 +429,32 @@ def test_a_copied_agent_has_need_on_layers_of_its_own() -> None:
     taught(agent, 30)
     copied = copy.deepcopy(agent)
     obs = np.ones(5, np.float32)
-    assert copied.need_model is not None
-    before = copied.need_model.query(obs)
-    pickle.dumps(copied.need_model)
+    before = model_of(copied).query(obs)
+    pickle.dumps(copied.need)
     with torch.no_grad():
         for parameter in agent.q.online.parameters():
             parameter.zero_()
-    np.testing.assert_array_equal(copied.need_model.query(obs), before)
+    np.testing.assert_array_equal(model_of(copied).query(obs), before)
 
 
 @pytest.mark.parametrize("steps", [45, 100])
-@pytest.mark.parametrize("sampler", ["per-sr", "per-sr-sampling"])
-def test_shuffled_need_has_the_same_values_on_wrong_transitions(sampler: str, steps: int) -> None:
-    """A buffer of 64, partly filled and long full; states go round a circle."""
-    agent = small_agent(sampler=sampler, need_learner="linear", shuffle_need=True, refresh=64)
-    angles = np.arange(steps + 1) / 10.0
-    circle = np.stack([np.cos(k * angles) for k in range(5)], 1).astype(np.float32)
-    for t in range(steps):
-        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, t % 22 == 21)
-        agent.learn(circle[t + 1])
-    buffer, model = agent.replay, agent.need_model
-    assert model is not None
-    assert agent.shuffled is not None
+@pytest.mark.parametrize("learner", ["successor", "cosine"])
+def test_shuffled_need_scales_by_the_same_values_on_wrong_transitions(
+    learner: str, steps: int
+) -> None:
+    """A buffer of 64, partly filled and long full. Sampling: ``tests/need/``."""
+    agent = small_agent(sampler="per-sr", need_learner=learner, shuffle=True, scale="raw")
+    taught(agent, steps)
+    buffer, need, obs = agent.buffer, agent.need, np.ones(5, np.float32)
+    assert need is not None
     ids = np.arange(buffer.oldest_id, buffer.next_id)
-    donors = agent.shuffled.donors(ids)
-    assert sorted(donors) == ids.tolist()
-    assert (donors != ids).all()
-    # What it gives to its update, or to its sampler at the last refresh.
-    used = agent._need_vectors(ids, circle[ids])
-    np.testing.assert_allclose(used, model.features(circle[donors]), atol=1e-6)
-    if sampler == "per-sr-sampling":
-        stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
-        np.testing.assert_allclose(stored[:-1], used[:-1], atol=1e-6)
-
-    def needs_of(obs: Any, columns: dict[str, Any]) -> Any:
-        given = agent._need_vectors(columns["ids"])
-        return np.stack([given @ model.query(each) for each in obs])
-
-    for _ in range(200):
-        model.learn(buffer)
-    rng = np.random.default_rng(0)
-    quality = agent.need_quality(rng, buffer)
-    assert quality is not None
-    assert quality.auc_time > 0.75
-    shuffled = need_quality(buffer, needs_of, rng, withheld=lambda n: np.ones(len(n), bool))
-    assert 0.3 < shuffled.auc_time < 0.7
+    sampled = replace(buffer.sample(len(ids)), ids=ids, columns=buffer.read(ids))
+    batch = to_transitions(sampled, buffer, agent.settings, agent.device)
+    factor, _ = agent._need_of(sampled, batch, obs)
+    own = need.needs_of(obs, sampled.columns)
+    assert factor is not None
+    np.testing.assert_allclose(sorted(factor.tolist()), sorted(own), rtol=1e-4)
+    assert (np.abs(factor.numpy() - own) > 1e-4 * own.max()).mean() > 0.9
 
 
 @pytest.mark.parametrize("query", ["recent", "start"])
@@ -468,19 +464,17 @@ def test_a_query_for_each_row_of_a_batch(query: str, direction: str) -> None:
     agent = small_agent(
         sampler="per-sr-sampling", need_learner="cosine", need_query=query, direction=direction
     )
-    model = agent.need_model
-    assert model is not None
+    model = model_of(agent)
     assert len(taught(agent, 40)) == 33
-    starts = agent.replay.episodes(np.arange(40))[1] == 0
+    starts = agent.buffer.episodes(np.arange(40))[1] == 0
     for new in (True, False):  # with transitions since the last query, and without
         if new:
             step = next(iter(walk("vector", 1, seed=1)))
             agent.observe(*step[:5], truncated=False)
-        queries = agent.need_query(np.zeros(5, np.float32))
-        assert queries is not None
+        queries = query_of(agent, np.zeros(5, np.float32))
         assert queries.shape == (4, model.n_features)
-        obs = agent.replay.read(np.arange(40))["obs"]
-        stored = model._vectors(obs, model._query_of)
+        obs = agent.buffer.read(np.arange(40))["obs"]
+        stored = model.queries(obs)
         nearest = np.abs(queries[:, None] - stored).sum(2)
         assert (nearest.min(1) < 1e-4).sum() >= 3  # the last may be the new one
         if query == "start":
@@ -490,28 +484,10 @@ def test_a_query_for_each_row_of_a_batch(query: str, direction: str) -> None:
 def test_gain_x_recency_is_a_sampler_of_the_agent() -> None:
     agent = small_agent(sampler="per-recency", mean_age=7.0, uniform_mix=0.25)
     taught(agent, 40)
-    sampler = agent.replay.sampler
+    sampler = agent.buffer.sampler
     assert isinstance(sampler, RecencySampler)
     assert (sampler.mean_age, sampler.alpha, sampler.uniform_mix) == (7.0, 0.6, 0.25)
     assert sampler.correct_for == "gain"
-    assert agent.need_model is None
+    assert agent.need is None
     with pytest.raises(NeedReplayError, match="mean_age"):
         small_agent(sampler="per-recency", mean_age=0.5)
-
-
-def test_shuffled_need_follows_what_is_stored_without_any_refresh() -> None:
-    """A new transition gives its need to a stored one at once; none has that of one overwritten."""
-    shuffled: dict[str, Any] = {"need_learner": "linear", "shuffle_need": True}
-    agent = small_agent(sampler="per-sr-sampling", min_history=1_000, **shuffled)
-    circle = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
-    buffer, model = agent.replay, agent.need_model
-    assert model is not None
-    assert agent.shuffled is not None
-    for t in range(199):
-        agent.observe(circle[t], 0, 0.0, circle[t + 1], False, False)
-        if t % 4 == 3:
-            agent.set_new_features()
-            ids = np.arange(buffer.oldest_id, buffer.next_id)
-            stored = buffer.sampler.features.vectors[ids % 64]  # type: ignore[attr-defined]
-            donors = agent.shuffled.donors(ids)
-            np.testing.assert_allclose(stored, model.features(circle[donors]), atol=1e-6)

@@ -16,13 +16,13 @@ import torch
 from .walks import small_agent, walk
 
 
-def _zeros(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(tensor.shape, dtype=tensor.dtype)
+def _ones(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.ones(tensor.shape, dtype=tensor.dtype)
 
 
 @pytest.fixture
 def _no_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.Tensor, "cpu", _zeros)
+    monkeypatch.setattr(torch.Tensor, "cpu", _ones)
     monkeypatch.setattr(torch.Tensor, "tolist", lambda self: np.zeros(tuple(self.shape)).tolist())
     monkeypatch.setattr(torch.Tensor, "__int__", lambda _: 0)
     monkeypatch.setattr(torch.Tensor, "__float__", lambda _: 0.0)
@@ -57,12 +57,12 @@ def test_an_update_stays_on_its_device(
     updates = 0
     for step in walk(network, 12):
         agent.act(step.obs)
-        agent.q.evaluate(agent._row(step.obs))
         agent.observe(*step[:5], truncated=False)
         updates += agent.learn(step.next_obs) is not None
     assert updates == 5
-    if agent.successor is not None:
-        agent.need_of(step.obs, np.stack([step.obs] * 3), np.arange(3))
+    if agent.need is not None:
+        columns = {"obs": np.stack([step.obs] * 3), "action": np.arange(3)}
+        assert agent.need.needs_of(step.obs, columns).shape == (3,)
     assert {p.device.type for n in agent.networks().values() for p in n.parameters()} == {"meta"}
 
 

@@ -17,12 +17,9 @@ from needlab.deep.dqn import (
     priority_of,
     q_loss,
     td_error,
-    to_transitions,
 )
 from needlab.deep.networks import QNetwork, scaled
 from needlab.deep.settings import Base
-
-from .walks import small_agent, taught
 
 
 class QTable(nn.Module):
@@ -72,9 +69,13 @@ def test_td_errors_by_hand(base: Base, next_value: float) -> None:
     errors = learner(base).td_errors(batch())
     assert errors.error.tolist() == pytest.approx([0.5 + 0.9 * next_value - 2.0, 0.5 - 2.0])
     assert errors.hidden.tolist() == [[1.0, 0.0], [1.0, 0.0]]
-    assert errors.next_state is not None
-    assert errors.next_state.hidden.tolist() == [[0.0, 1.0], [0.0, 1.0]]
-    assert errors.next_state.greedy.tolist() == [0, 0]
+    if base == "dqn":
+        assert errors.next_hidden is errors.next_greedy is None
+    else:
+        assert errors.next_hidden is not None
+        assert errors.next_greedy is not None
+        assert errors.next_hidden.tolist() == [[0.0, 1.0], [0.0, 1.0]]
+        assert errors.next_greedy.tolist() == [0, 0]
 
 
 def test_the_gradient_is_that_of_the_value_alone() -> None:
@@ -85,36 +86,11 @@ def test_the_gradient_is_that_of_the_value_alone() -> None:
     assert grad.tolist() == [[0.0, 0.0], [-2.0, 0.0]], "of Q(0, 1), and not of Q(1, ·)"
 
 
-def test_plain_dqn_skips_the_online_pass_at_the_next_state() -> None:
-    errors = learner("dqn").td_errors(batch(), with_next=False)
-    assert errors.next_state is None
-    assert errors.error[0].item() == pytest.approx(0.5 + 0.9 * 70.0 - 2.0)
-
-
 def test_an_updated_target_has_the_online_values() -> None:
     made = learner("dqn")
-    assert made.evaluate(torch.eye(2)).greedy.tolist() == [1, 0]
+    assert [made.best_action(row) for row in torch.eye(2).split(1)] == [1, 0]
     made.update_target()
     assert made.td_errors(batch()).error[0].item() == pytest.approx(0.5 + 0.9 * 5.0 - 2.0)
-
-
-@pytest.mark.parametrize("base", ["dqn", "double-dqn"])
-def test_extra_observations_change_nothing_and_are_evaluated_as_if_alone(base: Any) -> None:
-    agent = small_agent(sampler="per", base=base)
-    taught(agent)
-    batch = to_transitions(agent.replay.sample(4), agent.device)
-    extra = torch.rand(2, 5)
-    alone, together = agent.q.td_errors(batch), agent.q.td_errors(batch, extra=extra)
-    assert alone.extra is None
-    assert together.extra is not None
-    assert torch.allclose(together.extra.hidden, agent.q.evaluate(extra).hidden, atol=1e-6)
-    assert torch.equal(together.extra.greedy, agent.q.online(extra).argmax(1))
-    assert alone.next_state is not None
-    assert together.next_state is not None
-    assert torch.equal(alone.next_state.greedy, together.next_state.greedy)
-    assert torch.allclose(alone.next_state.hidden, together.next_state.hidden, atol=1e-6)
-    assert torch.allclose(alone.error, together.error, atol=1e-6)
-    assert torch.allclose(alone.hidden, together.hidden, atol=1e-6)
 
 
 def test_td_error_by_hand() -> None:

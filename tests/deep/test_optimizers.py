@@ -34,6 +34,8 @@ def test_the_step_cut_applies_to_the_q_network_only(optimizer: str) -> None:
         "corrected", "minatar", "per-sr", step_cut=0.25, learning_rate=0.4, optimizer=optimizer
     )
     q, m = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
-    groups = make_optimizer(settings, [q], [m]).param_groups
+    made = make_optimizer(settings, [q])
+    made.add_param_group({"params": [m], "lr": settings.learning_rate})
+    groups = made.param_groups
     assert [group["lr"] for group in groups] == [0.1, 0.4]
     assert [group["eps"] for group in groups] == [settings.optimizer_eps] * 2

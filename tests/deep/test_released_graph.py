@@ -9,11 +9,10 @@ from torch import Tensor
 
 from needlab.deep import DeepAgent
 from needlab.deep.dqn import Transitions, q_loss, to_transitions
-from needlab.deep.need import remove_negatives, rescale
 from needlab.deep.networks import scaled
-from needlab.deep.successor import SuccessorLearner, decoder_loss
+from needlab.deep.successor import PaperNeed, decoder_loss
 
-from .walks import small_agent, taught
+from .walks import paper_need, small_agent, taught
 
 PARTS = ("q", "f", "u", "g")
 RELEASED = {"q": "qf", "l_u": "fu", "l_g": "fg"}
@@ -26,8 +25,7 @@ def moved(agent: DeepAgent, loss: Tensor) -> str:
     """Which parts of the networks get a gradient that is not 0."""
     agent.optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    assert agent.successor is not None
-    network = agent.successor.online
+    network = paper_need(agent).online
     modules = dict(
         zip(
             PARTS, (agent.q.online, network.encoder, network.branches, network.decoder), strict=True
@@ -41,27 +39,23 @@ def moved(agent: DeepAgent, loss: Tensor) -> str:
     )
 
 
-def losses(agent: DeepAgent) -> tuple[SuccessorLearner, Transitions, dict[str, Tensor]]:
+def losses(agent: DeepAgent) -> tuple[PaperNeed, Transitions, dict[str, Tensor]]:
     taught(agent, 12)
-    successor, settings = agent.successor, agent.settings
-    assert successor is not None
-    obs = agent._row(np.full(5, 0.3, np.float32))
-    hidden, greedy = agent.q.evaluate(obs)
-    current = successor.current(obs, greedy, hidden)
-    batch = to_transitions(agent.replay.sample(8), agent.device)
-    features = successor.features(batch.obs)
-    raw = successor.need(current, features, batch.action)
-    need = rescale(remove_negatives(raw, settings.negative), settings.scale)
-    assert successor.online.decoder is not None
-    pixels = scaled(batch.obs, successor.online.input_scale)
+    need, settings = paper_need(agent), agent.settings
+    sampled = agent.replay.sample(8)
+    batch = to_transitions(sampled, agent.buffer, settings, agent.device)
+    factor, _ = agent._need_of(sampled, batch, np.full(5, 0.3, np.float32))
+    assert need.online.decoder is not None
+    pixels = scaled(batch.obs, need.online.input_scale)
+    decoded = need.online.decoder(need.features(batch.obs))
     made = {
-        "q": q_loss(agent.q.td_errors(batch).error, batch.weight, need),
-        "l_g": decoder_loss(successor.online.decoder(features), pixels, settings.pixel_loss),
+        "q": q_loss(agent.q.td_errors(batch).error, batch.weight, factor),
+        "l_g": decoder_loss(decoded, pixels, settings.paper.pixel_loss),
     }
-    removed, successor.online.decoder = successor.online.decoder, None
-    made["l_u"] = successor.loss(batch, successor.features(batch.obs), batch.action)
-    successor.online.decoder = removed
-    return successor, batch, made
+    removed, need.online.decoder = need.online.decoder, None
+    made["l_u"] = need._loss(batch, None)
+    need.online.decoder = removed
+    return need, batch, made
 
 
 @pytest.mark.parametrize("preset", ["printed", "released", "corrected"])
@@ -76,9 +70,10 @@ def test_which_parameters_each_loss_moves(preset: str, loss: str) -> None:
 def test_in_released_the_successor_of_the_next_state_is_moved_too() -> None:
     """No target network and no stop-gradient: l_u pulls φ(s') and u(φ(s'), a') as well."""
     agent = small_agent("released")
-    successor, batch, _ = losses(agent)
+    need, batch, _ = losses(agent)
     with torch.no_grad():
-        fixed = successor.features(batch.obs)
-    successor.online.decoder = None
-    batch = batch._replace(obs=torch.zeros_like(batch.obs))
-    assert "f" in moved(agent, successor.loss(batch, fixed.clone(), batch.action))
+        fixed = need.features(batch.obs)
+    need.online.decoder = None
+    features = need.features
+    need.features = lambda obs: fixed.clone() if obs is batch.obs else features(obs)  # type: ignore[method-assign]
+    assert "f" in moved(agent, need._loss(batch, None))

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn, tensor
 
+from needlab.deep.dqn import to_transitions
 from needlab.deep.networks import QNetwork, SuccessorNetwork
 from needlab.deep.optimizers import make_optimizer
 from needlab.deep.presets import deep_preset
-from needlab.deep.successor import SuccessorLearner, decoder_loss, successor_loss, successor_target
+from needlab.deep.successor import PaperNeed, decoder_loss, successor_loss, successor_target
 from needreplay._core.types import FloatArray
 
 from .chains import DISCOUNT, Chain, ergodic_chain
@@ -22,7 +23,7 @@ from .walks import small_agent
 N_INPUTS = 64
 
 
-def learner(**overrides: Any) -> tuple[SuccessorLearner, torch.optim.Optimizer]:
+def learner(**overrides: Any) -> tuple[PaperNeed, torch.optim.Optimizer]:
     torch.manual_seed(0)
     settings = deep_preset(
         "corrected",
@@ -32,17 +33,19 @@ def learner(**overrides: Any) -> tuple[SuccessorLearner, torch.optim.Optimizer]:
     )
     q = QNetwork("vector", (N_INPUTS,), 2)
     network = SuccessorNetwork(settings, (N_INPUTS,), 2, q.n_hidden)
-    made = SuccessorLearner(settings, network, q)
-    return made, make_optimizer(settings, (), network.parameters())
+    with torch.no_grad():  # a greedy action of the chain's one kind: 0
+        q.head.weight.zero_()
+        q.head.bias.copy_(tensor([1.0, 0.0]))
+    optimizer = make_optimizer(settings, q.parameters())
+    return PaperNeed(settings, network, q, optimizer), optimizer
 
 
-def learn(
-    made: SuccessorLearner, optimizer: torch.optim.Optimizer, chain: Chain, updates: int
-) -> None:
+def learn(made: PaperNeed, optimizer: torch.optim.Optimizer, chain: Chain, updates: int) -> None:
     for update in range(updates):
         optimizer.zero_grad()
-        features = made.features(chain.batch.obs)
-        made.loss(chain.batch, features, chain.batch.action).backward()  # type: ignore[no-untyped-call]
+        loss = made.loss(chain.batch)
+        assert loss is not None
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if made.has_target and update % 20 == 0:
             made.update_target()
@@ -50,23 +53,13 @@ def learn(
             group["lr"] = 3e-3 * (1.0 - update / updates)
 
 
-def need_matrix(made: SuccessorLearner, chain: Chain) -> FloatArray:
-    actions = torch.zeros(len(chain.obs), dtype=torch.int64)
-    with torch.no_grad():
-        features = made.features(chain.obs)
-        rows = [
-            made.need(
-                made.current(chain.obs[[i]], actions[[i]], made.q.hidden(chain.obs[[i]])),
-                features,
-                actions,
-            )
-            for i in range(len(chain.obs))
-        ]
-    return torch.stack(rows).double().numpy()
+def need_matrix(made: PaperNeed, chain: Chain) -> FloatArray:
+    obs = chain.obs.numpy()
+    return made.needs_of(obs, {"obs": obs, "action": np.zeros(len(obs), np.int64)})
 
 
 @pytest.fixture(scope="module")
-def identity() -> tuple[SuccessorLearner, Chain]:
+def identity() -> tuple[PaperNeed, Chain]:
     chain = ergodic_chain(6, N_INPUTS)
     made, optimizer = learner(decoder="none")
     made.online.encoder = nn.Identity()
@@ -76,7 +69,7 @@ def identity() -> tuple[SuccessorLearner, Chain]:
 
 
 def test_with_features_fixed_to_the_identity_need_is_the_occupancy(
-    identity: tuple[SuccessorLearner, Chain],
+    identity: tuple[PaperNeed, Chain],
 ) -> None:
     """Entries of M are up to 4; each is found to within 0.05."""
     made, chain = identity
@@ -85,7 +78,7 @@ def test_with_features_fixed_to_the_identity_need_is_the_occupancy(
 
 
 def test_backward_need_is_a_column_of_the_occupancy(
-    identity: tuple[SuccessorLearner, Chain],
+    identity: tuple[PaperNeed, Chain],
 ) -> None:
     made, chain = identity
     made.settings = replace(made.settings, direction="backward")
@@ -157,7 +150,7 @@ def test_n_step_successors_at_a_terminal_by_hand(terminal: str) -> None:
         obs = np.full(5, 0.1 * t, np.float32)
         agent.observe(obs, 0, 0.0, obs, ends, False)
     batch = agent.replay.sample(64)
-    found = agent._transitions(batch)
+    found = to_transitions(batch, agent.buffer, agent.settings, agent.device)
     assert found.power is not None
     # Ids 1 to 3 are 3, 2, 1 steps from the first end, ids 4 and 5 are 2 and 1 from the second.
     powers = {1: 0.125, 2: 0.25, 3: 0.5, 4: 0.25, 5: 0.5}

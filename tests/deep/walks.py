@@ -9,7 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from needlab.deep import DeepAgent, UpdateStats, deep_preset
+from needlab.deep.successor import PaperNeed
 from needreplay._core.types import AnyArray
+from needreplay.need import NeedBuffer
 
 N_ACTIONS = 3
 SPACES: dict[str, Box] = {
@@ -27,6 +29,18 @@ def small_agent(
     device = overrides.pop("device", "cpu")
     settings = deep_preset(preset, network, sampler, **{**SMALL, **overrides})  # type: ignore[arg-type]
     return DeepAgent(settings, SPACES[network], N_ACTIONS, steps=100, seed=3, device=device)
+
+
+def paper_need(agent: DeepAgent) -> PaperNeed:
+    """The agent's need, which is the paper's."""
+    assert isinstance(agent.need, PaperNeed)
+    return agent.need
+
+
+def query_of(agent: DeepAgent, obs: AnyArray) -> AnyArray:
+    """What the buffer is asked for now; gives new transitions their vectors."""
+    assert isinstance(agent.replay, NeedBuffer)
+    return agent.replay.look(agent.settings.batch_size, obs)
 
 
 class Step(NamedTuple):

@@ -32,7 +32,7 @@ CARTPOLE = RunConfig("CartPole-v1", "per-sr", steps=330, seed=3, overrides=TINY)
 CONFIGS = {
     "per-sr": CARTPOLE,
     "n-step": RunConfig(
-        "CartPole-v1", "per-sr-sampling", steps=330, overrides={**TINY, "n_step": 3}
+        "CartPole-v1", "per-sr-sampling", "corrected", steps=330, overrides={**TINY, "n_step": 3}
     ),
     "pser": RunConfig("CartPole-v1", "pser", "released", steps=330, overrides=TINY),
     "released": RunConfig("minatar/breakout", "per-sr", "released", steps=330, overrides=TINY),

@@ -25,6 +25,7 @@ from gymnasium.spaces import Box
 
 from needlab.deep import DeepAgent, deep_preset
 from needlab.deep.dqn import q_loss
+from needlab.deep.successor import PaperNeed
 from needlab.tabular.successor import transition_matrix
 from needreplay._core.types import FloatArray
 from needreplay.equations import closed_form
@@ -107,6 +108,8 @@ AGENTS = [
     ("per-sr", "released"),
     ("per-sr-sampling", "corrected"),
     ("per-sr-sampling", "printed"),
+    ("per-sr", "default"),
+    ("per-sr-sampling", "default"),
 ]
 
 
@@ -183,12 +186,12 @@ def agent_among_distractions(name: str, *, noise: bool, seed: int = 0) -> DeepAg
     T = transition_matrix(next_state, ends, np.full((n_states, 2), 0.5))
     occupancy = np.random.default_rng(seed).random(T.shape) if noise else closed_form(T, DISCOUNT)
     M = torch.from_numpy(occupancy.astype(np.float32))
-    if agent.successor is not None:
+    if isinstance(need := agent.need, PaperNeed):
         # Features are the states themselves, so that need is M's row.
-        for network in (agent.successor.online, agent.successor.target):
+        for network in (need.online, need.target):
             network.encoder = torch.nn.Identity()
-        agent.successor.online.successor = lambda features, action: features @ M  # type: ignore[method-assign]  # noqa: ARG005
-        agent.successor.loss = lambda *_, **__: torch.zeros((), requires_grad=True)  # type: ignore[method-assign]
+        need.online.successor = lambda features, action: features @ M  # type: ignore[method-assign]  # noqa: ARG005
+        need.loss = lambda *_: None  # type: ignore[method-assign]
     return agent
 
 

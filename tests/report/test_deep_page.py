@@ -35,7 +35,7 @@ def trained(folder: Path, world: str, agent: str, *more: str) -> Player:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    trained(folder, "minatar/breakout", "per-sr-sampling", "need_learner=cosine")
+    trained(folder, "minatar/breakout", "per-sr-sampling")
     return folder
 
 
@@ -60,7 +60,7 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
     page = Page(browser, write_deep_page(tmp_path / "a.html", player, most_steps=30))
     store = player.empty_store(30)
     player.play(1, 0, store=store, most_steps=30)
-    played, buffer = store.read(np.arange(len(store))), player.agent.replay
+    played, buffer = store.read(np.arange(len(store))), player.agent.buffer
     ids = np.arange(buffer.oldest_id, buffer.next_id)
     columns = buffer.read(ids)
     assert page.state()["steps"] == len(store) > 3
@@ -69,7 +69,7 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
         page.press(*keys)
         now = (0, 1, 3)[step]
         assert page.state()["step"] == now
-        need = player.agent.need_of(played["obs"][now], columns["obs"], columns["action"])
+        need = player.agent.need.needs_of(played["obs"][now], columns)
         largest = page.state()["needed"]
         assert len(largest) == SHOWN
         np.testing.assert_allclose(
@@ -93,7 +93,7 @@ def test_what_is_replayed_most_follows_the_priorities(
     browser: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     player = trained(tmp_path / "run", "CartPole-v1", "per", "alpha=1")
-    buffer = player.agent.replay
+    buffer = player.agent.buffer
     ids = np.arange(buffer.oldest_id, buffer.next_id)
     chosen = ids[[5, 17, 40]]
     buffer.update_priorities(ids, np.where(np.isin(ids, chosen), 1.0, 1e-6))

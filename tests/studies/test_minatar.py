@@ -70,10 +70,10 @@ def test_an_arm_differs_from_its_control_in_one_thing() -> None:
         one, other = settings(arm), settings(rival)
         return {name for name in one if one[name] != other[name]}
 
-    assert differing("need .25", "shuffled need .25") == {"shuffle_need"}
-    assert differing("recent need .25", "shuffled recent need .25") == {"shuffle_need"}
+    assert differing("need .25", "shuffled need .25") == {"shuffle"}
+    assert differing("recent need .25", "shuffled recent need .25") == {"shuffle"}
     assert differing("recent need .25", "need .25") == {"need_query"}
-    assert differing("need .25", "PER .25") == {"sampler", "need_learner"}
+    assert differing("need .25", "PER .25") == {"sampler"}
     assert differing("recency .25", "PER .25") == {"sampler", "mean_age"}
     assert differing("wide recency .25", "recency .25") == {"mean_age"}
     assert settings("wide recency .25")["mean_age"] == 4_000.0
@@ -83,7 +83,12 @@ def test_an_arm_differs_from_its_control_in_one_thing() -> None:
         assert not settings(arm)["stratified"]
         assert settings(arm)["correct_for"] == "gain"
         assert settings(arm)["need_relative"]
-    assert DeepSettings().need_discount == 0.9
+    for name in ("need_learner", "need_discount", "learn_every", "refresh"):
+        assert settings("need .25")[name] == getattr(DeepSettings(), name)
+    assert (settings("need .25")["need_learner"], settings("need .25")["learn_every"]) == (
+        "cosine",
+        4,
+    )
 
 
 def test_the_plan_has_every_arm_of_its_tests_and_other_seeds_than_the_pilot() -> None:

@@ -12,11 +12,12 @@ from needlab.runs.metrics import COLUMNS
 PAGE = Path(__file__).parents[2] / "docs" / "deep.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->"
 RUNS = {
-    "Atari printed": RunConfig("atari/Pong", preset="printed"),
-    "released": RunConfig("atari/Pong", preset="released"),
-    "corrected": RunConfig("atari/Pong"),
-    "MinAtar": RunConfig("minatar/breakout"),
-    "rows": RunConfig("CartPole-v1"),
+    "Atari printed": RunConfig("atari/Pong", "per-sr", "printed"),
+    "released": RunConfig("atari/Pong", "per-sr", "released"),
+    "corrected": RunConfig("atari/Pong", "per-sr", "corrected"),
+    "default": RunConfig("atari/Pong", "per-sr"),
+    "MinAtar": RunConfig("minatar/breakout", "per-sr-sampling"),
+    "rows": RunConfig("CartPole-v1", "per-sr-sampling"),
 }
 
 

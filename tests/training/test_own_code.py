@@ -72,13 +72,14 @@ def test_own_agent_sampler_and_network_train_resume_and_play(tmp_path: Path) -> 
     player = load_player(tmp_path / "run", allow_code=["own_module"])
     assert type(player.agent).__name__ == "Timid"
     assert player.agent.q.online.n_hidden == 10
-    assert player.agent.replay.sampler.name == "rank"
+    assert player.agent.buffer.sampler.name == "rank"
 
 
 @pytest.mark.usefixtures("own")
 def test_need_with_an_own_network(tmp_path: Path) -> None:
     overrides = {**TINY, "network": "own_module:network"}
-    run_training(RunConfig("CartPole-v1", steps=100, overrides=overrides), tmp_path / "run")
+    config = RunConfig("CartPole-v1", "per-sr", "corrected", steps=100, overrides=overrides)
+    run_training(config, tmp_path / "run")
     assert (tmp_path / "run" / "done.json").exists()
 
 

@@ -155,7 +155,7 @@ def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
     checkpoint = newest_checkpoint(tmp_path)
     assert checkpoint is not None
     state = torch.load(checkpoint / "networks.pt", weights_only=True)
-    state["successor"]["branches.packed"] = state["successor"].pop("branches.weights.0")
+    state["q"]["head.packed"] = state["q"].pop("head.weight")
     torch.save(state, checkpoint / "networks.pt")
     digests = read_json(checkpoint / "digests.json")
     whole = (checkpoint / "networks.pt").read_bytes()

@@ -15,11 +15,14 @@ from killed import CARTPOLE, TINY
 
 from needlab.deep import UpdateStats
 from needlab.deep.need import NeedStats
+from needlab.runs.bar import run_with_bar
 from needlab.runs.config import RunConfig
 from needlab.runs.metrics import COLUMNS, MetricsFile, Sums
 from needlab.runs.run import run_training
 from needlab.runs.run_folder import claimed, newest_checkpoint, write_checkpoint
 from needreplay._core.errors import NeedReplayError
+from needreplay.need import NeedModel, NeedQuality
+from needreplay.need.quality import Scores
 
 pytest.importorskip("torch")
 
@@ -93,6 +96,36 @@ def test_training_and_evaluation_are_recorded_and_summed_up(tmp_path: Path) -> N
         assert done[name]["best"] == max(returns)
         assert done[name]["final"] == returns[-1]
     assert done["steps"] == int(rows[-1]["steps"]) >= 210
+
+
+def test_need_is_accurate_where_no_preset_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The agent with need by default samples by a need that knows the future."""
+    overrides = {"min_history": 500, "update_period": 2, "iteration_steps": 1_250, "eval_steps": 0}
+    config = RunConfig("CartPole-v1", "per-sr-sampling", steps=2_500, overrides=overrides)
+    settings = config.resolved().agent
+    assert (settings.need_learner, settings.uniform_mix) == ("cosine", 0.25)
+    path = run_with_bar(config, tmp_path)
+    last = list(csv.DictReader(path.read_text().splitlines()))[-1]
+    assert float(last["need_auc"]) >= 0.8
+    said = [line for line in capfd.readouterr().err.splitlines() if "need is not accurate" in line]
+    assert len(said) == (last["need_accurate"] == "0")
+
+
+def test_need_below_the_gate_is_said_and_recorded(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poor = Scores(0.4, 0.5, 0.5, 0.5)
+    quality = NeedQuality(*poor, 1.0, 9.0, 9.0, 0.1, {"recency": Scores(0.6, 0.5, 0.5, 0.5)})
+    monkeypatch.setattr(NeedModel, "quality", lambda *_, **__: quality)
+    path = run_with_bar(replace(CARTPOLE, steps=110), tmp_path)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [row["need_accurate"] for row in rows] == [*[""] * (len(rows) - 1), "0"]
+    assert (
+        f"need is not accurate at step {int(rows[-1]['steps']):,}: AUC 0.40, trivial scores 0.60"
+        in capfd.readouterr().err
+    )
 
 
 def test_best_final_and_the_last_ten_by_hand(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Sweep:
       [[runs]]                                    # every combination of the lists is a run
       worlds = ["minatar/breakout", "my_module:MyEnv-v0"]   # or: world = "CartPole-v1"
       agents = ["uniform", "per"]                 # or: agent = "my_module:MyAgent"
-      preset = "corrected"                        # or: presets = [...]
+      preset = "default"                          # or: presets = [...]
       steps = 200_000
       seeds = 3                                   # 0, 1, 2; or a list
       overrides = [{ alpha = 0.6 }, { alpha = 0.8 }]   # settings, as in train --set

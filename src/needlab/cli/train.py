@@ -26,11 +26,11 @@ class Train:
     complete run continues with a larger --steps.
 
     For example
-      needreplay train --world minatar/breakout --agent per-sr --steps 200000 --out runs/a
+      needreplay train --world minatar/breakout --agent per-sr-sampling --steps 2e5 --out runs/a
       needreplay train --world CartPole-v1 --agent per --steps 20000 --out runs/b
       needreplay train --world my_module:MyEnv-v0 --out runs/c
-      needreplay train --world minatar/asterix --set scale=raw --out runs/d
-      needreplay train --world atari/Pong --preset released --settings
+      needreplay train --world minatar/asterix --agent per-sr --set scale=raw --out runs/d
+      needreplay train --world atari/Pong --agent per-sr --preset released --settings
       needreplay train --world CartPole-v1 --agent my_module:MyAgent --out runs/e
 
     Your own code is module:name, found where Python finds modules and in the current folder:
@@ -44,11 +44,14 @@ class Train:
     world: Annotated[str, arg(metavar="NAME")] = "minatar/breakout"
     """minatar/<game>, atari/<Game>, or a Gymnasium id with discrete actions; my_module:MyEnv-v0
     names the module that registers your own environment; it may be in the current folder."""
-    agent: Annotated[str, arg(metavar="NAME")] = "per-sr"
+    agent: Annotated[str, arg(metavar="NAME")] = "per"
     """uniform, per, rank, pser, per-sr (need scales the update), per-sr-sampling (need is part of
     the probability), dqn, double-dqn, or your own module:Name."""
-    preset: Annotated[str, arg(metavar="NAME")] = "corrected"
-    """printed: the paper's text; released: its code; corrected: its code without its faults."""
+    preset: Annotated[str, arg(metavar="NAME")] = "default"
+    """default: need, if the agent has it, is a need model's (cosine), and a quarter of the
+    probability of per-sr-sampling is uniform. The other presets have the paper's need, which is not
+    accurate on MinAtar: printed: the paper's text; released: its code; corrected: its code without
+    its faults."""
     steps: Annotated[str, arg(metavar="N")] = "1000000"
     """Steps of training, such as 20000 or 2e4; the last episode is played to its end."""
     seed: Annotated[int, arg(metavar="N")] = 0

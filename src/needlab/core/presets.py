@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from needreplay._core.errors import NeedReplayError, unknown
@@ -40,14 +40,34 @@ def unknown_setting(name: str, known: Collection[str]) -> NeedReplayError:
     return unknown("setting", name, known)
 
 
+def flat(settings: Any) -> dict[str, Any]:
+    """Every setting by name; those of a part (a dataclass in a field) are among them."""
+    found: dict[str, Any] = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        found |= flat(value) if is_dataclass(value) else {each.name: value}
+    return found
+
+
 def changed(settings: S, **overrides: Any) -> S:
-    """Copy ``settings`` with fields changed; refuse an unknown name and list the known ones."""
-    record: Any = settings
-    known = [field.name for field in fields(record)]
+    """Copy ``settings`` with settings changed; refuse an unknown name and list the known ones."""
+    known = flat(settings)
     for name in overrides:
         if name not in known:
             raise unknown_setting(name, known)
-    result: S = replace(record, **overrides)
+    return _changed(settings, overrides)
+
+
+def _changed(settings: S, overrides: Mapping[str, Any]) -> S:
+    record: Any = settings
+    new = {}
+    for each in fields(record):
+        value = getattr(record, each.name)
+        if is_dataclass(value):
+            new[each.name] = _changed(value, overrides)
+        elif each.name in overrides:
+            new[each.name] = overrides[each.name]
+    result: S = replace(record, **new)
     return result
 
 

@@ -1,11 +1,10 @@
-"""The deep agent, from top to bottom: act, store, query need, sample, learn, set priorities.
+"""The deep agent, from top to bottom: act, store, sample, learn, set priorities.
 
 Yuan & Mattar's Algorithm 3 for a batch. Without need it is DQN or double DQN from any sampler.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,13 +26,12 @@ from needlab.deep.need import NeedStats, need_stats, remove_negatives, rescale
 from needlab.deep.networks import QNetwork, SuccessorNetwork
 from needlab.deep.optimizers import make_optimizer
 from needlab.deep.settings import DeepSettings
-from needlab.deep.successor import Current, SuccessorLearner
+from needlab.deep.successor import PaperNeed
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, IntArray
+from needreplay._core.types import AnyArray
 from needreplay.equations import annealed
-from needreplay.need import NeedModel, NeedQuality, ShuffledNeed, need_quality, withholds
-from needreplay.need.learners import LEARNERS
+from needreplay.need import Need, NeedBuffer, NeedModel, NeedQuality, ShuffledNeed
 from needreplay.replay import (
     Batch,
     ProportionalSampler,
@@ -43,10 +41,7 @@ from needreplay.replay import (
     ReplayBuffer,
     UniformSampler,
 )
-from needreplay.replay.samplers import FeatureNeedSampler, Sampler
-
-_MAX_ROWS = 1024
-"""Transitions whose features are computed in one pass."""
+from needreplay.replay.samplers import Sampler
 
 
 class UpdateStats(NamedTuple):
@@ -59,14 +54,6 @@ class UpdateStats(NamedTuple):
     entropy: float
     """mean −log P of the batch / log N: 1 for uniform sampling; NaN if P is not known"""
     need: NeedStats | None
-
-
-class Start(NamedTuple):
-    """The state and action that need looks from, one row each."""
-
-    obs: Tensor
-    action: Tensor | None
-    """None: the greedy action"""
 
 
 class DeepAgent:
@@ -95,43 +82,24 @@ class DeepAgent:
         device: str = "cpu",
     ) -> None:
         self.settings = settings
-        self.observation_space = observation_space
         self.n_actions = n_actions
         self.device = torch.device(device)
         self.steps_planned = steps
         self.steps = 0
         self.updates = 0
         self.action_rng = stream(seed, "actions")
-        shape = tuple(observation_space.shape)
         # Networks are initialized on the CPU, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "networks").integers(2**62)))
-            q = QNetwork(settings.network, shape, n_actions)
-            successor = SuccessorNetwork(settings, shape, n_actions, q.n_hidden)
-        self.q = QLearner(settings.base, q.to(self.device))
-        self.successor: SuccessorLearner | None = None
-        self.need_model: NeedModel | None = None
-        if settings.learns_successor:
-            self.successor = SuccessorLearner(settings, successor.to(self.device), q)
-        elif settings.uses_need:
-            contrastive = LEARNERS[settings.need_learner].far
-            shared = q.normalized_hidden if contrastive else q.hidden
-            self.need_model = NeedModel(
-                observation_space,
-                discount=settings.need_discount,
-                learner=settings.need_learner,
-                form=settings.need_form,
-                features=shared if settings.encoder == "shared" else None,
-                seed=seed,
-                device=device,
-            )
-        self.optimizer = make_optimizer(
-            settings, q.parameters(), successor.parameters() if settings.learns_successor else ()
-        )
-        self.stores_next_action = (
-            settings.learns_successor and settings.successor_action == "stored"
-        )
-        self.replay = ReplayBuffer.for_spaces(
+            q = QNetwork(settings.network, tuple(observation_space.shape), n_actions)
+            self.q = QLearner(settings.base, q.to(self.device))
+            self.optimizer = make_optimizer(settings, q.parameters())
+            self.need: Need | None = None
+            """What need is, for an agent with need."""
+            if settings.uses_need:
+                self.need = make_need(settings, observation_space, q, self.optimizer, seed)
+        self.stores_next_action = settings.stores_next_action
+        self.buffer = ReplayBuffer.for_spaces(
             observation_space,
             np.int64,
             capacity=settings.capacity,
@@ -139,15 +107,24 @@ class DeepAgent:
             discount=settings.discount,
             frame_stack=settings.frame_stack,
             extra_columns={"next_action": np.int64} if self.stores_next_action else None,
-            sampler=make_sampler(settings, successor.n_features, self.need_model),
+            sampler=make_sampler(settings, self.need),
             seed=seed,
         )
-        self.next_feature_id = 0
-        """the first transition whose features the buffer does not have (per-sr-sampling)"""
-        shuffles = settings.uses_need and settings.shuffle_need
-        self.shuffled = ShuffledNeed(self.replay, seed) if shuffles else None
-        self._query: AnyArray | None = None
-        self._previous: tuple[AnyArray, int] | None = None
+        """The transitions."""
+        self.replay: ReplayBuffer | NeedBuffer = self.buffer
+        """What the agent adds to and samples from."""
+        self._shuffled: ShuffledNeed | None = None
+        if self.need is not None and settings.samples_by_need:
+            self.replay = NeedBuffer(
+                self.buffer,
+                self.need,
+                learn_every=settings.learn_every,
+                refresh=settings.refresh,
+                shuffle=settings.shuffle,
+                seed=seed,
+            )
+        elif settings.uses_need and settings.shuffle:
+            self._shuffled = ShuffledNeed(self.buffer, seed)
 
     # Acting and storing.
 
@@ -175,10 +152,7 @@ class DeepAgent:
     def _epsilon_greedy(self, obs: AnyArray, epsilon: float, rng: np.random.Generator) -> int:
         if rng.random() < epsilon:
             return int(rng.integers(self.n_actions))
-        return int(self.q.evaluate(self._row(obs)).greedy)
-
-    def _row(self, obs: AnyArray) -> Tensor:
-        return obs_tensor(np.ascontiguousarray(obs)[None], self.device)
+        return self.q.best_action(obs_tensor(np.ascontiguousarray(obs)[None], self.device))
 
     def observe(
         self,
@@ -209,7 +183,6 @@ class DeepAgent:
             truncated=truncated,
             **extra,
         )
-        self._previous = obs, action
         self.steps += 1
 
     # Learning.
@@ -219,14 +192,15 @@ class DeepAgent:
         settings = self.settings
         if self.steps < settings.min_history or self.steps % settings.update_period:
             return None
-        if not len(self.replay):
+        if not len(self.buffer):
             return None
         stats = self._update(obs)
         self.updates += 1
         if self._is_due(settings.target_period):
             self.q.update_target()
-        if self.successor is not None and self._is_due(settings.successor_target_period):
-            self.successor.update_target()
+        period = settings.paper.successor_target_period
+        if isinstance(self.need, PaperNeed) and self._is_due(period):
+            self.need.update_target()
         return stats
 
     def _is_due(self, period: int) -> bool:
@@ -234,245 +208,68 @@ class DeepAgent:
         return period > 0 and self.steps % period < self.settings.update_period
 
     def _update(self, obs: AnyArray) -> UpdateStats:
-        settings, successor = self.settings, self.successor
-        start = None if successor is None else self._start(obs)
-        # Need as part of the probability is queried before sampling. Need that scales the update
-        # comes after it, in the batch's own pass through the Q network.
-        current = self._query_need(start) if start and settings.samples_by_need else None
-        if self.need_model is not None:
-            self.need_query(obs)
-        sampled = self._sample()
-        batch = self._transitions(sampled)
-        if successor is None or start is None:
-            td = self.q.td_errors(batch, with_next=False)
-            need, stats = (
-                (None, None) if self.need_model is None else self._learn_need(obs, sampled)
-            )
-            loss = q_loss(td.error, batch.weight, need)
-            self._step(loss)
-        else:
-            td = self.q.td_errors(batch, extra=start.obs if current is None else None)
-            if td.extra is not None:
-                action = td.extra.greedy if start.action is None else start.action
-                current = successor.current(start.obs, action, td.extra.hidden)
-            assert current is not None
-            assert td.next_state is not None
-            shared = settings.encoder == "shared"
-            features = td.hidden if shared else successor.features(batch.obs)
-            raw = successor.need(current, features, batch.action)
-            stats = need_stats(raw.detach().cpu().numpy(), features.detach().cpu().numpy())
-            need = None
-            if not settings.samples_by_need:
-                need = rescale(remove_negatives(raw, settings.negative), settings.scale)
-            loss = q_loss(td.error, batch.weight, need)
-            if settings.successor_batch == "same" and not settings.need_moves_features:
-                # The two losses share no parameter, so one backward pass serves both.
-                next_action = self._next_action(batch, td.next_state.greedy)
-                next_shared = td.next_state.hidden if shared else None
-                self._step(loss + successor.loss(batch, features, next_action, next_shared))
-            else:
-                self._step(loss)
-                another = settings.successor_batch == "another"
-                own = self._transitions(self._sample()) if another else batch
-                next_action = self._next_action(own, self.q.evaluate(own.next_obs).greedy)
-                self._step(successor.loss(own, successor.features(own.obs), next_action))
-            if settings.samples_by_need:
-                self._set_features(sampled.ids, features.detach(), batch.action)
-                if settings.refresh:
-                    self._compute_features(self.replay.next_to_refresh(settings.refresh))
-        error = td.error.detach()
-        priorities = priority_of(error, settings.gain, settings.gain_floor).cpu().numpy()
+        settings, need = self.settings, self.need
+        sampled = self._sample(obs)
+        batch = to_transitions(sampled, self.buffer, settings, self.device)
+        passed = self.q.td_errors(batch)
+        factor, stats = self._need_of(sampled, batch, obs)
+        loss = q_loss(passed.error, batch.weight, factor)
+        auxiliary = None if need is None else need.loss(batch, passed)
+        self._step(loss if auxiliary is None else loss + auxiliary)
+        priority = priority_of(passed.error.detach(), settings.gain, settings.gain_floor)
+        priorities = priority.cpu().numpy()
         self.replay.update_priorities(sampled.ids, priorities)
-        entropy = np.nan
-        if sampled.normalized:
-            entropy = -np.log(sampled.probabilities).mean() / np.log(max(2, len(self.replay)))
-        return UpdateStats(float(loss.detach()), float(priorities.mean()), float(entropy), stats)
+        if need is not None and self.replay is self.buffer and self._need_is_due:
+            need.learn(self.buffer)  # a NeedBuffer does it in ``sample``
+        return UpdateStats(
+            float(loss.detach()), float(priorities.mean()), self._entropy(sampled), stats
+        )
 
-    def _sample(self) -> Batch:
-        return self.replay.sample(self.settings.batch_size, need=self._query, beta=self.beta)
+    def _sample(self, obs: AnyArray) -> Batch:
+        """A batch, with need as part of the probability by gain x need, seen from ``obs``."""
+        size = self.settings.batch_size
+        if isinstance(self.replay, NeedBuffer):
+            return self.replay.sample(size, obs, beta=self.beta)
+        return self.replay.sample(size, beta=self.beta)
 
-    def _transitions(self, sampled: Batch) -> Transitions:
-        """The batch as tensors, with γ^k where the successor target needs it at terminals."""
-        batch, settings = to_transitions(sampled, self.device), self.settings
-        if settings.n_step == 1 or not settings.learns_successor:
-            return batch
-        # A transition of k steps to a terminal is followed by the k - 1 shorter ones to it.
-        steps = [self.replay.future(sampled.ids, k) >= 0 for k in range(settings.n_step)]
-        to_end = settings.discount ** np.sum(steps, 0)
-        power = np.where(sampled["discount"] > 0.0, sampled["discount"], to_end)
-        return batch._replace(power=to_tensor(power.astype(np.float32), self.device))
+    def _need_of(
+        self, sampled: Batch, batch: Transitions, obs: AnyArray
+    ) -> tuple[Tensor | None, NeedStats | None]:
+        """The need that scales each update (None if it does not), and statistics of need."""
+        settings, need = self.settings, self.need
+        if need is None:
+            return None, None
+        if isinstance(self.replay, NeedBuffer):
+            if not self._need_is_due:
+                return None, None
+            vectors = self.buffer.features(sampled.ids)
+            raw = need.need_of(np.sum(vectors * self.replay.query, axis=1))
+            return None, need_stats(raw, vectors)
+        view, columns = need.views(self.buffer, 1, obs), sampled.columns
+        if self._shuffled is not None:
+            columns = self.buffer.read(self._shuffled.donors(sampled.ids))
+        vectors = need.vectors(columns)
+        raw = need.need_of(vectors @ need.queries(view))
+        factor = to_tensor(raw, self.device)
+        if isinstance(need, PaperNeed):
+            factor = need.moving(factor, batch, view)
+        factor = rescale(remove_negatives(factor, settings.negative), settings.scale)
+        return factor, need_stats(raw, vectors)
+
+    @property
+    def _need_is_due(self) -> bool:
+        """Whether need has its own update now."""
+        return self.updates % self.settings.learn_every == 0
+
+    def _entropy(self, sampled: Batch) -> float:
+        if not sampled.normalized:
+            return np.nan
+        return float(-np.log(sampled.probabilities).mean() / np.log(max(2, len(self.buffer))))
 
     def _step(self, loss: Tensor) -> None:
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-
-    def _next_action(self, batch: Transitions, greedy: Tensor) -> Tensor:
-        """a' of the successor target."""
-        if self.settings.successor_action == "greedy":
-            return greedy
-        assert batch.next_action is not None
-        return batch.next_action
-
-    # Need.
-
-    def _start(self, obs: AnyArray) -> Start:
-        """The current state with its greedy action, or the pair before it."""
-        if self.settings.need_row == "previous" and self._previous is not None:
-            obs, action = self._previous
-            return Start(self._row(obs), torch.tensor([action], device=self.device))
-        return Start(self._row(obs), None)
-
-    def need_query(self, obs: AnyArray) -> AnyArray | None:
-        """What the buffer's ``need=`` takes now: m, or φ for backward need; None without need.
-
-        Seen from recent states or starts, it has a row for each transition of a batch. The buffer
-        also gets the features of everything stored since the last query.
-        """
-        if self.settings.samples_by_need and self.need_model is None:
-            self._query_need(self._start(obs))
-        elif self.settings.samples_by_need and self.need_model is not None:
-            *older, newest = self._new_ids()
-            for ids in older:
-                self._compute_vectors(ids)
-            self._query = self._compute_vectors(newest, obs)
-        return self._query
-
-    def _learn_need(self, obs: AnyArray, sampled: Batch) -> tuple[Tensor | None, NeedStats | None]:
-        """The need that scales the update, if it does, and the need model's update if it is due.
-
-        The buffer's vectors of the replayed transitions are renewed with it, not at every update:
-        in between, the model stays the same (but for the layers of a shared encoder).
-        """
-        model, settings = self.need_model, self.settings
-        assert model is not None
-        due = self.updates % settings.need_period == 0
-        if settings.samples_by_need:
-            if not due:
-                return None, None
-            model.learn(self.replay)
-            renewed = self.replay.next_to_refresh(settings.refresh * settings.need_period)
-            ids = np.concatenate([sampled.ids, renewed])
-            vectors = self._need_vectors(ids)
-            self.replay.set_features(ids, vectors)
-            vectors = vectors[: len(sampled.ids)]
-            # The query is from before the model's update; for statistics it is near enough.
-            products = np.sum(vectors * self._query, axis=1)
-            return None, need_stats(model.from_products(products), vectors)
-        vectors = self._need_vectors(sampled.ids, sampled["obs"])
-        raw = model.from_products(vectors @ model.query(obs))
-        if due:
-            model.learn(self.replay)
-        need = to_tensor(np.maximum(raw, 0.0), self.device)
-        return rescale(need, settings.scale), need_stats(raw, vectors)
-
-    def _need_vectors(self, ids: IntArray, obs: Any = None) -> AnyArray:
-        """The need model's vectors of transitions; with shuffled need those of others."""
-        assert self.need_model is not None
-        if self.shuffled is not None:
-            ids, obs = self.shuffled.donors(ids), None
-        return self.need_model.features(self.replay.read(ids)["obs"] if obs is None else obs)
-
-    @torch.no_grad()
-    def _query_need(self, start: Start) -> Current:
-        successor = self.successor
-        assert successor is not None
-        *older, newest = self._new_ids()
-        for ids in older:
-            self._compute_features(ids)
-        features = self._compute_features(newest, start.obs)
-        action = start.action
-        if action is None:
-            shared = self.settings.encoder == "shared"
-            hidden = features if shared else self.q.online.hidden(start.obs)
-            action = self.q.online.head(hidden).argmax(1)
-        current = Current(features, successor.online.successor(features, action))
-        row = current.successor if self.settings.direction == "forward" else current.features
-        self._query = row[0].cpu().numpy()
-        return current
-
-    def set_new_features(self) -> None:
-        """Give the buffer the features of all transitions stored since the last call."""
-        compute: Any = self._compute_features if self.need_model is None else self._compute_vectors
-        for ids in self._new_ids():
-            compute(ids)
-
-    def _new_ids(self) -> list[IntArray]:
-        """The transitions stored since the last call, in parts for one pass each; at least one."""
-        first = max(self.next_feature_id, self.replay.oldest_id)
-        self.next_feature_id = self.replay.next_id
-        ids = np.arange(first, self.next_feature_id)
-        return [ids[i : i + _MAX_ROWS] for i in range(0, len(ids), _MAX_ROWS)] or [ids]
-
-    def _compute_vectors(self, ids: IntArray, obs: AnyArray | None = None) -> AnyArray | None:
-        """Compute and set the need model's vectors of transitions; returns the query of ``obs``.
-
-        If need is seen from elsewhere: queries of that, one for each row of a batch. A new
-        transition is also the donor of one that is stored already.
-        """
-        model = self.need_model
-        assert model is not None
-        if not len(ids):
-            size = self.settings.batch_size
-            return None if obs is None else model.queries(self.replay, size, obs)
-        donors = ids
-        if self.shuffled is not None:
-            ids = self.shuffled.affected(ids)
-            donors = self.shuffled.donors(ids)
-        rows, query = self.replay.read(donors)["obs"], None
-        if obs is None:
-            vectors = model.features(rows)
-        else:
-            elsewhere = model.form.query != "present"
-            views = model.drawn_views(self.replay, self.settings.batch_size) if elsewhere else obs
-            vectors, query = model.features_and_queries(rows, views)
-        self.replay.set_features(ids, vectors)
-        return query
-
-    @torch.no_grad()
-    def _compute_features(self, ids: IntArray, *extra: Tensor) -> Tensor:
-        """Compute and set the features of transitions; returns those of ``extra``.
-
-        The buffer stores the observation that a transition starts with, so that features and ids
-        match whatever ``n_step`` is.
-        """
-        assert self.successor is not None
-        columns = self.replay.read(ids)
-        obs = torch.cat((obs_tensor(columns["obs"], self.device), *extra))
-        features = self.successor.features(obs)
-        self._set_features(ids, features[: len(ids)], to_tensor(columns["action"], self.device))
-        return features[len(ids) :]
-
-    @torch.no_grad()
-    def _set_features(self, ids: IntArray, features: Tensor, action: Tensor) -> None:
-        """Give the buffer φ(s) of transitions; for backward need m(s, a)."""
-        assert self.successor is not None
-        if self.settings.direction == "backward":
-            features = self.successor.online.successor(features, action)
-        self.replay.set_features(ids, features.cpu().numpy())
-
-    def need_of(self, current_obs: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
-        """The raw need of many observations, seen from ``current_obs`` and its greedy action."""
-        need: AnyArray = self.needs_of(current_obs[None], obs, actions)[0]
-        return need
-
-    @torch.no_grad()
-    def needs_of(self, currents: AnyArray, obs: AnyArray, actions: AnyArray) -> AnyArray:
-        """[i, j]: the raw need of observation j, seen from the i-th of ``currents``."""
-        if self.need_model is not None:
-            return self.need_model.needs(currents, obs)
-        successor = self.successor
-        assert successor is not None
-        rows = obs_tensor(np.ascontiguousarray(currents), self.device)
-        hidden, greedy = self.q.evaluate(rows)
-        features, successors = successor.current(rows, greedy, hidden)
-        stored = successor.features(obs_tensor(np.ascontiguousarray(obs), self.device))
-        action = to_tensor(actions, self.device)
-        needs = [
-            successor.need(Current(features[i : i + 1], successors[i : i + 1]), stored, action)
-            for i in range(len(rows))
-        ]
-        return torch.stack(needs).cpu().numpy()
 
     def need_quality(
         self, rng: np.random.Generator, new: ReplayBuffer | None = None
@@ -485,45 +282,44 @@ class DeepAgent:
             rng: chooses queries and transitions.
             new: a buffer with new episodes, to measure need on these.
         """
-        if not self.settings.uses_need:
+        if self.need is None:
             return None
-        if self.need_model is not None:
-            buffer = self.replay if new is None else new
-            return self.need_model.quality(buffer, seed=rng, new=new is not None)
-        settings = dataclasses.replace(self.settings, capacity=self.settings.batch_size)
-        untrained = type(self)(
-            settings, self.observation_space, self.n_actions, steps=1, device=self.device.type
-        )
-        buffer, withheld = (self.replay, withholds) if new is None else (new, _all)
-        return need_quality(
-            buffer,
-            self._needs_of_columns,
-            rng,
-            withheld=withheld,
-            untrained=untrained._needs_of_columns,
-            direction=self.settings.direction,
-        )
-
-    def _needs_of_columns(self, obs: Any, columns: dict[str, Any]) -> AnyArray:
-        return self.needs_of(obs, columns["obs"], columns["action"])
+        buffer = self.buffer if new is None else new
+        return self.need.quality(buffer, seed=rng, new=new is not None)
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""
         named: dict[str, torch.nn.Module] = {"q": self.q.online, "q_target": self.q.target}
-        if self.successor is not None:
-            named["successor"] = self.successor.online
-            if self.successor.has_target:
-                named["successor_target"] = self.successor.target
+        if isinstance(self.need, PaperNeed):
+            named |= {"successor": self.need.online, "successor_target": self.need.target}
         return named
 
 
-def _all(episodes: IntArray) -> BoolArray:
-    return np.ones(len(episodes), dtype=np.bool_)
+def make_need(
+    settings: DeepSettings,
+    observation_space: Any,
+    q: QNetwork,
+    optimizer: torch.optim.Optimizer,
+    seed: int,
+) -> Need:
+    """The paper's need or a need model, on layers of its own or those of the Q network."""
+    device, n_actions = q.head.weight.device, q.head.out_features
+    if settings.need_learner == "successor":
+        network = SuccessorNetwork(settings, q.shape, n_actions, q.n_hidden)
+        return PaperNeed(settings, network.to(device), q, optimizer)
+    shared = q.hidden if settings.need_learner == "linear" else q.normalized_hidden
+    return NeedModel(
+        observation_space,
+        discount=settings.need_discount,
+        learner=settings.need_learner,
+        form=settings.need_form,
+        features=shared if settings.encoder == "shared" else None,
+        seed=seed,
+        device=str(device),
+    )
 
 
-def make_sampler(
-    settings: DeepSettings, n_features: int, model: NeedModel | None = None
-) -> Sampler:
+def make_sampler(settings: DeepSettings, need: Need | None) -> Sampler:
     """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
     alpha, mix = settings.alpha, settings.uniform_mix
     if ":" in settings.sampler:
@@ -544,17 +340,8 @@ def make_sampler(
         return RecencySampler(
             settings.mean_age, alpha=alpha, correct_for=settings.correct_for, uniform_mix=mix
         )
-    if settings.sampler == "per-sr-sampling" and model is not None:
-        return model.sampler(
-            alpha=alpha,
-            need_alpha=settings.need_alpha,
-            correct_for=settings.correct_for,
-            uniform_mix=mix,
-        )
-    if settings.sampler == "per-sr-sampling":
-        return FeatureNeedSampler(
-            n_features,
-            backward=settings.direction == "backward",
+    if need is not None and settings.samples_by_need:
+        return need.sampler(
             alpha=alpha,
             need_alpha=settings.need_alpha,
             correct_for=settings.correct_for,

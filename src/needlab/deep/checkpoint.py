@@ -18,10 +18,13 @@ NETWORKS, REPLAY, COUNTERS = "networks.pt", "replay", "agent.json"
 
 def save_agent(agent: DeepAgent, folder: Path) -> None:
     """Write the agent's state; call it between episodes, when no n-step window is open."""
-    state: dict[str, Any] = {name: net.state_dict() for name, net in agent.networks().items()}
+    state: dict[str, Any] = {
+        "q": agent.q.online.state_dict(),
+        "target": agent.q.target.state_dict(),
+    }
     state["optimizer"] = agent.optimizer.state_dict()
-    if agent.need_model is not None:
-        state["need_model"] = agent.need_model.state_dict()
+    if agent.need is not None:
+        state["need"] = agent.need.state_dict()
     try:
         with (folder / NETWORKS).open("wb") as file:
             torch.save(state, file)
@@ -34,23 +37,21 @@ def save_agent(agent: DeepAgent, folder: Path) -> None:
     counters = {
         "steps": agent.steps,
         "updates": agent.updates,
-        "next_feature_id": agent.next_feature_id,
-        "successor_updates": 0 if agent.successor is None else agent.successor.updates,
         "action_rng": agent.action_rng.bit_generator.state,
     }
     write_json(folder / COUNTERS, counters)
 
 
 def load_networks(agent: DeepAgent, folder: Path) -> None:
-    """Load networks and optimizer only, which is enough to play."""
+    """Load networks, need and optimizer only, which is enough to play."""
     path = folder / NETWORKS
     try:
         state = torch.load(path, map_location=agent.device, weights_only=True)
-        for name, network in agent.networks().items():
-            network.load_state_dict(state[name])
+        agent.q.online.load_state_dict(state["q"])
+        agent.q.target.load_state_dict(state["target"])
         agent.optimizer.load_state_dict(state["optimizer"])
-        if agent.need_model is not None:
-            agent.need_model.load_state_dict(state["need_model"])
+        if agent.need is not None:
+            agent.need.load_state_dict(state["need"])
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise NeedReplayError(
@@ -66,13 +67,9 @@ def load_agent(agent: DeepAgent, folder: Path) -> None:
     load_networks(agent, folder)
     agent.replay.load(folder / REPLAY)
     try:
-        for name in ("steps", "updates", "successor_updates", "next_feature_id"):
+        for name in ("steps", "updates"):
             check_number(name, counters[name], int, COUNT)
-        check_number("next_feature_id", counters["next_feature_id"], int, (0, agent.replay.next_id))
         agent.steps, agent.updates = counters["steps"], counters["updates"]
-        agent.next_feature_id = counters["next_feature_id"]
-        if agent.successor is not None:
-            agent.successor.updates = counters["successor_updates"]
         agent.action_rng.bit_generator.state = counters["action_rng"]
     except (NeedReplayError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise NeedReplayError(f"{str(path)!r} is damaged: {error}.") from error

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from needlab.deep.networks import MAX_PIXEL, QNetwork
-from needlab.deep.settings import Base
+from needlab.deep.settings import Base, DeepSettings
 from needreplay._core.types import AnyArray
-from needreplay.replay import Batch
+from needreplay.replay import Batch, ReplayBuffer
 
 
 class Transitions(NamedTuple):
@@ -49,10 +49,18 @@ def obs_tensor(obs: AnyArray, device: torch.device) -> Tensor:
     return tensor
 
 
-def to_transitions(batch: Batch, device: torch.device) -> Transitions:
-    """The columns of ``batch`` that a learner needs."""
-    columns = batch.columns
+def to_transitions(
+    batch: Batch, buffer: ReplayBuffer, settings: DeepSettings, device: torch.device
+) -> Transitions:
+    """The columns of ``batch`` that a learner needs, and γ^k with n-step returns."""
+    columns, power = batch.columns, None
     next_action = columns.get("next_action")
+    if settings.n_step > 1:
+        # A transition of k steps to a terminal is followed by the k - 1 shorter ones to it.
+        steps = [buffer.future(batch.ids, k) >= 0 for k in range(settings.n_step)]
+        to_end = settings.discount ** np.sum(steps, 0)
+        known = np.where(columns["discount"] > 0.0, columns["discount"], to_end)
+        power = to_tensor(known.astype(np.float32), device)
     return Transitions(
         obs=obs_tensor(columns["obs"], device),
         action=to_tensor(columns["action"], device),
@@ -61,6 +69,7 @@ def to_transitions(batch: Batch, device: torch.device) -> Transitions:
         discount=to_tensor(columns["discount"], device),
         weight=to_tensor(batch.weights.astype(np.float32), device),
         next_action=None if next_action is None else to_tensor(next_action, device),
+        power=power,
     )
 
 
@@ -90,26 +99,17 @@ def priority_of(error: Tensor, gain: Literal["abs", "sqrt-huber"], floor: float)
     return error.abs() + floor if gain == "abs" else torch.sqrt(huber(error) + 1e-10)
 
 
-class Evaluated(NamedTuple):
-    """Results of one pass of the online network, without gradient."""
-
-    hidden: Tensor
-    """the last hidden layer"""
-    greedy: Tensor
-    """argmax_a Q(s, a)"""
-
-
-class TDErrors(NamedTuple):
-    """TD errors of a batch, and by-products of the passes that computed them."""
+class QPass(NamedTuple):
+    """What the Q networks computed on a batch."""
 
     error: Tensor
     """δ of each transition, with its gradient"""
     hidden: Tensor
     """the last hidden layer at s, without gradient"""
-    next_state: Evaluated | None
-    """the same and the greedy action at s', unless plain DQN skipped that pass"""
-    extra: Evaluated | None
-    """results for the extra observations"""
+    next_hidden: Tensor | None
+    """the same at s', unless plain DQN skipped that pass"""
+    next_greedy: Tensor | None
+    """argmax_a Q(s', a), unless plain DQN skipped that pass"""
 
 
 class QLearner:
@@ -121,39 +121,25 @@ class QLearner:
         self.target = copy.deepcopy(network).requires_grad_(False)
 
     @torch.no_grad()
-    def evaluate(self, obs: Tensor) -> Evaluated:
-        """One pass of the online network."""
-        hidden = self.online.hidden(obs)
-        return Evaluated(hidden, self.online.head(hidden).argmax(1))
+    def best_action(self, obs: Tensor) -> int:
+        """argmax_a Q(s, a) of one row."""
+        return int(self.online(obs).argmax(1))
 
-    def td_errors(
-        self, batch: Transitions, *, with_next: bool = True, extra: Tensor | None = None
-    ) -> TDErrors:
-        """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a); plain DQN: max_a Q'(s', a).
-
-        Args:
-            batch: the transitions.
-            with_next: evaluate s' also where plain DQN does not need it.
-            extra: further observations to evaluate in the same pass as s'.
-        """
-        following = more = None
-        if with_next or extra is not None or self.base == "double-dqn":
-            size = len(batch.next_obs)
-            rows = batch.next_obs if extra is None else torch.cat((batch.next_obs, extra))
-            hidden, greedy = self.evaluate(rows)
-            following = Evaluated(hidden[:size], greedy[:size])
-            more = None if extra is None else Evaluated(hidden[size:], greedy[size:])
+    def td_errors(self, batch: Transitions) -> QPass:
+        """δ = r + γ Q'(s', argmax_a Q(s', a)) − Q(s, a); plain DQN: max_a Q'(s', a)."""
+        next_hidden = next_greedy = None
         with torch.no_grad():
             next_values = self.target(batch.next_obs)
             if self.base == "double-dqn":
-                assert following is not None
-                next_value = select(next_values, following.greedy)
+                next_hidden = self.online.hidden(batch.next_obs)
+                next_greedy = self.online.head(next_hidden).argmax(1)
+                next_value = select(next_values, next_greedy)
             else:
                 next_value = next_values.max(1).values
         hidden = self.online.hidden(batch.obs)
         value = select(self.online.head(hidden), batch.action)
         error = td_error(batch.reward, batch.discount, next_value, value)
-        return TDErrors(error, hidden.detach(), following, more)
+        return QPass(error, hidden.detach(), next_hidden, next_greedy)
 
     def update_target(self) -> None:
         """Copy the online network to the target network."""

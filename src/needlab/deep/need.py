@@ -1,4 +1,4 @@
-"""Deep need: successor features projected on features, and what happens to the result.
+"""Need of a batch: features for the projection, need that scales updates, statistics.
 
 Yuan & Mattar, section 3.2 (projection), section 4.3 (offset), section 6 (other treatments of
 negative need, backward need). Every function takes a batch.
@@ -16,29 +16,23 @@ from torch import Tensor
 from needreplay._core.types import FloatArray
 
 
-def project(successor: Tensor, features: Tensor) -> Tensor:
-    """Need(s, s') = m · φ(s') / |φ(s')|², and 0 where φ(s') = 0; rows are broadcast.
-
-    The product carries no gradient, as in the released code: only 1 / |φ(s')|² does.
-    """
-    squared = features.square().sum(1)
-    product = (successor.detach() * features.detach()).sum(1)
-    return product / squared.clamp(min=torch.finfo(squared.dtype).tiny)
+def projected(features: Tensor) -> Tensor:
+    """φ / |φ|², and 0 where φ = 0: its product with m is need (section 3.2)."""
+    squared = features.square().sum(1, keepdim=True)
+    return features / squared.clamp(min=torch.finfo(squared.dtype).tiny)
 
 
-def remove_negatives(
-    need: Tensor, how: Literal["offset", "fallback", "clip", "nonnegative"]
-) -> Tensor:
+def remove_negatives(need: Tensor, how: Literal["offset", "fallback", "clip"]) -> Tensor:
     """Need that can scale an update.
 
     ``offset`` (the paper): need − min(0, min_i need_i). ``fallback``: need 1 for the batch if any
-    need is negative, which is plain PER. ``clip``: max(0, need). ``nonnegative``: unchanged.
+    need is negative, which is plain PER. ``clip``: max(0, need).
     """
     if how == "offset":
         return need - need.min().clamp(max=0.0)
     if how == "fallback":
         return torch.where((need < 0.0).any(), torch.ones_like(need), need)
-    return need.clamp(min=0.0) if how == "clip" else need
+    return need.clamp(min=0.0)
 
 
 def rescale(need: Tensor, how: Literal["raw", "mean", "max"]) -> Tensor:

@@ -31,9 +31,14 @@ class QNetwork(nn.Module):
     def __init__(self, network: str, shape: Shape, n_actions: int) -> None:
         super().__init__()
         check_shape(network, shape)
+        self.network, self.shape = network, shape
         self.body, self.n_hidden = q_body(network, shape)
         self.head = nn.Linear(self.n_hidden, n_actions)
         self.input_scale = INPUT_SCALE.get(network, 1.0)
+
+    def untrained(self) -> QNetwork:
+        """Another one with the same layers, as it begins."""
+        return QNetwork(self.network, self.shape, self.head.out_features)
 
     def hidden(self, obs: Tensor) -> Tensor:
         """The last hidden layer, after its ReLU."""
@@ -98,23 +103,23 @@ class SuccessorNetwork(nn.Module):
 
     def __init__(self, settings: DeepSettings, shape: Shape, n_actions: int, n_shared: int) -> None:
         super().__init__()
-        network = settings.network
+        network, paper = settings.network, settings.paper
         check_shape(network, shape)
         own = settings.encoder == "own"
-        nonnegative = settings.feature_sign == "nonnegative"
-        self.n_features = settings.features if own else n_shared
+        nonnegative = paper.feature_sign == "nonnegative"
+        self.n_features = paper.features if own else n_shared
         self.input_scale = INPUT_SCALE.get(network, 1.0)
-        self.per_action = settings.successor_of == "pair"
+        self.per_action = paper.successor_of == "pair"
         self.encoder = encoder(network, shape, self.n_features, nonnegative) if own else None
         self.branches = Branches(
             n_actions if self.per_action else 1,
             self.n_features,
-            settings.features,
+            paper.features,
             nonnegative=nonnegative,
         )
         self.decoder = (
-            decoder(network, shape, self.n_features, small=settings.decoder == "small")
-            if own and settings.decoder != "none"
+            decoder(network, shape, self.n_features, small=paper.decoder == "small")
+            if own and paper.decoder != "none"
             else None
         )
 

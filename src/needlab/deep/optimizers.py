@@ -42,16 +42,13 @@ class CenteredRMSProp(torch.optim.Optimizer):
                 p.addcdiv_(p.grad, root, value=-group["lr"])
 
 
-def make_optimizer(
-    settings: DeepSettings, q: Iterable[Tensor], successor: Iterable[Tensor]
-) -> torch.optim.Optimizer:
-    """One optimizer for both networks; ``step_cut`` applies to the Q network only."""
+def make_optimizer(settings: DeepSettings, q: Iterable[Tensor]) -> torch.optim.Optimizer:
+    """The optimizer of the Q network, to which need may add its parameters.
+
+    ``step_cut`` applies to the Q network alone.
+    """
     lr, eps = settings.learning_rate, settings.optimizer_eps
-    groups: list[dict[str, Any]] = [
-        {"params": list(q), "lr": lr * settings.step_cut},
-        {"params": list(successor), "lr": lr},
-    ]
-    groups = [group for group in groups if group["params"]]
+    groups: list[dict[str, Any]] = [{"params": list(q), "lr": lr * settings.step_cut}]
     if settings.optimizer == "rmsprop":
         return CenteredRMSProp(groups, lr=lr, decay=settings.rms_decay, eps=eps)
     fused = groups[0]["params"][0].device.type in ("cpu", "cuda")

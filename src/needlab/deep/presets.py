@@ -1,7 +1,8 @@
-"""The presets of the deep agents: the paper's text, its code, and its code with faults mended.
+"""The presets of the deep agents: ours (``default``), and the paper's text and code.
 
-Each is made of two parts that do not overlap: how an agent learns (``printed``, ``released``,
-``corrected``) and the sizes that suit a kind of world. ``docs/deep.md`` numbers the differences.
+``printed`` is the paper's text, ``released`` its code, ``corrected`` its code without its faults:
+these three have the paper's need. Each preset is made of two parts that do not overlap: how an
+agent learns, and the sizes that suit a kind of world. ``docs/deep.md`` numbers the differences.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import Any
 from needlab.core.presets import changed
 from needlab.deep.settings import DeepSettings, Network
 from needreplay._core.errors import unknown
+from needreplay.need import UNIFORM_MIX
 
+DEFAULT = "default"
+"""The preset where none is named: that of the evidence, with a need model."""
+
+_PAPER: dict[str, Any] = {"need_learner": "successor", "learn_every": 1}
 _RMSPROP = {"optimizer": "rmsprop", "learning_rate": 2.5e-4, "rms_decay": 0.95}
 
 LEARNING: dict[str, dict[str, Any]] = {
@@ -29,6 +35,7 @@ LEARNING: dict[str, dict[str, Any]] = {
         "need_row": "previous",
         "negative": "offset",
         "scale": "raw",
+        **_PAPER,
         **_RMSPROP,
     },
     "released": {
@@ -48,26 +55,14 @@ LEARNING: dict[str, dict[str, Any]] = {
         "negative": "offset",
         "scale": "raw",
         "need_moves_features": True,
+        **_PAPER,
         **_RMSPROP,
     },
-    "corrected": {
-        "base": "double-dqn",
-        "gain": "abs",
-        "gain_floor": 1e-6,
-        "alpha": 0.6,
-        "beta_start": 0.4,
-        "beta_end": 1.0,
-        "feature_sign": "nonnegative",
-        "successor_action": "greedy",
-        "successor_terminal": "masked",
-        "pixel_loss": "squared",
-        "need_row": "greedy",
-        "negative": "nonnegative",
-        "scale": "mean",
-        "optimizer": "adam",
-    },
+    "corrected": _PAPER,
+    DEFAULT: {},
 }
-"""How an agent learns, by preset: what does not depend on the size of the world."""
+"""How an agent learns, by preset, where it is not as ``DeepSettings`` has it; what does not depend
+on the size of the world."""
 
 _NATURE: dict[str, dict[str, Any]] = {
     "printed": {
@@ -140,7 +135,8 @@ SIZES: dict[Network, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
     "minatar": (_MINATAR_SIZE, _MINATAR),
     "vector": (_VECTOR_SIZE, _VECTOR),
 }
-"""What suits a kind of world: the same for all presets, and by preset."""
+"""What suits a kind of world: the same for all presets, and by preset (``default`` has the sizes of
+``corrected``)."""
 
 AGENTS: dict[str, dict[str, Any]] = {
     "dqn": {"base": "dqn", "sampler": "uniform"},
@@ -165,8 +161,12 @@ _BASELINES: dict[str, dict[str, Any]] = {
 def deep_preset(name: str, network: Network, agent: str = "per", **overrides: Any) -> DeepSettings:
     """The settings of a preset for a kind of world and an agent, with any field changed.
 
+    In ``default`` a quarter of the probability of ``per-sr-sampling`` is uniform.
+
     >>> deep_preset("corrected", "minatar", "per-sr", scale="raw").scale
     'raw'
+    >>> deep_preset("default", "minatar", "per-sr-sampling").uniform_mix
+    0.25
     """
     if name not in LEARNING:
         raise unknown("preset", name, LEARNING)
@@ -175,5 +175,8 @@ def deep_preset(name: str, network: Network, agent: str = "per", **overrides: An
     if agent not in AGENTS:
         raise unknown("agent", agent, AGENTS)
     size, by_preset = SIZES[network]
-    parts = {**LEARNING[name], **size, **by_preset[name], **_BASELINES.get(agent, {})}
+    by_size = by_preset["corrected" if name == DEFAULT else name]
+    parts = {**LEARNING[name], **size, **by_size, **_BASELINES.get(agent, {})}
+    if name == DEFAULT and agent == "per-sr-sampling":
+        parts["uniform_mix"] = UNIFORM_MIX
     return changed(DeepSettings(), **{**parts, **AGENTS[agent], "network": network, **overrides})

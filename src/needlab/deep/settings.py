@@ -1,13 +1,13 @@
-"""Settings of the deep agents: double DQN, its replay, and the deep successor representation.
+"""Settings of the deep agents: double DQN, its replay, need, and the paper's successor network.
 
-One flat record, so that every value has the same name on the command line, in a sweep file and
-here. ``presets.py`` fills it.
+Every value has one name, the same on the command line, in a sweep file and here, also those of
+``PaperNeedSettings``, which are a part of ``DeepSettings``. ``presets.py`` fills them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from needreplay._core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
@@ -20,6 +20,45 @@ Network = Literal["nature", "minatar", "vector"]
 
 
 @dataclass(frozen=True)
+class PaperNeedSettings:
+    """The paper's need (need_learner successor): encoder f, successor branches u, decoder g."""
+
+    features: int = 64
+    """features of the own encoder, and hidden units of each successor branch"""
+    feature_sign: Literal["any", "nonnegative"] = "nonnegative"
+    """nonnegative: a ReLU after the features, a softplus after the successor features"""
+    successor_of: Literal["pair", "state"] = "pair"
+    """successor features of a state and action, or of the state only"""
+    decoder: Literal["full", "small", "none"] = "full"
+    """trains the own encoder: the released decoder, one with a quarter of its channels, none"""
+    decoder_period: int = 1
+    """successor updates between decoder updates"""
+    successor_action: Literal["greedy", "stored"] = "greedy"
+    """a' of the successor target: argmax Q(s', a'), or the action that was taken"""
+    successor_target_period: int = 1_000
+    """steps between copies of the successor network to its target network; 0: no target network"""
+    successor_terminal: Literal["masked", "last", "unmasked"] = "masked"
+    """the successor target at a terminal: φ(s), φ(s) + γ φ(s'), or no exception"""
+    successor_moves_features: bool = False
+    """whether the successor loss trains the encoder"""
+    successor_batch: Literal["same", "another"] = "same"
+    """whether the successor network learns from the Q network's batch or from a second one"""
+    pixel_loss: Literal["squared", "huber"] = "squared"
+    """the decoder's loss: |s - g(φ)|², or the mean Huber loss on pixels times 255"""
+    need_row: Literal["greedy", "previous"] = "greedy"
+    """where need is seen from: the current state and its greedy action, or the newest stored pair
+    (with n_step 1 the step before)"""
+    need_moves_features: bool = False
+    """whether the Q loss trains the encoder through the norm of φ in need (per-sr); m · φ never
+    carries a gradient"""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no sense."""
+        at_least_one = dict.fromkeys(("features", "decoder_period"), AT_LEAST_ONE)
+        check_fields(self, {**at_least_one, "successor_target_period": COUNT})
+
+
+@dataclass(frozen=True)
 class DeepSettings:
     """Everything that decides what a deep agent learns, besides its world and its seed."""
 
@@ -27,11 +66,11 @@ class DeepSettings:
     base: Base = "double-dqn"
     """dqn: the target network's maximum; double-dqn: its value of the online network's choice"""
     network: Network | str = "minatar"
-    """layers of the Q network and the successor network: nature (84 x 84 x 4 pixels), minatar
-    (10 x 10 planes) or vector (a row of numbers); your own: a function of the observation's shape
-    that returns a torch module from observations to rows of features"""
+    """layers of the Q network and the paper's successor network: nature (84 x 84 x 4 pixels),
+    minatar (10 x 10 planes) or vector (a row of numbers); your own: a function of the observation's
+    shape that returns a torch module from observations to rows of features"""
     discount: float = 0.99
-    """γ, for Q and for the successor representation"""
+    """γ, for Q and for the paper's successor network"""
     n_step: int = 1
     """steps in a return before it bootstraps; need then counts every n-th step"""
     batch_size: int = 32
@@ -94,10 +133,14 @@ class DeepSettings:
     beta_end: float = 1.0
     """... and at its end"""
 
-    # Need.
-    need_learner: Literal["successor", "cosine", "spectral", "linear"] = "successor"
-    """the paper's successor network (all settings below), or a need model: a power of a cosine or
-    least squares, learned by contrast, or random features in closed form"""
+    # Need (per-sr and per-sr-sampling).
+    need_learner: Literal["successor", "cosine", "spectral", "linear"] = "cosine"
+    """a need model: a power of a cosine or least squares, learned by contrast, or random features
+    in closed form; or successor, the paper's network, with the settings of its own below"""
+    encoder: Literal["own", "shared"] = "own"
+    """need's features: from layers of its own, or from the Q network's last hidden layer"""
+    direction: Direction = "forward"
+    """need of states that follow the current one, or that lead to it"""
     need_query: Query = "present"
     """the state that the need of a need model is seen from: the present one; a recent one, another
     for each row of a batch (stationary need); the start of an episode, another for each row"""
@@ -106,65 +149,32 @@ class DeepSettings:
     linear can learn (and the paper's successor network always does)"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
-    need_period: int = 4
-    """updates of the agent between updates of a need model, and of the vectors it has stored"""
-    shuffle_need: bool = False
-    """a control for need models: each stored transition has the need of another one"""
-
-    # Deep successor representation.
-    encoder: Literal["own", "shared"] = "own"
-    """features from the successor network's own layers, or the Q network's last hidden layer"""
-    features: int = 64
-    """features of the own encoder, and hidden units of each successor branch"""
-    feature_sign: Literal["any", "nonnegative"] = "nonnegative"
-    """nonnegative: a ReLU after the features, a softplus after the successor features"""
-    successor_of: Literal["pair", "state"] = "pair"
-    """successor features of a state and action, or of the state only"""
-    decoder: Literal["full", "small", "none"] = "full"
-    """trains the own encoder: the released decoder, one with a quarter of its channels, none"""
-    decoder_period: int = 1
-    """successor updates between decoder updates"""
-    successor_action: Literal["greedy", "stored"] = "greedy"
-    """a' of the successor target: argmax Q(s', a'), or the action that was taken"""
-    successor_target_period: int = 1_000
-    """steps between copies of the successor network to its target network; 0: no target network"""
-    successor_terminal: Literal["masked", "last", "unmasked"] = "masked"
-    """the successor target at a terminal: φ(s), φ(s) + γ φ(s'), or no exception"""
-    successor_moves_features: bool = False
-    """whether the successor loss trains the encoder"""
-    successor_batch: Literal["same", "another"] = "same"
-    """whether the successor network learns from the Q network's batch or from a second one"""
-    pixel_loss: Literal["squared", "huber"] = "squared"
-    """the decoder's loss: |s - g(φ)|², or the mean Huber loss on pixels times 255"""
-    need_row: Literal["greedy", "previous"] = "greedy"
-    """where need looks from: the current state and its greedy action, or the pair before it"""
-    direction: Direction = "forward"
-    """need of states that follow the current one, or that lead to it"""
-    negative: Literal["offset", "fallback", "clip", "nonnegative"] = "nonnegative"
-    """negative need: subtract min(0, batch minimum); need 1 for the batch; 0; cannot occur"""
-    scale: Literal["raw", "mean", "max"] = "mean"
-    """need unchanged, or divided by its mean or maximum in the batch (per-sr)"""
-    need_moves_features: bool = False
-    """whether the Q loss trains the encoder through the norm of φ in need; m · φ never carries a
-    gradient"""
+    learn_every: int = 4
+    """updates of the agent between updates of need, and of the vectors that the buffer has of it;
+    the paper's network learns from every batch"""
     refresh: int = 16
-    """stored transitions whose features are recomputed for each update, besides the replayed ones
-    (per-sr-sampling)"""
+    """stored vectors that are renewed for each update, beside those of the batch (per-sr-sampling)
+    """
+    shuffle: bool = False
+    """a control: each stored transition has the need of another one"""
+    negative: Literal["offset", "fallback", "clip"] = "clip"
+    """negative need that scales an update (per-sr): subtract min(0, batch minimum); need 1 for the
+    batch; 0"""
+    scale: Literal["raw", "mean", "max"] = "mean"
+    """need that scales an update (per-sr): unchanged, or divided by its mean or maximum in the
+    batch"""
+    paper: PaperNeedSettings = field(default_factory=PaperNeedSettings)
+    """the paper's need"""
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense, alone or together."""
         check_fields(self, BOUNDS)
-        if self.negative == "nonnegative" and self.feature_sign == "any" and self.uses_need:
-            raise NeedReplayError(
-                "negative is 'nonnegative', which is true only with feature_sign 'nonnegative'; "
-                "choose what to do with negative need: offset, fallback or clip."
-            )
-        if self.successor_action == "stored" and self.n_step > 1:
+        if self.paper.successor_action == "stored" and self.n_step > 1:
             raise NeedReplayError(
                 "successor_action is 'stored', but with n_step above 1 the buffer does not store "
                 "the action after the n steps; choose 'greedy'."
             )
-        if self.learns_successor and self.need_query != "present":
+        if self.need_learner == "successor" and self.need_query != "present":
             raise NeedReplayError(
                 f"need_query is {self.need_query!r}, but need_learner is 'successor', whose need "
                 "is seen from the present state; choose a need model: cosine, spectral or linear."
@@ -174,13 +184,8 @@ class DeepSettings:
                 f"need_query is {self.need_query!r}, but sampler is 'per-sr', which scales updates "
                 "by the need seen from the present state; choose 'per-sr-sampling'."
             )
-        if self.learns_successor and self.shuffle_need:
-            raise NeedReplayError(
-                "shuffle_need is True, but need_learner is 'successor', which has no such control; "
-                "choose a need model: cosine, spectral or linear."
-            )
         for name in ("successor_moves_features", "need_moves_features"):
-            if self.encoder == "shared" and getattr(self, name):
+            if self.encoder == "shared" and getattr(self.paper, name):
                 raise NeedReplayError(
                     f"{name} is True, but encoder is 'shared', which only the Q loss trains; "
                     "choose encoder 'own'."
@@ -192,28 +197,28 @@ class DeepSettings:
         return self.sampler in ("per-sr", "per-sr-sampling")
 
     @property
-    def need_form(self) -> NeedForm:
-        """Which need a need model learns."""
-        return NeedForm(self.need_query, self.direction, self.need_relative)
-
-    @property
-    def learns_successor(self) -> bool:
-        """Whether need comes from the paper's successor network."""
-        return self.uses_need and self.need_learner == "successor"
-
-    @property
     def samples_by_need(self) -> bool:
         """Whether need is part of the probability."""
         return self.sampler == "per-sr-sampling"
 
+    @property
+    def stores_next_action(self) -> bool:
+        """Whether the action after a transition is stored with it, for the paper's need."""
+        by_paper = self.uses_need and self.need_learner == "successor"
+        return by_paper and self.paper.successor_action == "stored"
+
+    @property
+    def need_form(self) -> NeedForm:
+        """Which need a need model learns."""
+        return NeedForm(self.need_query, self.direction, self.need_relative)
+
 
 BOUNDS: Bounds = {
     **dict.fromkeys(
-        ("n_step", "batch_size", "capacity", "update_period", "features", "target_period"),
+        ("n_step", "batch_size", "capacity", "update_period", "target_period", "learn_every"),
         AT_LEAST_ONE,
     ),
-    **dict.fromkeys(("decoder_period", "need_period"), AT_LEAST_ONE),
-    **dict.fromkeys(("min_history", "epsilon_steps", "successor_target_period"), COUNT),
+    **dict.fromkeys(("min_history", "epsilon_steps"), COUNT),
     **dict.fromkeys(("refresh", "frame_stack"), COUNT),
     "uniform_mix": SHARE,
     **dict.fromkeys(

@@ -25,6 +25,7 @@ from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from needlab.runs.evaluation import Player
+    from needreplay.need import Need
 
 SHOWN = 6
 """Transitions in the rows of one step."""
@@ -63,7 +64,7 @@ def write_deep_page(
         notes: paragraphs below the title.
         command: that made the page.
     """
-    agent, buffer = player.agent, player.agent.replay
+    agent, buffer = player.agent, player.agent.buffer
     if not len(buffer):
         raise NeedReplayError("The run's buffer is empty, so nothing is replayed; train longer.")
     store = player.empty_store(most_steps)
@@ -79,10 +80,10 @@ def write_deep_page(
     rows: dict[str, list[list[int]]] = {"drawn": often}
     quantities: dict[str, Any] = {}
     need_of: dict[int, FloatArray] = {}
-    if agent.settings.uses_need:
+    if agent.need is not None:
         others = {*most, *(i for row in often for i in row)} - {*pool.tolist()}
         ids = np.concatenate([pool, np.array(sorted(others), np.int64)])
-        need, distinct = _needs(player, played["obs"], ids)
+        need, distinct = _needs(player, agent.need, played["obs"], ids)
         size = np.abs(need[:, : len(pool)]).mean(axis=1, keepdims=True)
         share = need / np.maximum(size, 1e-30)
         distinct = distinct[distinct < len(pool)]
@@ -139,7 +140,7 @@ def write_deep_page(
         looked=len(pool),
         uses_need=agent.settings.uses_need,
         scales=agent.settings.uses_need and not agent.settings.samples_by_need,
-        shuffles=agent.settings.shuffle_need,
+        shuffles=agent.settings.shuffle,
         draws=data["draws"],
         notes=notes,
         command=command,
@@ -149,10 +150,14 @@ def write_deep_page(
 
 def _draws(player: Player, obs: AnyArray) -> Counter[int]:
     """How often the run's sampler draws each transition now."""
+    from needreplay.need import NeedBuffer
+
     agent, counts = player.agent, Counter[int]()
-    query = agent.need_query(obs)
+    size, query = agent.settings.batch_size, None
+    if isinstance(agent.replay, NeedBuffer):
+        query = agent.replay.look(size, obs)
     for _ in range(BATCHES):
-        counts.update(agent.replay.sample(agent.settings.batch_size, need=query).ids.tolist())
+        counts.update(agent.buffer.sample(size, need=query).ids.tolist())
     return counts
 
 
@@ -161,16 +166,18 @@ def _first(counts: Counter[int], number: int) -> list[int]:
     return sorted(counts, key=lambda ident: (-counts[ident], -ident))[:number]
 
 
-def _needs(player: Player, currents: AnyArray, ids: IntArray) -> tuple[FloatArray, IntArray]:
+def _needs(
+    player: Player, need: Need, currents: AnyArray, ids: IntArray
+) -> tuple[FloatArray, IntArray]:
     """[step, transition], and the places of transitions with distinct observations."""
     parts, places = [], dict[int, int]()
     for begin in range(0, len(ids), CHUNK):
-        columns = player.agent.replay.read(ids[begin : begin + CHUNK])
-        parts.append(player.agent.needs_of(currents, columns["obs"], columns["action"]))
+        columns = player.agent.buffer.read(ids[begin : begin + CHUNK])
+        parts.append(need.needs_of(currents, columns))
         for place, obs in enumerate(columns["obs"], begin):
             places.setdefault(hash(obs.tobytes()), place)
-    need = np.concatenate(parts, axis=1).astype(np.float64)
-    return need, np.array(list(places.values()))
+    needs = np.concatenate(parts, axis=1).astype(np.float64)
+    return needs, np.array(list(places.values()))
 
 
 def _spread(share: FloatArray) -> dict[str, Any]:

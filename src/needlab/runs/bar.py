@@ -41,6 +41,16 @@ def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> 
     return ", ".join(words)
 
 
+def need_doubt(row: dict[str, Any]) -> str:
+    """A sentence if need was measured and is not accurate, else nothing."""
+    if row.get("need_accurate") != 0:
+        return ""
+    return (
+        f"need is not accurate at step {row['steps']:,}: AUC {row['need_auc']:.2f}, trivial "
+        f"scores {row['need_auc_baseline']:.2f}; conclude nothing about need"
+    )
+
+
 def run_with_bar(
     config: RunConfig, folder: str | Path, *, command: str = "", tensorboard: bool = False
 ) -> Path:
@@ -61,6 +71,8 @@ def run_with_bar(
             show(steps, text)
             if lines and row is not None:
                 say(text)
+            if row is not None and (doubt := need_doubt(row)):
+                say(f"needreplay: {doubt}")
 
     def on_evaluation(steps: int) -> None:
         if steps % 50 == 0:

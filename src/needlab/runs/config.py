@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
 from needlab.core.imports import load_object
-from needlab.core.presets import changed, unknown_setting
+from needlab.core.presets import changed, flat, unknown_setting
 from needlab.worlds.adapt import LARGE_IMAGE
 from needlab.worlds.named import Kind, WorldSettings, kind_of, make_world, observation_shape
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_fields, words_of
@@ -56,8 +56,8 @@ class RunConfig:
     """One run: everything that its result depends on."""
 
     world: str
-    agent: str = "per-sr"
-    preset: str = "corrected"
+    agent: str = "per"
+    preset: str = "default"
     steps: int = 1_000_000
     seed: int = 0
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Resolved:
 
     def flat(self) -> dict[str, Any]:
         """All settings by name."""
-        return {**asdict(self.agent), **asdict(self.world), **asdict(self.protocol)}
+        return {**flat(self.agent), **flat(self.world), **flat(self.protocol)}
 
 
 def check_learns(config: RunConfig) -> None:
@@ -148,8 +148,8 @@ S = TypeVar("S", "DeepSettings", WorldSettings, Protocol)
 
 def _overridden(settings: S, overrides: dict[str, Any]) -> S:
     """Change the fields that ``settings`` has, and take them out of ``overrides``."""
-    own = {f.name: overrides.pop(f.name) for f in fields(settings) if f.name in overrides}
-    return replace(settings, **own)
+    own = {name: overrides.pop(name) for name in flat(settings) if name in overrides}
+    return changed(settings, **own)
 
 
 def make_env(config: RunConfig) -> gymnasium.Env[Any, Any]:
@@ -191,7 +191,7 @@ def make_agent(
             isinstance(error, MemoryError | OverflowError) or any(w in str(error) for w in words)
         ):
             raise
-        sizes = [f"{name} {getattr(settings, name):,}" for name in ("capacity", "features")]
+        sizes = [f"{name} {flat(settings)[name]:,}" for name in ("capacity", "features")]
         reason = str(error).splitlines()[0].rstrip(".")
         raise NeedReplayError(
             f"An agent with {' and '.join(sizes)} does not fit into memory: {reason}."
@@ -209,17 +209,16 @@ class Setting(NamedTuple):
 
 
 def explained(settings: Any) -> list[Setting]:
-    """Every field of a dataclass of settings, with the docstring below it in the source."""
+    """Every setting of a dataclass and its parts, with the docstring below it in the source."""
     hints, found = get_type_hints(type(settings)), field_docs(type(settings))
-    return [
-        Setting(
-            f.name,
-            getattr(settings, f.name),
-            words_of(hints[f.name]),
-            found[f.name],
-        )
-        for f in fields(settings)
-    ]
+    listed: list[Setting] = []
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if is_dataclass(value):
+            listed += explained(value)
+        else:
+            listed.append(Setting(each.name, value, words_of(hints[each.name]), found[each.name]))
+    return listed
 
 
 def field_docs(kind: type) -> dict[str, str]:

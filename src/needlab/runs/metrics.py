@@ -38,6 +38,7 @@ COLUMNS = (
     "feature_age",
     "need_auc",
     "need_auc_baseline",
+    "need_accurate",
     "need_auc_past",
     "need_auc_time",
     "need_effective",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -206,9 +207,6 @@ class _Run:
                     raise
             unsaved = (agent.steps, self.rows) != self.saved
             if agent.steps >= self.next_checkpoint or (ended and unsaved):
-                if agent.settings.samples_by_need:
-                    # Part of the run: features are computed in other batches from here on.
-                    agent.set_new_features()
                 period = self.protocol.checkpoint_steps
                 self.next_checkpoint = (agent.steps // period + 1) * period
                 self._checkpoint()
@@ -236,7 +234,7 @@ class _Run:
         agent, protocol = self.agent, self.protocol
         # An episode may be longer than an iteration, which then has no row.
         iteration = max(self.iteration + 1, agent.steps // protocol.iteration_steps)
-        features = getattr(agent.replay.sampler, "features", None)
+        features = getattr(agent.buffer.sampler, "features", None)
         row = {
             "iteration": iteration,
             "steps": agent.steps,
@@ -284,7 +282,10 @@ class _Run:
             return {}
         names = ("auc", "auc_past", "auc_time", "effective", "effective_recent", "nearness")
         found = {f"need_{name}": getattr(quality, name) for name in names}
-        return {**found, "need_auc_baseline": quality.best_baseline()}
+        found["need_auc_baseline"] = quality.best_baseline()
+        if not math.isnan(quality.auc):
+            found["need_accurate"] = int(quality.is_accurate)
+        return found
 
     def _save(self, folder: Path) -> None:
         from needlab.deep.checkpoint import save_agent

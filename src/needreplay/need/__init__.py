@@ -9,6 +9,7 @@ from needreplay.need.controls import ShuffledNeed
 from needreplay.need.form import (
     LOWEST_AUC,
     MARGIN,
+    UNIFORM_MIX,
     Direction,
     NeedForm,
     Query,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOWEST_AUC",
     "MARGIN",
+    "UNIFORM_MIX",
     "Direction",
     "Need",
     "NeedBuffer",

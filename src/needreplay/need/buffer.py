@@ -6,7 +6,6 @@ import copy
 import io
 import os
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from needreplay._core.errors import NeedReplayError
 from needreplay._core.files import replacing
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.need.controls import ShuffledNeed
+from needreplay.need.form import UNIFORM_MIX
 from needreplay.need.model import NeedModel
 from needreplay.need.protocol import Need
 from needreplay.need.quality import NeedQuality
@@ -31,8 +31,6 @@ LEARN_EVERY = 4
 """Batches between two updates of the need model."""
 REFRESH = 16
 """Stored vectors that are renewed for each batch, beside those of the batch."""
-UNIFORM_MIX = 0.25
-"""The share of the probability that is uniform: need alone seldom visits most of the buffer."""
 MOST_ROWS = 1024
 """Transitions whose vectors are computed in one pass."""
 
@@ -212,16 +210,10 @@ class NeedBuffer:
         It is that of the stored vectors, on episodes that the model never learns from. With
         ``shuffle`` it is the model's own need, since stored vectors are other transitions'.
         """
-        model = self.model
-        if not isinstance(model, NeedModel):
-            raise NeedReplayError(
-                f"model is a {type(model).__name__}; use needreplay.need.need_quality for a need "
-                "of your own."
-            )
         for ids in self._new_ids():
             self._set_vectors(ids)
         stored = self._stored_needs if self.shuffled is None else None
-        return model.quality(self.buffer, queries=queries, seed=seed, needs_of=stored)
+        return self.model.quality(self.buffer, queries=queries, seed=seed, needs_of=stored)
 
     def _stored_needs(self, obs: Any, columns: dict[str, Any]) -> FloatArray:
         vectors = self.buffer.features(columns["ids"])
@@ -254,9 +246,8 @@ class NeedBuffer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write transitions, priorities, vectors and the model to one file, atomically."""
-        model = self._saved_model("state_dict")
         state = io.BytesIO()
-        torch.save({"model": model(), "next_new": self._next_new}, state)
+        torch.save({"model": self.model.state_dict(), "next_new": self._next_new}, state)
         size = len(state.getbuffer())
         with replacing(path) as file:
             file.write(_MAGIC + struct.pack("<Q", size) + state.getvalue())
@@ -268,7 +259,6 @@ class NeedBuffer:
         It then samples exactly what the saved one would have sampled. A file that is damaged or of
         other settings raises, and nothing is changed.
         """
-        load_model, state_of = self._saved_model("load_state_dict"), self._saved_model("state_dict")
         try:
             with Path(path).open("rb") as file:
                 if file.read(len(_MAGIC)) != _MAGIC:
@@ -277,12 +267,12 @@ class NeedBuffer:
                 if size > os.fstat(file.fileno()).st_size:
                     raise ValueError("it is cut short")
                 saved = torch.load(io.BytesIO(file.read(size)), weights_only=True)
-                before = copy.deepcopy(state_of())
-                load_model(saved["model"])
+                before = copy.deepcopy(self.model.state_dict())
+                self.model.load_state_dict(saved["model"])
                 try:
                     self.buffer.load(file)
                 except BaseException:
-                    load_model(before)
+                    self.model.load_state_dict(before)
                     raise
                 self._next_new = int(saved["next_new"])
         except (NeedReplayError, OSError):
@@ -293,12 +283,3 @@ class NeedBuffer:
                 f"{os.fspath(path)!r} is not what save of a NeedBuffer with these settings wrote: "
                 f"{reason}"
             ) from error
-
-    def _saved_model(self, name: str) -> Callable[..., Any]:
-        method = getattr(self.model, name, None)
-        if method is None:
-            raise NeedReplayError(
-                f"model is a {type(self.model).__name__}, which has no {name}; save buffer.buffer "
-                "and the model on their own."
-            )
-        return method  # type: ignore[no-any-return]

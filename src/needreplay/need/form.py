@@ -15,6 +15,9 @@ Query: TypeAlias = Literal["present", "recent", "start"]
 Direction: TypeAlias = Literal["forward", "backward"]
 """Which way need looks along a trajectory."""
 
+UNIFORM_MIX = 0.25
+"""The share of the probability that is uniform by default, if need is part of it: need alone seldom
+visits most of the buffer."""
 LOWEST_AUC = 0.8
 """Below this AUC nothing can be concluded about a learned need."""
 MARGIN = 0.1

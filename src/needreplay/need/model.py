@@ -238,7 +238,7 @@ class NeedModel:
         queries = self._query_of(hidden[len(rows) :])
         return vectors.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
 
-    def loss(self, batch: Any) -> None:
+    def loss(self, batch: Any, passed: Any = None) -> None:
         """None: the model learns on its own, by ``learn``, and never from a prioritized batch."""
 
     @property
@@ -263,6 +263,10 @@ class NeedModel:
     def needs(self, obs: Any, others: Any) -> FloatArray:
         """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
         return self.need_of(self.queries(obs) @ self.features(others).T)
+
+    def needs_of(self, views: Any, columns: Mapping[str, Any]) -> FloatArray:
+        """Need of transitions with these columns, seen from one observation or each of a batch."""
+        return self.needs(views, columns["obs"])
 
     def need_of(self, products: FloatArray) -> FloatArray:
         """Need, from inner products of queries and features."""
@@ -375,16 +379,13 @@ class NeedModel:
             )  # fmt: skip
         return need_quality(
             buffer,
-            needs_of or self._needs_of,
+            needs_of or self.needs_of,
             stream(seed, "need quality") if isinstance(seed, int) else seed,
             withheld=(lambda n: np.ones(len(n), np.bool_)) if new else self.withholds,
-            untrained=untrained._needs_of,
+            untrained=untrained.needs_of,
             direction=self.form.direction,
             queries=queries,
         )
-
-    def _needs_of(self, obs: Any, columns: dict[str, Any]) -> AnyArray:
-        return self.needs(obs, columns["obs"])
 
     # Saving --------------------------------------------------------------------------------------
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from needreplay._core.types import FloatArray
+from needreplay.need.quality import NeedQuality, NeedsOf
 from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
 
@@ -37,8 +41,31 @@ class Need(Protocol):
     def need_of(self, products: FloatArray) -> FloatArray:
         """Need, from inner products of queries and vectors."""
 
-    def loss(self, batch: Any) -> Any:
-        """What the learner adds to its loss on ``batch``; None if need learns on its own."""
+    def needs_of(self, views: Any, columns: dict[str, Any]) -> FloatArray:
+        """Need of transitions with these columns, seen from a view: [i, j], or [j] from one."""
+
+    def loss(self, batch: Any, passed: Any) -> Any:
+        """What a learner adds to its loss on ``batch``; None if need learns on its own.
+
+        ``passed`` is what the learner's own networks computed on the batch.
+        """
 
     def learn(self, buffer: ReplayBuffer) -> float:
         """One update of its own from ``buffer``; returns its loss (NaN: none was made)."""
+
+    def quality(
+        self,
+        buffer: ReplayBuffer,
+        *,
+        queries: int = 32,
+        seed: int | np.random.Generator = 0,
+        new: bool = False,
+        needs_of: NeedsOf | None = None,
+    ) -> NeedQuality:
+        """How accurate need is; see ``NeedModel.quality``."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it has learned: tensors and plain values alone."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what ``state_dict`` returned."""

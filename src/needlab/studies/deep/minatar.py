@@ -33,7 +33,7 @@ from needlab.studies.study import Options, Result, Study
 from needlab.studies.trials import TrialRunner, advance
 from needreplay._core.types import AnyArray, FloatArray
 
-PRESET = "corrected"
+PRESET = "default"
 STEPS = 50_000
 ITERATIONS = 20
 MIX = 0.25
@@ -45,11 +45,11 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "PER": ("per", {}),
     "PER .25": ("per", {"uniform_mix": MIX}),
     "need .25": ("per-sr-sampling", _NEED),
-    "shuffled need .25": ("per-sr-sampling", {**_NEED, "shuffle_need": True}),
+    "shuffled need .25": ("per-sr-sampling", {**_NEED, "shuffle": True}),
     "recent need .25": ("per-sr-sampling", {**_NEED, "need_query": "recent"}),
     "shuffled recent need .25": (
         "per-sr-sampling",
-        {**_NEED, "need_query": "recent", "shuffle_need": True},
+        {**_NEED, "need_query": "recent", "shuffle": True},
     ),
     "recency .25": ("per-recency", {"uniform_mix": MIX}),
     "wide recency .25": ("per-recency", {"uniform_mix": MIX}),

@@ -23,15 +23,17 @@ from needreplay._core.types import AnyArray, FloatArray
 
 PRESET = "corrected"
 
+_COSINE: dict[str, Any] = {"need_learner": "cosine", "learn_every": 4}
+
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform": ("uniform", {}),
     "per": ("per", {}),
     "per, step cut": ("per", {"step_cut": 0.25}),
     "per-sr raw": ("per-sr", {"scale": "raw"}),
     "per-sr mean": ("per-sr", {"scale": "mean"}),
-    "per-sr M/p": ("per-sr", {"scale": "mean", "need_learner": "cosine"}),
-    "per-sr sampling": ("per-sr-sampling", {"need_learner": "cosine"}),
-    "shuffled sampling": ("per-sr-sampling", {"need_learner": "cosine", "shuffle_need": True}),
+    "per-sr M/p": ("per-sr", {"scale": "mean", **_COSINE}),
+    "per-sr sampling": ("per-sr-sampling", _COSINE),
+    "shuffled sampling": ("per-sr-sampling", {**_COSINE, "shuffle": True}),
 }
 """Our agents by label: the agent's name and the settings that are changed. The need of ``raw`` and
 ``mean`` is the paper's, that of the others is of a learner that is true on MinAtar; the last one, a
