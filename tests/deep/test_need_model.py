@@ -231,9 +231,9 @@ def test_states_are_contrasted_with_uniform_ones_alone(learner: str) -> None:
 
 def test_a_state_is_not_contrasted_with_itself() -> None:
     """Hand-worked: −log 2 / (2 + 3 + 5), without the 7 of the state that looks."""
-    own, others = torch.tensor([2.0]).log(), torch.tensor([[3.0, 7.0, 5.0]]).log()
-    assert contrast_loss(own, others, torch.tensor([1])).item() == pytest.approx(np.log(5.0))
-    assert contrast_loss(own, others, torch.tensor([3])).item() == pytest.approx(np.log(8.5))
+    logs = torch.tensor([[2.0, 3.0, 7.0, 5.0]]).log()
+    assert contrast_loss(logs, torch.tensor([1])).item() == pytest.approx(np.log(5.0))
+    assert contrast_loss(logs, torch.tensor([3])).item() == pytest.approx(np.log(8.5))
 
 
 def test_the_density_ratio_is_the_optimum_of_the_contrast() -> None:
@@ -243,9 +243,10 @@ def test_the_density_ratio_is_the_optimum_of_the_contrast() -> None:
         """Of the expected loss over all draws of a later state and two others."""
         logs = need.log().double().requires_grad_()
         total = torch.zeros((), dtype=torch.float64)
-        for own, *rows in itertools.product(range(3), repeat=3):
-            share = p_later[own] * p_buffer[rows].prod()
-            total = total + share * contrast_loss(logs[[own]], logs[rows][None], torch.tensor([9]))
+        for rows in itertools.product(range(3), repeat=3):
+            own, *others = rows
+            share = p_later[own] * p_buffer[others].prod()
+            total = total + share * contrast_loss(logs[list(rows)][None], torch.tensor([9]))
         total.backward()  # type: ignore[no-untyped-call]
         assert logs.grad is not None
         return float(logs.grad.abs().max())
