@@ -173,6 +173,7 @@ def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     good = (tmp_path / "good").read_bytes()
     other = made()
     other.add(**steps(1)[0])
+    assert isinstance(other.model, NeedModel)
     before = copy.deepcopy(other.model.state_dict())
     flipped = bytearray(good)
     flipped[-100] ^= 1
@@ -186,7 +187,7 @@ def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NeedReplayError, match="learner"):
         spectral.load(tmp_path / "good")
     assert len(other) == 1
-    after = other.model.state_dict()  # type: ignore[attr-defined]
+    after = other.model.state_dict()
     assert before["rng"] == after["rng"]
     for name, value in before["network"].items():
         assert torch.equal(value, after["network"][name])
