@@ -169,7 +169,7 @@ def measure(
             age = f"{learners[0]}, age {agent.updates - updates}"
             add(
                 age,
-                lambda o, c, m=old: newest.from_products(
+                lambda o, c, m=old: newest.need_of(
                     np.stack([*map(newest.query, o)]) @ m.features(c["obs"]).T
                 ),
             )

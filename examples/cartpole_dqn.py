@@ -2,8 +2,9 @@
 
     python examples/cartpole_dqn.py --sampler need --steps 20000
 
-``need`` learns from the buffer how soon the agent returns to each state (``NeedModel``). It samples
-with probability ~ gain^0.6 x need, seen from the present state.
+``need`` learns from the buffer how soon the agent returns to each state. Three quarters of a
+batch are sampled with probability ~ gain^0.6 x need, seen from the present state, the rest
+uniformly.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from needreplay import NeedModel, ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay import NeedBuffer, ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay.replay import Batch
 
 DISCOUNT = 0.99
 SAMPLERS = ("uniform", "per", "need")
+Buffer = ReplayBuffer | NeedBuffer
 
 
 def network() -> nn.Sequential:
@@ -27,6 +30,22 @@ def network() -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
     )
+
+
+def make_buffer(sampler: str, env: gymnasium.Env, capacity: int, seed: int) -> Buffer:
+    """A buffer that samples uniformly, by priority, or by gain x need."""
+    options = {"capacity": capacity, "discount": DISCOUNT, "seed": seed}
+    if sampler == "need":
+        return NeedBuffer.for_env(env, **options)
+    chosen = UniformSampler() if sampler == "uniform" else ProportionalSampler(0.6)
+    return ReplayBuffer.for_env(env, sampler=chosen, **options)
+
+
+def sample(buffer: Buffer, size: int, obs: np.ndarray, beta: float) -> Batch:
+    """A batch; need is seen from ``obs``, where the agent is now."""
+    if isinstance(buffer, NeedBuffer):
+        return buffer.sample(size, obs, beta=beta)
+    return buffer.sample(size, beta=beta)
 
 
 def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[float]:
@@ -38,16 +57,7 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
     online, target = network(), network()
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
-    need = NeedModel(env.observation_space, discount=0.9, seed=seed) if sampler == "need" else None
-    chosen = UniformSampler() if sampler == "uniform" else ProportionalSampler(0.6)
-    buffer = ReplayBuffer.for_spaces(
-        env.observation_space,
-        env.action_space,
-        capacity=20_000,
-        discount=DISCOUNT,
-        sampler=chosen if need is None else need.sampler(alpha=0.6),
-        seed=seed,
-    )
+    buffer = make_buffer(sampler, env, 20_000, seed)
     returns = [0.0]
     obs, _ = env.reset(seed=seed)
     for step in range(1, steps + 1):
@@ -63,7 +73,6 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
-            **({} if need is None else {"features": need.features(obs)}),
         )
         returns[-1] += float(reward)
         obs = next_obs
@@ -71,11 +80,9 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
             obs, _ = env.reset()
             returns.append(0.0)
         if step >= 500:
-            query = None if need is None else need.query(obs)
-            learn(buffer, online, target, optimizer, query, beta=0.4 + 0.6 * step / steps)
-            if need is not None:
-                need.learn(buffer)
-                need.refresh(buffer, count=64)
+            batch = sample(buffer, 64, obs, beta=0.4 + 0.6 * step / steps)
+            errors = learn(batch, online, target, optimizer)
+            buffer.update_priorities(batch.ids, errors + 1e-6)
         if step % 500 == 0:
             target.load_state_dict(online.state_dict())
     env.close()
@@ -83,15 +90,9 @@ def train(sampler: str = "need", steps: int = 20_000, seed: int = 0) -> list[flo
 
 
 def learn(
-    buffer: ReplayBuffer,
-    online: nn.Module,
-    target: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    query: np.ndarray | None,
-    beta: float,
-) -> None:
-    """One update: sample, weight the losses, learn, and update priorities."""
-    batch = buffer.sample(64, need=query, beta=beta)
+    batch: Batch, online: nn.Module, target: nn.Module, optimizer: torch.optim.Optimizer
+) -> np.ndarray:
+    """One update with weighted losses; returns the absolute TD errors."""
     data = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
     with torch.no_grad():
         best = online(data["next_obs"]).argmax(1, keepdim=True)
@@ -103,7 +104,7 @@ def learn(
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    buffer.update_priorities(batch.ids, error.detach().abs().numpy() + 1e-6)
+    return error.detach().abs().numpy()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python examples/pendulum_sac.py --sampler need --steps 8000
 
-Only the lines with ``buffer`` and ``need`` differ from plain SAC: need takes the state alone, so
+Only the lines with ``buffer`` and ``batch`` differ from plain SAC: need takes the state alone, so
 continuous actions change nothing.
 """
 
@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from needreplay import NeedModel, ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay import NeedBuffer, ProportionalSampler, ReplayBuffer, UniformSampler
+from needreplay.replay import Batch
 
 DISCOUNT, TAU, ENTROPY, BATCH = 0.99, 0.005, 0.2, 256
 SAMPLERS = ("uniform", "per", "need")
+Buffer = ReplayBuffer | NeedBuffer
 
 
 class Critic(nn.Module):
@@ -57,6 +59,22 @@ def layers(n_in: int, n_out: int) -> nn.Sequential:
     )
 
 
+def make_buffer(sampler: str, env: gymnasium.Env, capacity: int, seed: int) -> Buffer:
+    """A buffer that samples uniformly, by priority, or by gain x need."""
+    options = {"capacity": capacity, "discount": DISCOUNT, "seed": seed}
+    if sampler == "need":
+        return NeedBuffer.for_env(env, **options)
+    chosen = UniformSampler() if sampler == "uniform" else ProportionalSampler(0.6)
+    return ReplayBuffer.for_env(env, sampler=chosen, **options)
+
+
+def sample(buffer: Buffer, size: int, obs: np.ndarray, beta: float) -> Batch:
+    """A batch; need is seen from ``obs``, where the agent is now."""
+    if isinstance(buffer, NeedBuffer):
+        return buffer.sample(size, obs, beta=beta)
+    return buffer.sample(size, beta=beta)
+
+
 def train(sampler: str = "need", steps: int = 8_000, seed: int = 0) -> list[float]:
     """Train; returns the return of every episode."""
     torch.set_num_threads(1)
@@ -67,17 +85,7 @@ def train(sampler: str = "need", steps: int = 8_000, seed: int = 0) -> list[floa
     target.load_state_dict(critic.state_dict())
     optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
     actor_optimizer = torch.optim.Adam(actor.parameters(), lr=1e-3)
-
-    need = NeedModel(env.observation_space, discount=0.9, seed=seed) if sampler == "need" else None
-    chosen = UniformSampler() if sampler == "uniform" else ProportionalSampler(0.6)
-    buffer = ReplayBuffer.for_spaces(
-        env.observation_space,
-        env.action_space,
-        capacity=100_000,
-        discount=DISCOUNT,
-        sampler=chosen if need is None else need.sampler(alpha=0.6),
-        seed=seed,
-    )
+    buffer = make_buffer(sampler, env, 100_000, seed)
 
     returns = [0.0]
     obs, _ = env.reset(seed=seed)
@@ -95,7 +103,6 @@ def train(sampler: str = "need", steps: int = 8_000, seed: int = 0) -> list[floa
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
-            **({} if need is None else {"features": need.features(obs)}),
         )
         returns[-1] += float(reward)
         obs = next_obs
@@ -105,8 +112,7 @@ def train(sampler: str = "need", steps: int = 8_000, seed: int = 0) -> list[floa
         if step < 500:
             continue
 
-        query = None if need is None else need.query(obs)
-        batch = buffer.sample(BATCH, need=query, beta=0.4 + 0.6 * step / steps)
+        batch = sample(buffer, BATCH, obs, beta=0.4 + 0.6 * step / steps)
         data = {name: torch.from_numpy(column) for name, column in batch.columns.items()}
         with torch.no_grad():
             next_action, next_log_prob = actor(data["next_obs"])
@@ -119,9 +125,6 @@ def train(sampler: str = "need", steps: int = 8_000, seed: int = 0) -> list[floa
         loss.backward()
         optimizer.step()
         buffer.update_priorities(batch.ids, errors.detach().abs().amax(1).numpy() + 1e-6)
-        if need is not None:
-            need.learn(buffer)
-            need.refresh(buffer, count=64)
 
         new_action, log_prob = actor(data["obs"])
         actor_loss = (ENTROPY * log_prob - critic(data["obs"], new_action).min(1).values).mean()

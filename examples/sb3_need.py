@@ -16,7 +16,7 @@ from needreplay.integrations.sb3 import DQN, NeedReplay, PrioritizedReplay, Unif
 REPLAYS = {
     "uniform": UniformReplay(),
     "per": PrioritizedReplay(alpha=0.6, beta=(0.4, 1.0)),
-    "need": NeedReplay(alpha=0.6, discount=0.9),
+    "need": NeedReplay(alpha=0.6),
 }
 
 
@@ -50,5 +50,5 @@ if __name__ == "__main__":
     last = [episode["r"] for episode in list(model.ep_info_buffer or [])[-20:]]
     print(f"{options.replay}: mean return of the last 20 episodes {sum(last) / len(last):.1f}")
     if options.replay == "need":
-        held = model.replay_buffer
-        print("quality of need:", held.need.quality(held.buffer))  # type: ignore[union-attr]
+        need = model.replay_buffer.need  # type: ignore[union-attr]
+        print("quality of need:", need.quality().text())

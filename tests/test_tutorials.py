@@ -15,7 +15,7 @@ from tutorials import FOLDER, NAMES, parts_of, run  # noqa: E402
 
 NEEDS = {"dqn": "torch", "sb3": "stable_baselines3", "sweep": "ray"}
 SHORTER = {
-    "sb3": ("STEPS = 2_000", "STEPS = 400"),
+    "sb3": ("STEPS = 4_000", "STEPS = 400"),
     "dqn": ("range(3_000)", "range(700)"),
     "replay": ("50, 30", "50, 6"),
 }

@@ -1,19 +1,20 @@
 """A DQN of your own with gain x need.
 
 In this tutorial you write DQN for CartPole in sixty lines of torch, with a replay buffer of
-needreplay. Then you add need, and measure whether need knows the future. It takes two minutes and
-needs `pip install '.[lab,deep]'` in a clone.
+needreplay that samples by gain x need. Then you measure whether need knows the future. It takes
+two minutes and needs `pip install '.[lab,deep]'` in a clone.
 """
 
 #: ## A network and a buffer
 #:
-#: The buffer takes the spaces of the environment. `NeedModel` learns need from the buffer's
-#: transitions; its sampler chooses with probability proportional to priority^0.6 x need.
+#: The buffer takes the spaces of the environment. `NeedBuffer` samples three quarters of a batch
+#: with probability proportional to priority^0.6 x need, and the rest uniformly. It learns need from
+#: its own transitions. A `ReplayBuffer` in its place is prioritized replay; all else stays.
 
 import gymnasium
 import numpy as np
 import torch
-from needreplay import NeedModel, ReplayBuffer
+from needreplay import NeedBuffer
 from torch import nn
 
 torch.manual_seed(0)
@@ -23,16 +24,7 @@ env = gymnasium.make("CartPole-v1")
 
 q, target = (nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2)) for _ in range(2))
 optimizer = torch.optim.Adam(q.parameters(), lr=1e-3)
-need = NeedModel(env.observation_space, discount=0.9, seed=0)
-buffer = ReplayBuffer.for_spaces(
-    env.observation_space,
-    env.action_space,
-    capacity=10_000,
-    n_step=3,
-    discount=0.99,
-    sampler=need.sampler(alpha=0.6),
-    seed=0,
-)
+buffer = NeedBuffer.for_env(env, capacity=10_000, n_step=3, discount=0.99, alpha=0.6, seed=0)
 
 #: ## One update
 #:
@@ -41,8 +33,8 @@ buffer = ReplayBuffer.for_spaces(
 
 
 def learn(obs):
-    """One update of Q, and one of need."""
-    batch = buffer.sample(32, need=need.query(obs), beta=0.4)
+    """One update of Q."""
+    batch = buffer.sample(32, obs, beta=0.4)
     column = {name: torch.from_numpy(values) for name, values in batch.columns.items()}
     with torch.no_grad():
         best = q(column["next_obs"]).argmax(1, keepdim=True)
@@ -54,12 +46,11 @@ def learn(obs):
     loss.backward()
     optimizer.step()
     buffer.update_priorities(batch.ids, error.detach().abs().numpy() + 1e-6)
-    need.learn(buffer)
-    need.refresh(buffer, count=32)
 
 
-#: `discount` is a column of the buffer: 0.99^3, or less where the episode ended. `refresh` renews
-#: the features of a few stored transitions, since the model that made them has learned since.
+#: `discount` is a column of the buffer: 0.99^3, or less where the episode ended. `sample` does
+#: what need takes: at every fourth batch the need model learns, and the vectors of the replayed
+#: transitions, and of others in turn, are computed again.
 #:
 #: ## The loop
 
@@ -76,7 +67,6 @@ for step in range(3_000):
         next_obs=next_obs,
         terminated=terminated,
         truncated=truncated,
-        features=need.features(obs),
     )
     total += reward
     obs = next_obs
@@ -96,7 +86,7 @@ print(f"return: first ten episodes {np.mean(returns[:10]):.0f}, last {np.mean(re
 #: measured on the episodes that the model did not learn from, beside scores that know nothing of
 #: the future. If need is not clearly above the best of these, conclude nothing about it.
 
-quality = need.quality(buffer)
+quality = buffer.quality()
 print(f"auc {quality.auc:.2f}, the best trivial score {quality.best_baseline():.2f}")
 
 #: [Need in deep agents](../deep.md) says what this number was for other learners of need.

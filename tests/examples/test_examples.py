@@ -67,7 +67,7 @@ def test_stable_baselines3_runs_with_every_replay() -> None:
     assert [model._n_updates for model in models] == [60] * 3
     names = [type(model.replay_buffer).__name__ for model in models]
     assert names == ["ReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedReplayBuffer"]
-    assert models[2].replay_buffer.need.updates == 60
+    assert models[2].replay_buffer.need.model.updates == 15
 
 
 @pytest.mark.parametrize(("name", "option"), [("pendulum_sac", "sampler"), ("sb3_need", "replay")])

@@ -24,8 +24,8 @@ from .sb3_models import ALGORITHMS, Walk, assert_same, env_for, parameters, smal
 OBS = np.array([[1.0, 2.0], [3.0, 0.0]], dtype=np.float32)
 REPLAYS = {
     "rank": PrioritizedReplay(kind="rank", beta=0.5),
-    "need": NeedReplay(discount=0.8),
-    "shuffled": NeedReplay(shuffle_need=True),
+    "need": NeedReplay(model_options={"discount": 0.8}),
+    "shuffled": NeedReplay(shuffle=True),
 }
 
 
@@ -63,7 +63,7 @@ def test_a_saved_buffer_samples_the_same(replay: Any, tmp_path: Path) -> None:
         assert torch.equal(first.weights, second.weights)
         assert torch.equal(first.next_observations, second.next_observations)
         if isinstance(replay, NeedReplay):
-            ones, others = (m.replay_buffer.need.query(OBS) for m in (model, other))
+            ones, others = (m.replay_buffer.need.model.query(OBS) for m in (model, other))
             np.testing.assert_array_equal(ones, others)
     other.learn(40)
 

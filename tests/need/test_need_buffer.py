@@ -136,6 +136,7 @@ def test_quality_is_that_of_the_stored_vectors() -> None:
     noise = np.random.default_rng(0).normal(size=(len(ids), 16))
     ours.buffer.set_features(ids, noise)
     assert abs(ours.quality().auc - 0.5) < 0.1
+    assert isinstance(ours.model, NeedModel)
     assert ours.model.quality(ours.buffer).auc > 0.8
 
 
@@ -172,7 +173,8 @@ def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     good = (tmp_path / "good").read_bytes()
     other = made()
     other.add(**steps(1)[0])
-    before = copy.deepcopy(other.model.state_dict())  # type: ignore[attr-defined]
+    assert isinstance(other.model, NeedModel)
+    before = copy.deepcopy(other.model.state_dict())
     flipped = bytearray(good)
     flipped[-100] ^= 1
     plain = ReplayBuffer.for_spaces(SPACE, spaces.Discrete(2), capacity=200)
@@ -185,7 +187,7 @@ def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NeedReplayError, match="learner"):
         spectral.load(tmp_path / "good")
     assert len(other) == 1
-    after = other.model.state_dict()  # type: ignore[attr-defined]
+    after = other.model.state_dict()
     assert before["rng"] == after["rng"]
     for name, value in before["network"].items():
         assert torch.equal(value, after["network"][name])

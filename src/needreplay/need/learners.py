@@ -38,7 +38,9 @@ class Learner(nn.Module, ABC):
 
     def hidden(self, obs: Tensor) -> Tensor:
         """The features that both vectors are made of; those that are given are not trained."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and isinstance(self.body, nn.Module)):
+        if isinstance(self.body, nn.Module):
+            return self.body(obs)  # type: ignore[no-any-return]
+        with torch.no_grad():
             return self.body(obs)  # type: ignore[no-any-return]
 
     @abstractmethod
@@ -49,13 +51,13 @@ class Learner(nn.Module, ABC):
     def stored(self, hidden: Tensor) -> Tensor:
         """v(s), one row for each of ``hidden``."""
 
-    def products(
-        self, obs: Tensor, later: Tensor, which: Tensor, uniform: int
-    ) -> tuple[Tensor, Tensor]:
-        """q · v of each state that looks and its later one, and of it and each uniform one."""
+    def products(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor:
+        """q · v of each state that looks: with its later one, then with each uniform one."""
         hidden = self.hidden(torch.cat((obs, later)))
-        queries, vectors = self.query(hidden[: len(obs)][which]), self.stored(hidden)
-        return (queries * vectors[len(obs) :]).sum(1), queries @ vectors[:uniform].T
+        queries = self.query(hidden.index_select(0, which))
+        rows = (uniform, len(obs) - uniform, len(later))
+        others, _, own = self.stored(hidden).split(rows)  # type: ignore[no-untyped-call]
+        return torch.cat(((queries * own).sum(1, keepdim=True), queries @ others.T), 1)
 
     @abstractmethod
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
@@ -67,18 +69,17 @@ class Learner(nn.Module, ABC):
 
 def is_itself(which: Tensor, uniform: int) -> Tensor:
     """True where a contrast is the state that looks: it is no random sample for itself."""
-    return which.unsqueeze(1) == torch.arange(uniform, device=which.device)
+    return which.unsqueeze(1) == torch.arange(-1, uniform, device=which.device)
 
 
-def contrast_loss(own: Tensor, others: Tensor, which: Tensor) -> Tensor:
-    """Which of these states is the later one? From logarithms of need (InfoNCE).
+def contrast_loss(logs: Tensor, which: Tensor) -> Tensor:
+    """Which of these states is the later one, the first? From logarithms of need (InfoNCE).
 
     The others are uniform in the buffer. Then need is the density ratio at the optimum, whatever
     their number.
     """
-    others = others.masked_fill(is_itself(which, others.shape[1]), -torch.inf)
-    own = own.unsqueeze(1)
-    return (torch.logsumexp(torch.cat((own, others), 1), 1, keepdim=True) - own).mean()
+    logs = logs.masked_fill(is_itself(which, logs.shape[1] - 1), -torch.inf)
+    return functional.cross_entropy(logs, torch.zeros_like(which))
 
 
 class Cosine(Learner):
@@ -109,21 +110,22 @@ class Cosine(Learner):
 
     def query(self, hidden: Tensor) -> Tensor:
         """(u / |u|, 1) / 2."""
-        unit = functional.normalize(self.forward_head(hidden), dim=1)
-        return torch.cat((unit, torch.ones_like(unit[:, :1])), 1) / 2.0
+        vectors = self.forward_head(hidden)
+        norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(min=1e-12)
+        return torch.cat((vectors, norms), 1) / (2.0 * norms)  # type: ignore[no-any-return]
 
     def stored(self, hidden: Tensor) -> Tensor:
         """(b, |b|)."""
         vectors: Tensor = self.backward_head(hidden)
-        return torch.cat((vectors, vectors.norm(dim=1, keepdim=True)), 1)
+        norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        return torch.cat((vectors, norms), 1)
 
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The contrast of the later state and the uniform ones of the batch."""
         if len(which) == 0 or uniform < 2:
             return None
         products = self.products(obs, later, which, uniform)
-        own, others = (self.power * each.clamp(min=1e-4).log() for each in products)
-        return contrast_loss(own, others, which)
+        return contrast_loss(self.power * products.clamp(min=1e-4).log(), which)
 
 
 class Spectral(Learner):
@@ -159,10 +161,11 @@ class Spectral(Learner):
         """The squares over pairs of different transitions."""
         if len(which) == 0 or uniform < 2:
             return None
-        own, products = self.products(obs, later, which, uniform)
+        products = self.products(obs, later, which, uniform)
         others = ~is_itself(which, uniform)
+        others[:, 0] = False
         contrast = (products.square() * others).sum() / others.sum()
-        return contrast - 2.0 * own.mean()
+        return contrast - 2.0 * products[:, 0].mean()
 
 
 class Linear(Learner):

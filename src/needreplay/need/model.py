@@ -213,11 +213,10 @@ class NeedModel:
 
     def _one_of(self, obs: Any) -> Any:
         """One observation of a batch of several environments'; any other as it is."""
-        rows, is_batch = self._tensor(obs)
+        arrays, is_batch = self._arrays(obs)
         if not is_batch:
             return obs
-        chosen = int(self._query_rng.integers(len(rows)))
-        return _row(obs, chosen)
+        return _row(obs, int(self._query_rng.integers(len(arrays[0]))))
 
     def queries(self, views: Any) -> FloatArray:
         """q of one observation, or of each of a batch."""
@@ -282,19 +281,27 @@ class NeedModel:
 
     def _tensor(self, obs: Any) -> tuple[Tensor, bool]:
         """Observations as the layers take them, and whether it was a batch."""
-        flat, batch = [], False
+        arrays, is_batch = self._arrays(obs)
+        parts = [
+            part.tensor(array, self.device) for part, array in zip(self._parts, arrays, strict=True)
+        ]
+        if len(self._shape) == 1 and (len(parts) > 1 or parts[0].ndim > 2):
+            return torch.cat([rows.flatten(1) for rows in parts], 1), is_batch
+        return parts[0], is_batch
+
+    def _arrays(self, obs: Any) -> tuple[list[AnyArray], bool]:
+        """The arrays of observations, one row for each, and whether it was a batch."""
+        arrays, is_batch = [], False
         for part in self._parts:
             array = np.asarray(part.pick(obs))
-            batch = array.ndim > len(part.shape)
-            if array.shape[batch:] != part.shape or array.ndim > len(part.shape) + 1:
+            is_batch = array.ndim > len(part.shape)
+            if array.shape[is_batch:] != part.shape or array.ndim > len(part.shape) + 1:
                 raise NeedReplayError(
                     f"An observation has shape {array.shape}; this model was made for "
                     f"{part.shape}, or a batch of them."
                 )
-            flat.append(part.tensor(array if batch else array[None], self.device))
-        if len(self._shape) == 1:
-            return torch.cat([rows.flatten(1) for rows in flat], 1), batch
-        return flat[0], batch
+            arrays.append(array if is_batch else array[None])
+        return arrays, is_batch
 
     # Learning ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,11 +20,9 @@ from torch import Tensor
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, IntArray
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
+from needreplay.need import NeedBuffer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
-
-if TYPE_CHECKING:
-    from needreplay.need.controls import ShuffledNeed
-    from needreplay.need.model import NeedModel
+from needreplay.replay.samplers.base import Sampler
 
 Observation = AnyArray | dict[str, AnyArray]
 
@@ -100,14 +98,12 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def reset(self) -> None:
         """Remove everything."""
         super().reset()
-        self.need: NeedModel | None = None
-        """The model of need, with ``NeedReplay``."""
-        if isinstance(self.replay, NeedReplay):
-            device = str(self.device)
-            self.need = self.replay.model(self.observation_space, self.seed, device)
-            sampler = self.replay.sampler(self.need)
+        replay, model = self.replay, None
+        if isinstance(replay, NeedReplay):
+            model = replay.model(self.observation_space, self.seed, str(self.device))
+            sampler: Sampler = replay.sampler(model)
         else:
-            sampler = self.replay.sampler()
+            sampler = replay.sampler()
         action = self._maybe_cast_dtype(self.action_space.dtype)
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
@@ -122,13 +118,10 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             seed=self.seed,
         )
         """The transitions."""
-        self._shuffled: ShuffledNeed | None = None
-        self._next_shuffled = 0
-        """the first transition whose features are not yet its donor's"""
-        if isinstance(self.replay, NeedReplay) and self.replay.shuffle_need:
-            from needreplay.need.controls import ShuffledNeed
-
-            self._shuffled = ShuffledNeed(self.buffer, self.seed)
+        self.need: NeedBuffer | None = None
+        """The same transitions with need, with ``NeedReplay``; ``need.quality()`` measures it."""
+        if isinstance(replay, NeedReplay) and model is not None:
+            self.need = replay.need(self.buffer, model, self.seed)
         self._ids: IntArray = np.zeros(0, dtype=np.int64)
         self.present: Observation | None = None
         """Where need is seen from: the present observation of every environment."""
@@ -151,7 +144,6 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             truncated[:] = [info.get("TimeLimit.truncated", False) for info in infos]
         ended = np.asarray(done, dtype=np.bool_)
         rows, self.present = self._rows(obs), self._rows(next_obs)
-        info = {} if self.need is None else {"features": self.need.features(rows)}
         self.buffer.add(
             obs=rows,
             next_obs=self.present,
@@ -159,12 +151,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             reward=reward,
             terminated=ended & ~truncated,
             truncated=ended & truncated,
-            **info,
         )
-        if self._shuffled is not None:
-            new = np.arange(self._next_shuffled, self.buffer.next_id)
-            self._next_shuffled = self.buffer.next_id
-            self._set_shuffled(self._shuffled.affected(new))
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
@@ -178,31 +165,14 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
-        query = None if self.need is None else self._learn_need(int(batch_size))
-        batch = self.buffer.sample(int(batch_size), beta=self.beta, need=query)
+        size = int(batch_size)
+        if self.need is None:
+            batch = self.buffer.sample(size, beta=self.beta)
+        else:
+            batch = self.need.sample(size, self.present, beta=self.beta)
         samples = self._to_samples(batch, env)
         self._ids, self.weights = samples.ids, samples.weights
         return samples
-
-    def _learn_need(self, size: int) -> AnyArray:
-        """Update the need model when it is its turn; returns the query, or one for each row."""
-        assert self.need is not None
-        assert isinstance(self.replay, NeedReplay)
-        if self.buffer.batches % self.replay.learn_every == 0:
-            self.need.learn(self.buffer)
-            if self._shuffled is None:
-                self.need.refresh(self.buffer, self.replay.refresh)
-            else:
-                self._set_shuffled(self.buffer.next_to_refresh(self.replay.refresh))
-        return self.need.queries(self.buffer, size, self.present)
-
-    def _set_shuffled(self, ids: IntArray) -> None:
-        """Set the stored features of ``ids``: those of their donors."""
-        assert self.need is not None
-        assert self._shuffled is not None
-        if len(ids):
-            donors = self.buffer.read(self._shuffled.donors(ids))["obs"]
-            self.buffer.set_features(ids, self.need.features(donors))
 
     def _to_samples(self, batch: Batch, env: VecNormalize | None) -> PrioritizedSamples:
         obs, next_obs = (

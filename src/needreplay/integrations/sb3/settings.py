@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay.equations import annealed
-from needreplay.need.form import NeedForm
-from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler
+from needreplay.need.buffer import LEARN_EVERY, REFRESH, NeedBuffer
+from needreplay.need.form import UNIFORM_MIX
+from needreplay.need.model import NeedModel
+from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, ReplayBuffer
+from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.validation import check_beta, flag
 
-if TYPE_CHECKING:
-    from needreplay.need.model import NeedModel
-
+_GIVEN = ("observation_space", "seed", "device")
+"""What Stable-Baselines3's model tells ``NeedModel``."""
 KINDS: dict[str, Callable[..., Sampler]] = {
     "proportional": ProportionalSampler,
     "rank": RankSampler,
@@ -92,8 +95,8 @@ class PrioritizedReplay(_ByGain):
 class NeedReplay(_ByGain):
     """Sample by gain x need: priority^alpha times need^need_alpha.
 
-    A ``NeedModel`` learns need from the buffer. It is pickled with the buffer, and is
-    ``model.replay_buffer.need``.
+    A ``NeedModel`` learns need from the buffer. ``model.replay_buffer.need`` is the ``NeedBuffer``
+    that does it; it is pickled with the buffer.
     """
 
     need_alpha: float = 1.0
@@ -101,17 +104,15 @@ class NeedReplay(_ByGain):
     correct_for: CorrectFor = "gain"
     """What importance weights correct for: "gain" keeps the effect of need, "both" cancels it as
     beta goes to 1."""
-    discount: float = 0.9
-    """The discount of need: it looks about 1 / (1 - discount) steps ahead."""
-    learner: str = "cosine"
-    """How need is learned: see ``NeedModel``."""
-    form: NeedForm | None = None
-    """Which need: seen from where, forward or backward. Default: from the present, forward."""
-    learn_every: int = 1
+    uniform_mix: float = UNIFORM_MIX
+    """The share of the probability that is uniform: need alone seldom visits most of the buffer."""
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """What ``NeedModel`` is made with, such as ``{"discount": 0.95, "learner": "spectral"}``."""
+    learn_every: int = LEARN_EVERY
     """Gradient steps of the algorithm for each update of the need model."""
-    refresh: int = 64
-    """Transitions whose stored features are renewed at each update of the need model."""
-    shuffle_need: bool = False
+    refresh: int = REFRESH
+    """Stored vectors that are renewed for each gradient step, beside those of its batch."""
+    shuffle: bool = False
     """A control: each stored transition has the need of another one. What is lost by it is what
     need is worth."""
 
@@ -119,29 +120,35 @@ class NeedReplay(_ByGain):
         super().__post_init__()
         check_number("learn_every", self.learn_every, int, AT_LEAST_ONE)
         check_number("refresh", self.refresh, int, COUNT)
-        flag("shuffle_need", self.shuffle_need)
+        flag("shuffle", self.shuffle)
         checked_correct_for(self.correct_for)
+        own = [name for name in inspect.signature(NeedModel).parameters if name not in _GIVEN]
+        for name in self.model_options:
+            if name not in own:
+                raise unknown("option of NeedModel", name, own)
 
     def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
         """A new need model with these settings."""
-        from needreplay.need.model import NeedModel
+        return NeedModel(observation_space, **self.model_options, seed=seed, device=device)
 
-        return NeedModel(
-            observation_space,
-            discount=self.discount,
-            learner=self.learner,
-            form=self.form,
-            seed=seed,
-            device=device,
-        )
-
-    def sampler(self, model: NeedModel) -> Sampler:
+    def sampler(self, model: NeedModel) -> FeatureNeedSampler:
         """A new sampler by gain and the need of ``model``."""
         return model.sampler(
             alpha=self.alpha,
             need_alpha=self.need_alpha,
             correct_for=self.correct_for,
             uniform_mix=self.uniform_mix,
+        )
+
+    def need(self, buffer: ReplayBuffer, model: NeedModel, seed: int) -> NeedBuffer:
+        """``buffer``, with need that ``model`` learns."""
+        return NeedBuffer(
+            buffer,
+            model,
+            learn_every=self.learn_every,
+            refresh=self.refresh,
+            shuffle=self.shuffle,
+            seed=seed,
         )
 
 
