@@ -71,7 +71,9 @@ def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, floa
     # NaN and infinity pass only where there are no bounds.
     if right and (bounds is None or (low <= value <= high and abs(value) < math.inf)):
         return kind(value)
-    number = "a whole number" if kind is int else "a finite number" if right else "a number"
+    number = "a whole number" if kind is int else "a number"
+    if right and math.isinf(value):
+        number = "a finite number"
     allowed = number
     if bounds is not None:
         allowed += f" from {low} to {high}" if high < math.inf else f", {low} or more"
