@@ -356,7 +356,9 @@ def test_backups_at_the_floor_are_squares(browser: Any, log: ReplayLog, tmp_path
         elements = exported_svg(page, tmp_path)
         # The agent's ring is two circles; every other circle is a backup with a gain.
         circles = sum(one.tag.endswith("circle") for one in elements)
-        policy = sum(one.tag.endswith("circle") and float(one.get("r")) < 5 for one in elements)
+        policy = sum(
+            one.tag.endswith("circle") and float(one.get("r") or 0) < 5 for one in elements
+        )
         assert circles - policy - 2 == len(made) - squares, direction
     page.close()
     for settings, least in (("evb,floor=none", 0), ("evb,floor=sum", 1), ("evb-dyna", 0)):
