@@ -7,7 +7,7 @@ CoBeL-RL is not among the locked requirements. Make an environment that has both
 Both agents walk the same board with the same settings: softmax policy (inverse temperature 5),
 discount 0.9, learning rate 1, need by the successor matrix of the learned transitions, smallest
 gain 1e-10 of each pair, chains, 20 backups before and after each run. Their random numbers differ,
-so steps and backups are printed, too; the ratio is also that of the time for each backup.
+so backups are printed, too, and the ratio of the time for each backup.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ def main() -> None:
             page.goto(f"{Path(folder).as_uri()}/{made}")
             if name == "gallery":
                 page.locator(".moment").nth(2).click()
+            if name == "watch":
+                page.keyboard.press("r")
             page.wait_for_timeout(1000)
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()

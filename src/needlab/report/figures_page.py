@@ -89,7 +89,8 @@ class Section:
         own: dict[str, list[Claim]] = {stem: [] for stem in stems or [""]}
         for claim in self.claims:
             own[claim.figure if claim.figure in own else next(iter(own))].append(claim)
-        return list(zip(self.pictures or [None], own.values(), strict=True))
+        pictures: list[Picture | None] = [*self.pictures] or [None]
+        return list(zip(pictures, own.values(), strict=True))
 
 
 def write_figures_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
@@ -177,10 +178,10 @@ def _pictures(folder: UntrustedFolder, captions: dict[str, Any]) -> list[Picture
         caption = captions.get(stem, "")
         said = caption if isinstance(caption, str) else ""
         beside = [folder.path / f"{stem}{kind}" for kind in _KINDS]
-        files = tuple(
+        links = tuple(
             replace(_link(path), name=path.suffix[1:].upper()) for path in beside if is_plain(path)
         )
-        pictures.append(Picture(stem, address, said, files))
+        pictures.append(Picture(stem, address, said, links))
     if "figure" not in stems:
         folder.problems.append("The figure is missing.")
     return pictures

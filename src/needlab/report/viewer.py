@@ -57,6 +57,7 @@ def write_viewer(
         note=note,
         moments=moments,
         several=len(logs) > 1,
+        floors=any(log.backups["floor"].any() for log in logs),
         doors=any(set(log.board.marks) & set("<>^v") for log in logs),
         data=script_data(data),
     )
