@@ -19,7 +19,7 @@ PICTURES = ROOT / "docs/pictures"
 PAGES = {
     "watch": (["watch ps-sr ps --world dyna-maze --episodes 5"], "replay.html"),
     "gallery": (["gallery"], "gallery.html"),
-    "report": (["report minatar-small"], "minatar-small/report.html"),
+    "report": (["report minatar-small"], "minatar-small/report.html#learning-curves"),
     "eval": (
         [
             "train --world minatar/breakout --agent per-sr-sampling "
