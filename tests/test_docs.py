@@ -38,6 +38,15 @@ def printed(code: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+def test_the_lines_for_neuroscientists_print_what_they_should(tmp_path: Path) -> None:
+    page = (ROOT / "docs/for_neuroscientists.md").read_text(encoding="utf-8")
+    (code,), (shown,) = (
+        blocks("docs/for_neuroscientists.md"),
+        re.findall(r"```text\n(.*?)```", page, re.S),
+    )
+    assert printed(code, tmp_path) == shown.splitlines()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_speeds_are_those_of_the_results(name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")

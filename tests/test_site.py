@@ -145,6 +145,12 @@ def test_the_site_opens_and_searches_without_a_server_or_a_network(
     result = page.locator(".md-search-result__item").first
     result.wait_for(timeout=60_000)
     assert "update_priorities" in result.inner_text()
+    # The words of a neuroscientist lead to their page.
+    for words in ("hippocampus", "place cell", "sharp-wave ripple"):
+        page.fill(".md-search__input", "")
+        page.locator(".md-search__input").press_sequentially(words)
+        found = page.locator(".md-search-result__item").filter(has_text="For neuroscientists")
+        found.first.wait_for(timeout=60_000)
     page.close()
     assert len(asked) > 10
     assert all(address.startswith(("file:", "data:", "about:")) for address in asked), asked

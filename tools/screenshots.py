@@ -19,7 +19,7 @@ PICTURES = ROOT / "docs/pictures"
 PAGES = {
     "watch": (["watch ps-sr ps --world dyna-maze --episodes 5"], "replay.html"),
     "gallery": (["gallery"], "gallery.html"),
-    "report": (["report minatar-small"], "minatar-small/report.html"),
+    "report": (["report minatar-small"], "minatar-small/report.html#learning-curves"),
     "eval": (
         [
             "train --world minatar/breakout --agent per-sr-sampling "
@@ -51,6 +51,8 @@ def main() -> None:
             page.goto(f"{Path(folder).as_uri()}/{made}")
             if name == "gallery":
                 page.locator(".moment").nth(2).click()
+            if name == "watch":
+                page.keyboard.press("r")
             page.wait_for_timeout(1000)
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()

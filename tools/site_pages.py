@@ -373,9 +373,15 @@ def results() -> str:
         lines += [
             f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores.",
             "",
+            *_left_out(folder, meta),
             f"More: [{meta['documentation']}](../{meta['documentation']})",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _left_out(folder: Path, meta: Mapping[str, Any]) -> list[str]:
+    missing = [name for name in meta.get("files", ()) if not (folder / name).exists()]
+    return [f"Not in `results/{folder.name}`: {', '.join(missing)}.", ""] if missing else []
 
 
 def _studies() -> list[Path]:

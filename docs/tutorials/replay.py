@@ -29,7 +29,8 @@ starts: at random
 #: ## 2. Look at it
 #:
 #: `evb` is Mattar & Daw's agent ([what it does](../mattar_daw.md)); beside it the same without
-#: need. The page opens without a network. `F` and `R` jump to the next forward or reverse event.
+#: need. The page opens without a network. `F` and `R` jump to the end of the next forward or
+#: reverse event.
 
 # $ needreplay watch evb evb,need=one --world maze.txt
 

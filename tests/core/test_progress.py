@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from needlab.core.progress import Progress
+from needlab.core.progress import Progress, time_left
 
 
 def test_a_bar_shows_label_share_and_time(capfd: pytest.CaptureFixture[str]) -> None:
@@ -68,3 +68,25 @@ def test_nothing_is_printed_or_loaded_for_a_short_task() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_time_to_finish_is_sane_from_the_start_and_follows_what_is_measured() -> None:
+    # 100 s of work expected. Kernels compile for 10 s, then work goes at half of the speed.
+    assert time_left(100, done=0, elapsed=0, speed=1) == 100
+    assert 100 < time_left(100, done=0, elapsed=10, speed=1) == 150
+    assert 100 < time_left(100, done=0.1, elapsed=10.2, speed=1) < 151
+    # Without the expectation the same moment says almost three hours.
+    assert time_left(100, done=0.1, elapsed=10.2, speed=0) > 10_000
+    assert time_left(100, done=90, elapsed=190, speed=1) == pytest.approx(10 * 210 / 110)
+    assert time_left(100, done=0, elapsed=3, speed=0) == float("inf")
+    assert time_left(100, done=100, elapsed=300, speed=1) == 0
+
+
+def test_a_long_task_says_its_time_at_the_start(capfd: pytest.CaptureFixture[str]) -> None:
+    with Progress().task("mattar-daw", total=200, speed=2):
+        assert capfd.readouterr().err == "mattar-daw: about 100 s to finish\n"
+    with Progress().task("short", total=50, speed=2):
+        assert capfd.readouterr().err == ""
+    with Progress(visible=True).task("mattar-daw", total=200, speed=2):
+        pass
+    assert "100 s to finish" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -41,7 +42,7 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path) -> None:
     save_figure(figure, tmp_path, "a")
     save_figure(figure, tmp_path, "b")
     save_figure(picture(), tmp_path, "c")
-    for kind in ("svg", "png"):
+    for kind in ("svg", "pdf", "png"):
         first = (tmp_path / f"a.{kind}").read_bytes()
         assert first == (tmp_path / f"b.{kind}").read_bytes()
         assert first == (tmp_path / f"c.{kind}").read_bytes()
@@ -52,7 +53,14 @@ def test_files_are_what_they_say(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     drawing = (tmp_path / "figure.svg").read_text()
     assert ElementTree.fromstring(drawing).tag.endswith("svg")
-    assert "<text" not in drawing, "letters must not depend on the reader's fonts"
+    (words,) = (text for text in re.findall(r"<text[^>]*>a</text>", drawing))
+    assert "sans-serif" in words, "a reader without our font has one of the kind"
+    document = (tmp_path / "figure.pdf").read_bytes()
+    assert document.startswith(b"%PDF")
+    # TrueType, which drawing programs edit; Type 3 is shapes.
+    assert b"/CIDFontType2" in document
+    assert b"/Type3" not in document
+    assert all((tmp_path / f"figure.{kind}").stat().st_size < 100_000 for kind in ("svg", "pdf"))
     assert "<dc:date>" not in drawing
 
 

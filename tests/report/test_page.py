@@ -15,6 +15,8 @@ from needlab.core import tables
 from needlab.core.tables import Table
 from needlab.report.figures_page import read_section, write_figures_page
 
+from .browsing import OpenPage
+
 EVIL = "<script>alert('1')</script>&\"x"
 VOID = {"meta", "img", "br", "link", "input"}
 
@@ -64,6 +66,7 @@ def make_folder(out: Path, name: str, **changes: Any) -> Path:
         "title": f"title of {name} {EVIL}",
         "question": EVIL,
         "documentation": EVIL,
+        "paper": "yuan-mattar",
         "command": f"needreplay reproduce {name}",
         "seed": 7,
         "seconds": 75.2,
@@ -210,3 +213,113 @@ def test_a_heavy_drawing_is_shown_as_pixels(tmp_path: Path) -> None:
     (folder / "figure.svg").write_bytes(b" " * 1_500_001)
     (folder / "figure.png").write_bytes(b"\x89PNG")
     assert read_section(folder).pictures[0].address.startswith("data:image/png;base64,")
+
+
+def claim(preset: str, verdict: str = "holds", **more: str) -> dict[str, str]:
+    words = {"statement": f"of {preset}", "source": "s", "measured": "m", "preset": preset}
+    return {**words, "verdict": verdict, **more}
+
+
+def test_presets_are_counted_apart(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "mattar-daw", paper="mattar-daw")
+    listed = [claim("published")] * 2 + [claim("published", "undecided"), claim("text")]
+    (folder / "claims.json").write_text(json.dumps(listed))
+    words = " ".join(" ".join(parsed(tmp_path).words).split())
+    assert words.count("published ✓ 2 hold ? 1 undecided text ✓ 1 holds") == 2
+    assert "3 hold" not in words
+
+
+@pytest.mark.parametrize(
+    ("papers", "heading", "preset", "strange"),
+    [
+        (
+            ["mattar-daw"],
+            "Mattar & Daw (2018): what the paper says",
+            "the authors' code",
+            "printed",
+        ),
+        (["yuan-mattar"], "Yuan & Mattar (2021): what the paper", "the paper's text", "published"),
+        (["mattar-daw", "yuan-mattar"], "What the papers say", "of Mattar & Daw (2018)", "x1"),
+        (["javascript:alert(1)"], "Figures and claims", "How to read it", "preset"),
+    ],
+)
+def test_a_page_has_the_heading_and_presets_of_its_papers(
+    tmp_path: Path, papers: list[str], heading: str, preset: str, strange: str
+) -> None:
+    for paper in papers:
+        make_folder(tmp_path, paper.partition(":")[0], paper=paper)
+    page = parsed(tmp_path)
+    text = " ".join(page.words)
+    head = text[: text.index("All claims")]
+    assert heading in head
+    assert preset in head
+    assert strange not in head
+    assert not any(address.startswith("javascript:") for address in page.addresses)
+
+
+def test_claims_stand_under_their_picture(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "mattar-daw")
+    listed = [claim("a"), claim("b", figure="extra"), claim("c", figure="no such picture")]
+    (folder / "claims.json").write_text(json.dumps(listed))
+    parts = [
+        (picture.title, [claim.preset for claim in own])
+        for picture, own in read_section(folder).parts
+        if picture
+    ]
+    assert parts == [("figure", ["a", "c"]), ("extra", ["b"])]
+    text = write_figures_page(tmp_path).read_text("utf-8")
+    places = [text.index(f'id="figure-mattar-daw-{stem}"') for stem in ("figure", "extra")]
+    assert places[0] < text.index("of a") < text.index("of c") < places[1] < text.index("of b")
+    assert "<details><summary>7 claims" not in text
+
+
+def test_many_claims_and_notes_are_folded(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "fig2", notes=["one", "two", "three"])
+    (folder / "claims.json").write_text(json.dumps([claim("printed")] * 7))
+    text = re.sub(r"\s+", " ", write_figures_page(tmp_path).read_text("utf-8"))
+    assert "<details><summary>7 claims" in text
+    assert "<details><summary>3 notes</summary>" in text
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    files = ["data.csv", "laps.csv", "behavior.png", "x" * 300, 3]
+    section = read_section(make_folder(tmp_path, "mattar-daw", files=files))
+    assert section.left_out == ["laps.csv", "behavior.png", "x" * 300]
+    assert section.problems == []
+    assert "Not in this folder: laps.csv, behavior.png" in " ".join(parsed(tmp_path).words)
+
+
+def test_a_picture_is_offered_as_files(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, "fig2")
+    (folder / "figure.pdf").write_bytes(b"%PDF")
+    figure = read_section(folder).pictures[0]
+    assert [(link.name, link.address) for link in figure.files] == [
+        ("SVG", "fig2/figure.svg"),
+        ("PDF", "fig2/figure.pdf"),
+    ]
+    assert "fig2/figure.pdf" in parsed(tmp_path).addresses
+
+
+def test_a_long_page_has_contents_that_stay_in_sight(browser: Any, tmp_path: Path) -> None:
+    drawing = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 4 3'/>"
+    for number in range(6):
+        folder = make_folder(tmp_path, f"fig{number}")
+        for stem in ("figure", "extra"):
+            (folder / f"{stem}.svg").write_text(drawing)
+    for width, shown in ((1400, ".beside"), (1000, ".above")):
+        path = write_figures_page(tmp_path)
+        page = OpenPage(browser, path, viewport={"width": width, "height": 800})
+        assert page.page.evaluate("document.documentElement.scrollHeight") > 5 * 800
+        contents = page.page.locator(f".contents{shown}")
+        if shown == ".above":
+            contents.locator("summary").click()
+        contents.get_by_text("fig5").click()
+        page.page.wait_for_timeout(200)
+        assert page.page.evaluate("scrollY") > 2000
+        assert 0 <= contents.bounding_box()["y"] < 5
+        assert page.page.locator(".contents:visible").count() == 1
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+    short = tmp_path / "short"
+    make_folder(short, "fig1")
+    assert 'class="contents' not in write_figures_page(short).read_text("utf-8")

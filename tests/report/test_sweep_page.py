@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -147,6 +148,37 @@ def test_names_from_users_are_escaped(sweep: Path) -> None:
     page = write_sweep_page(sweep).read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", " ="])
+def test_no_cell_of_a_report_is_a_formula(sweep: Path, begin: str) -> None:
+    nasty = f'{begin}HYPERLINK("file:///etc/passwd")'
+    run = write_run(sweep, f"{begin}run", curve(1.0, 2.0), world=nasty, agent=nasty, seed=nasty)
+    (run / "command.txt").write_bytes(f"{nasty}\n".encode())
+    write_sweep_page(sweep)
+    found = 0
+    for path in (sweep / "report").glob("*.csv"):
+        table = read_table(path)
+        for name in table.names:
+            if table[name].dtype.kind == "U":
+                cells = table[name].tolist()
+                assert not re.search(r"(^|[\r\n])\s*[=+@-]", "\n".join(cells)), (path.name, name)
+                found += sum("HYPERLINK" in cell for cell in cells)
+    assert found > 3
+
+
+def test_a_long_page_lists_its_sections(sweep: Path) -> None:
+    for number in range(30):
+        world = f"minatar/own-{number}"
+        write_run(sweep, f"more-{number}", curve(1.0, 2.0), world=world, agent="per", seed=0)
+    text = write_sweep_page(sweep).read_text()
+    addresses = re.findall(r'<li><a href="#([^"]+)">', text)
+    assert len(addresses) > 5
+    for name in addresses:
+        assert text.count(f'<section id="{name}">') == 1
+    alone = sweep / "alone"
+    write_run(alone, "one", curve(1.0, 2.0), world="w", agent="per", seed=0)
+    assert 'class="contents' not in write_sweep_page(alone).read_text()
 
 
 @pytest.mark.parametrize(

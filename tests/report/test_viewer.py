@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -69,19 +70,19 @@ def test_keys_lead_to_the_moments_of_the_log(browser: Any, log: ReplayLog, tmp_p
     page.press("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp")
     assert (page.state()["pause"], page.state()["done"]) == (2, 0)
     assert page.state()["agent"] == log.pauses["state"][2]
-    # Every event in turn, and back.
+    # Every event in turn, each to its end, and back.
     for key, direction in (("f", 1), ("r", 2)):
         page.press("Home")
-        first = np.flatnonzero(
+        last = np.flatnonzero(
             (log.backups["direction"] == direction)
-            & (np.diff(log.backups["event"], prepend=-1) != 0)
+            & (np.diff(log.backups["event"], append=-1) != 0)
         )
-        for backup in first[:3]:
+        for backup in last[:3]:
             page.press(key)
             assert page.state()["frame"] == frame_of(log, backup)
             assert f"event {log.backups['event'][backup] + 1}." in page.said()
         page.press(f"Shift+{key.upper()}")
-        assert page.state()["frame"] == frame_of(log, first[1])
+        assert page.state()["frame"] == frame_of(log, last[1])
     page.press("End")
     assert page.state()["frame"] == page.state()["frames"] - 1
     page.press("2", "p", "b")
@@ -122,7 +123,7 @@ def test_clicks_and_the_cell_under_the_pointer(
     page.page.click("#pauseon")
     assert page.state()["pause"] == 1
     timeline = page.page.locator("canvas").nth(2).bounding_box()
-    page.page.mouse.click(timeline["x"] + timeline["width"] / 2, timeline["y"] + 20)
+    page.page.mouse.click(timeline["x"] + (timeline["width"] + 62) / 2, timeline["y"] + 20)
     assert page.state()["frame"] == pytest.approx(page.state()["frames"] / 2, abs=2)
     board = page.page.locator(".board").bounding_box()
     size = board["width"] / 10
@@ -136,6 +137,14 @@ def test_clicks_and_the_cell_under_the_pointer(
     page.page.focus(".board")
     page.press("ArrowDown", "ArrowDown", "ArrowLeft")
     assert page.state()["cursor"] == 27
+    # The first and the last backup of the pause are the ends of their strip.
+    strip = page.page.locator("canvas").nth(1).bounding_box()
+    for share, done in ((0.001, 1), (0.999, log.pauses["count"][page.state()["pause"]])):
+        gutter = 62
+        page.page.mouse.click(
+            strip["x"] + gutter + share * (strip["width"] - gutter), strip["y"] + 10
+        )
+        assert page.state()["done"] == done
     page.page.select_option("#speed", "1000")
     page.page.click("#play")
     page.until("!replayViewer.state().playing")
@@ -172,6 +181,191 @@ def test_two_runs_stay_at_the_same_moment_and_a_link_restores_it(
         one.close()
 
 
+MAZE = """\
+S..#A
+.>.#.
+S#...
+B...a
+
+A: 1
+a: 0.5
+starts: at random
+"""
+
+
+@pytest.fixture(scope="module")
+def maze(tmp_path_factory: pytest.TempPathFactory) -> World:
+    path = tmp_path_factory.mktemp("maze") / "maze.txt"
+    path.write_text(MAZE)
+    return world_named(str(path))
+
+
+def exported_svg(page: Page, folder: Path) -> list[ElementTree.Element]:
+    with page.page.expect_download() as download:
+        page.page.click("#svg")
+    download.value.save_as(folder / "frame.svg")
+    return list(ElementTree.parse(folder / "frame.svg").getroot().iter())
+
+
+def texts(elements: list[ElementTree.Element]) -> list[str]:
+    return ["".join(one.itertext()) for one in elements if one.tag.endswith("text")]
+
+
+def test_the_board_shows_letters_starts_and_doors(
+    browser: Any, maze: World, tmp_path: Path
+) -> None:
+    assert maze.board.marks == MAZE.partition("\n\n")[0].replace("\n", "")
+    log = watched_run("evb", maze, episodes=3)
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log], title="A maze"))
+    words = texts(exported_svg(page, tmp_path))
+    assert [words.count(letter) for letter in ("A", "B", "a", "S", "→")] == [1, 1, 1, 2, 1]
+    assert "maze.txt, starts at random" in page.page.locator(".panel small").inner_text()
+    assert "one-way doors" in page.page.locator(".key").inner_text()
+    board = page.page.locator(".board").bounding_box()
+    size = board["width"] / 5
+    for row, column, said in (
+        (0, 4, "goal A;"),
+        (3, 4, "reward a;"),
+        (0, 0, "a start;"),
+        (1, 1, "a one-way door right;"),
+    ):
+        page.page.mouse.move(board["x"] + (column + 0.5) * size, board["y"] + (row + 0.5) * size)
+        assert said in page.page.locator(".cell").inner_text()
+    page.close()
+    field = world_named("open-field").board
+    assert (field.marks.count("S"), field.starts) == (0, "starts anywhere")
+    assert world_named("t-maze").board.marks == "U...C##S##"
+
+
+def test_the_same_scale_holds_for_all_panels_and_frames(
+    browser: Any, world: World, log: ReplayLog, tmp_path: Path
+) -> None:
+    other = watched_run("evb,need=one,discount=0.5", world, episodes=8)
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log, other], title="Two"))
+    highest = {"value": 0.0, "need": max(each.need.max() for each in (log, other))}
+    for each in (log, other):
+        Q = np.zeros(each.board.next_state.size, np.float32)
+        for frame in np.unique(each.writes["frame"]):
+            for write in each.writes[each.writes["frame"] == frame]:
+                Q[write["pair"]] = write["value"]
+            highest["value"] = max(highest["value"], Q.max())
+    highest["gain"] = max(each.backups["gain"].max() for each in (log, other))
+    for layer, frame in (("value", 3), ("need", 40), ("gain", 90), ("value", 90)):
+        page.page.evaluate(f"location.hash = 'frame={frame}&cells={layer}&scale=1'")
+        page.until(f"replayViewer.state().panels[0].frame === {frame}")
+        low, high = page.page.evaluate("replayViewer.range()")
+        assert (low, high) == (0.0, pytest.approx(highest[layer]))
+    # Without it: the range of what the panel shows.
+    page.press("s")
+    own = page.cells("value")[log.board.marks.index("S")]
+    assert not page.state()["scale"]
+    assert page.page.evaluate("replayViewer.range()")[1] == pytest.approx(
+        np.nanmax(page.cells("value"))
+    )
+    assert own < highest["value"]
+    page.close()
+    alone = Page(browser, write_viewer(tmp_path / "b.html", [log], title="One"))
+    assert not alone.state()["scale"]
+    alone.close()
+
+
+def test_keys_work_after_any_click(browser: Any, log: ReplayLog, tmp_path: Path) -> None:
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log, log], title="Two"))
+    for clicked in ("#on", "#forward", "#path", "#scale", "#layer", "#link", ".board", "summary"):
+        page.page.locator(clicked).first.click()
+        if clicked == "#layer":
+            page.press("Escape")
+        state = page.state()
+        page.press(" ")
+        assert page.state()["playing"], clicked
+        page.press(" ")
+        now = page.state()
+        assert not now["playing"], clicked
+        assert [now[name] for name in ("path", "scale")] == [state["path"], state["scale"]]
+    # With the focus in a list, however it came there.
+    page.page.focus("#speed")
+    page.press("Home", "f", "3")
+    assert page.state()["layer"] == "gain"
+    assert page.state()["frame"] > 0
+    # Who moves with Tab can still press a button.
+    page.press("Home")
+    page.page.focus("#back")
+    page.press("Tab", " ")
+    assert (page.state()["frame"], page.state()["playing"]) == (1, False)
+    page.close()
+
+
+def test_the_link_is_copied_and_the_page_says_so(
+    browser: Any, log: ReplayLog, tmp_path: Path
+) -> None:
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log], title="One run"))
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.press("ArrowRight")
+    page.page.click("#link")
+    page.until("document.querySelector('#copied').innerText === 'Link copied'")
+    copied = page.page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.address + page.page.get_attribute("#link", "href")
+    # Where the clipboard is closed to pages, the page says what to do.
+    page.page.evaluate(
+        "navigator.clipboard.writeText = () => Promise.reject(Error('closed'));"
+        "document.execCommand = () => false"
+    )
+    page.press("c")
+    page.until("document.querySelector('#copied').innerText.includes('address bar')")
+    page.close()
+
+
+def test_rows_have_labels_and_steps_are_counted_in_the_episode(
+    browser: Any, log: ReplayLog, tmp_path: Path
+) -> None:
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log], title="One run"))
+    for pause in range(4):
+        page.page.evaluate(f"location.hash = 'frame={log.pauses['first'][pause] + pause}'")
+        page.until(f"replayViewer.state().panels[0].pause === {pause}")
+        steps, episode = (int(log.pauses[name][pause]) for name in ("steps", "episode"))
+        own = steps - int((log.steps["episode"] < episode).sum())
+        plural = "" if own == 1 else "s"
+        assert page.said().startswith(f"Episode {episode + 1} after {own} step{plural}, ")
+    key = page.page.locator(".key").inner_text()
+    for said in ("the agent's path since the last pause", "only the floor", "the agent ·"):
+        assert said in key
+    # The labels are ink in the gutter left of the rows.
+    page.page.locator("canvas").nth(2).screenshot(path=tmp_path / "rows.png")
+    from matplotlib.image import imread
+
+    rows = imread(tmp_path / "rows.png")[:, :60, :3]
+    for top, bottom in ((0, 14), (15, 28), (29, 43), (44, 58)):
+        assert rows[top:bottom].min() < 0.6
+    page.close()
+
+
+def test_backups_at_the_floor_are_squares(browser: Any, log: ReplayLog, tmp_path: Path) -> None:
+    floor = log.backups["gain"] <= 1.001e-10 * log.backups["length"]
+    np.testing.assert_array_equal(log.backups["floor"], floor)
+    assert 0 < floor.sum() < len(floor)
+    page = Page(browser, write_viewer(tmp_path / "a.html", [log], title="One run"))
+    for direction, key in ((1, "f"), (2, "r")):
+        page.press("Home", key)
+        pause, done = page.state()["pause"], page.state()["done"]
+        first = int(log.pauses["first"][pause])
+        made = {
+            int(state): first + i for i, state in enumerate(log.backups["state"][first:][:done])
+        }
+        squares = sum(bool(floor[b]) for b in made.values())
+        assert ("(the floor alone)" in page.said()) == bool(floor[first + done - 1])
+        elements = exported_svg(page, tmp_path)
+        # The agent's ring is two circles; every other circle is a backup with a gain.
+        circles = sum(one.tag.endswith("circle") for one in elements)
+        policy = sum(
+            one.tag.endswith("circle") and float(one.get("r") or 0) < 5 for one in elements
+        )
+        assert circles - policy - 2 == len(made) - squares, direction
+    page.close()
+    for settings, least in (("evb,floor=none", 0), ("evb,floor=sum", 1), ("evb-dyna", 0)):
+        own = watched_run(settings, world_named("linear-track"), episodes=4)
+        assert (own.backups["floor"].sum() > 0) == bool(least), settings
+
+
 def test_the_frame_is_exported(browser: Any, log: ReplayLog, tmp_path: Path) -> None:
     named = replace(log, name="<b>evb & co</b>")
     page = Page(browser, write_viewer(tmp_path / "a.html", [named], title="One run"))
@@ -181,8 +375,6 @@ def test_the_frame_is_exported(browser: Any, log: ReplayLog, tmp_path: Path) -> 
             page.page.click(f"#{kind}")
         download.value.save_as(tmp_path / f"frame.{kind}")
     assert (tmp_path / "frame.png").read_bytes().startswith(b"\x89PNG")
-    from xml.etree import ElementTree
-
     root = ElementTree.parse(tmp_path / "frame.svg").getroot()
     words = ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
     assert "<b>evb & co</b>" in words
@@ -334,10 +526,11 @@ def test_the_gallery_shows_five_moments(browser: Any, tmp_path: Path) -> None:
         page.until(f"document.querySelector('.said').innerText !== {before}")
         said.append(page.said())
     assert "at the end of an episode" in said[0]
+    assert "Backup 8 of 20" in said[0], "before it comes back to a state"
     assert "reverse event 1." in said[0]
     assert "at the start of an episode" in said[1]
     assert "forward event" in said[1]
-    assert "e-10, need" in said[1], "only the floor"
+    assert "e-10 (the floor alone), need" in said[1]
     assert "reverse event" in said[2]
     assert "Backup 1 of 20: state 8 right to state 9" in said[3]
     assert "state 0 action 0 to state 1" in said[4], "value is back at the start"

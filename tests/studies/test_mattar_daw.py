@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from needlab.report.figures import save_figure
 from needlab.report.statistics import Interval
 from needlab.studies import mattar_daw
 from needlab.studies.mattar_daw.cases import (
@@ -122,7 +123,32 @@ def test_every_claim_has_an_answer_under_every_change(result: Any) -> None:
     assert "Forward events come before a run rather than after it (linear track)" in holding
     assert "Reverse events come after a run rather than before it (open field)" in holding
     assert set(result.captions) == set(result.figures)
+    shown = {(claim.source.rpartition(", ")[2], claim.figure) for claim in result.claims}
+    assert shown == {
+        ("fig. 1", "behavior"), ("fig. 3", "figure"), ("fig. 4", "distances"),
+        ("fig. 4", "rewards"), ("fig. 5", "rewards"), ("fig. 6", "laps"),
+    }  # fmt: skip
+    assert {claim.figure for claim in result.claims} < set(result.figures)
     assert any("Without the gain floor" in note for note in result.notes)
+
+
+def test_what_is_compared_has_the_same_axes(result: Any) -> None:
+    for name in ("figure", "behavior", "deciding"):
+        axes = result.figures[name].axes
+        assert len({one.get_ylim() for one in axes}) == 1, name
+    assert len({one.get_xlim() for one in result.figures["deciding"].axes}) == 1
+    first, last = result.figures["distances"].axes[:2]
+    assert first.get_ylim() == last.get_ylim()
+
+
+def test_the_legend_of_what_decides_hides_no_point(result: Any, tmp_path: Path) -> None:
+    figure = result.figures["deciding"]
+    save_figure(figure, tmp_path)
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert [text.get_text() for text in legend.get_texts()] == ["forward", "reverse"]
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes)
 
 
 def test_text_alone_runs_without_changes(tmp_path: Path) -> None:

@@ -52,8 +52,10 @@ def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFix
     assert written == {
         "claims.json",
         "data.csv",
+        "figure.pdf",
         "figure.png",
         "figure.svg",
+        "histogram.pdf",
         "histogram.png",
         "histogram.svg",
         "meta.json",
@@ -172,7 +174,7 @@ class Stopping(Progress):
         self.hang = log.with_name("hang after")
 
     @contextmanager
-    def task(self, label: str, total: float) -> Iterator[Bar]:  # noqa: ARG002
+    def task(self, label: str, total: float, *, speed: float = 0.0) -> Iterator[Bar]:  # noqa: ARG002
         done = 0.0
         self.hang.write_text(str(self.after))
 
@@ -386,7 +388,7 @@ def test_claims_are_a_plain_list(tmp_path: Path) -> None:
     reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     claims = json.loads((tmp_path / "curve" / "claims.json").read_text("utf-8"))
     assert [claim["preset"] for claim in claims] == ["printed", "released"]
-    names = {"statement", "source", "measured", "verdict", "preset", "detail", "doubt"}
+    names = {"statement", "source", "measured", "verdict", "preset", "detail", "doubt", "figure"}
     assert set(claims[0]) == names
 
 

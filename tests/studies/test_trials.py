@@ -29,7 +29,7 @@ class Counting(Progress):
         self.total = self.done = 0.0
 
     @contextmanager
-    def task(self, label: str, total: float) -> Iterator[Bar]:  # noqa: ARG002
+    def task(self, label: str, total: float, *, speed: float = 0.0) -> Iterator[Bar]:  # noqa: ARG002
         self.total = total
 
         def advance(amount: float) -> None:

@@ -93,7 +93,7 @@ def test_a_log_of_any_environment() -> None:
     agent = agent_of(agent_settings("ps-sr"), task.next_state.shape)
     board = Board.of_task(task, "slippery")
     log = record("ps-sr", board, agent, TaskEnv(task), 5, seed=2)
-    assert board.marks == "...G..#....G"
+    assert (board.marks, board.starts) == ("S..A..#.S..B", "starts at random")
     assert log.pauses["kind"].tolist().count(1) == 5
     assert log.pauses["count"].sum() == len(log.backups)
     assert log.pauses["first"].tolist() == np.r_[0, np.cumsum(log.pauses["count"])[:-1]].tolist()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -156,12 +156,14 @@ def _without_only(argv: Sequence[str]) -> list[str]:
 
 def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
     """Print failures with their last lines to standard error, the totals to standard output."""
+    from needlab.core.machine import cpu_types
+
     for failure in result.failures:
         tries = "" if failure.attempts == 1 else f" after {failure.attempts} attempts"
         print(f"failed{tries}: {failure.spec.name} {failure.spec.label}", file=sys.stderr)
         for line in failure.lines:
             print(f"    {line}", file=sys.stderr)
-    if len(types := cpu_types(out, sweep)) > 1:
+    if len(types := cpu_types(_machines(out, sweep))) > 1:
         print(
             f"The runs were made on {len(types)} types of CPU ({'; '.join(types)}): they are equal "
             "within rounding at each update, not bit for bit.",
@@ -176,15 +178,15 @@ def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
     )
 
 
-def cpu_types(out: Path, sweep: SweepOfRuns) -> list[str]:
-    """The types of CPU that runs of a sweep worked on."""
+def _machines(out: Path, sweep: SweepOfRuns) -> list[dict[str, Any]]:
+    """The machines that runs of a sweep worked on."""
     from needlab.core.machine import machines_of
 
-    found = set()
+    found: list[dict[str, Any]] = []
     for spec in sweep.runs:
         with suppress(NeedReplayError):
-            found |= {str(each.get("cpu")) for each in machines_of(out / "runs" / spec.name)}
-    return sorted(found)
+            found += machines_of(out / "runs" / spec.name)
+    return found
 
 
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def machine() -> dict[str, str]:
     if torch is not None:
         found["torch"] = version("torch")
         # The vector instructions that torch uses: DEFAULT, AVX2, AVX512, ...
-        found["cpu"] += f" {torch.backends.cpu.get_cpu_capability()}"
+        found["vectors"] = torch.backends.cpu.get_cpu_capability()
     return found
 
 
@@ -52,6 +53,23 @@ def machines_of(folder: Path) -> list[dict[str, Any]]:
     return machines
 
 
+def cpu_types(machines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The types of CPU among machines.
+
+    Only a run that used torch knows torch's instructions, so a run that does not name them is of no
+    type of its own.
+
+    >>> cpu_types([{"cpu": "x86_64 znver3"}, {"cpu": "x86_64 znver3", "vectors": "AVX2"}])
+    ['x86_64 znver3 AVX2']
+    """
+    vectors: dict[str, set[str]] = {}
+    for each in machines:
+        vectors.setdefault(str(each.get("cpu")), set()).add(str(each.get("vectors", "")))
+    return sorted(
+        f"{cpu} {one}".strip() for cpu, found in vectors.items() for one in found - {""} or {""}
+    )
+
+
 def record_machine(folder: Path) -> str:
     """Add this machine to the run's history; return a warning if another one began the run."""
     earlier, here = machines_of(folder), machine()
@@ -62,11 +80,14 @@ def record_machine(folder: Path) -> str:
     if not earlier:
         return ""
     before = earlier[-1]
+    # What only one of them used is no change: a tabular run does without torch.
     changes = [
-        f"{name} {before.get(name, 'none')} -> {here.get(name, 'none')}"
-        for name in {**before, **here}
-        if before.get(name) != here.get(name)
+        f"{name} {before[name]} -> {here[name]}"
+        for name in here
+        if name in before and before[name] != here[name]
     ]
+    if not changes:
+        return ""
     return (
         f"the run in {str(folder)!r} continues with {', '.join(changes)}: its results are no "
         "longer the same bits as those of a run on one machine."

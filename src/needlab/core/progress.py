@@ -17,6 +17,10 @@ LINE_PERIOD = 30.0
 """Seconds between two lines where standard error is not a terminal."""
 
 
+PRIOR = 20.0
+"""How many seconds the expected speed of a task is worth against what is measured."""
+
+
 class Bar:
     """The bar of one task."""
 
@@ -41,10 +45,16 @@ class Progress:
         self._drawn: RichProgress | None = None
 
     @contextmanager
-    def task(self, label: str, total: float) -> Iterator[Bar]:
-        """A bar for the ``with`` block; tasks may be nested."""
+    def task(self, label: str, total: float, *, speed: float = 0.0) -> Iterator[Bar]:
+        """A bar for the ``with`` block; tasks may be nested.
+
+        Args:
+            label: of the bar.
+            total: what there is to do, in any unit.
+            speed: about how much of it a second does, if that is known before it begins.
+        """
         if self._visible is None and not sys.stderr.isatty():
-            yield Bar(_lines(label, total))
+            yield Bar(_lines(label, total, speed))
             return
         if self._visible is False:
             yield Bar()
@@ -53,7 +63,7 @@ class Progress:
         drawn = self._drawn = self._drawn or _rich_progress()
         if outermost:
             drawn.start()
-        task = drawn.add_task(label, total=total)
+        task = drawn.add_task(label, total=total, speed=speed)
         try:
             yield Bar(lambda amount: drawn.advance(task, amount))
         finally:
@@ -62,10 +72,27 @@ class Progress:
                 self._drawn = None
 
 
-def _lines(label: str, total: float) -> Callable[[float], None]:
-    """Prints "fig2: 40%, 3 min to finish" every ``LINE_PERIOD`` seconds."""
+def time_left(total: float, done: float, elapsed: float, speed: float) -> float:
+    """Seconds to finish.
+
+    The expected speed counts as much as ``PRIOR`` seconds of work, so that the time is sane from
+    the start, when kernels compile, and soon follows what is measured.
+
+    >>> time_left(total=100, done=0, elapsed=0, speed=2), time_left(100, 50, 100, speed=0)
+    (50.0, 100.0)
+    """
+    prior = PRIOR if speed > 0.0 else 0.0
+    seen = done + prior * speed
+    return (total - done) * (elapsed + prior) / seen if seen > 0.0 else float("inf")
+
+
+def _lines(label: str, total: float, speed: float) -> Callable[[float], None]:
+    """Prints "fig2: 40%, 3 min to finish" every ``LINE_PERIOD`` seconds, and at a long start."""
     began = printed = time.monotonic()
     done = 0.0
+    if speed > 0.0 and total / speed >= LINE_PERIOD:
+        said = duration(time_left(total, 0.0, 0.0, speed))
+        print(f"{label}: about {said} to finish", file=sys.stderr, flush=True)
 
     def advance(amount: float) -> None:
         nonlocal printed, done
@@ -74,7 +101,7 @@ def _lines(label: str, total: float) -> Callable[[float], None]:
         if now - printed < LINE_PERIOD or not 0.0 < done < total:
             return
         printed = now
-        left = duration((now - began) * (total - done) / done)
+        left = duration(time_left(total, done, now - began, speed))
         print(f"{label}: {done / total:.0%}, {left} to finish", file=sys.stderr, flush=True)
 
     return advance
@@ -89,7 +116,6 @@ def _rich_progress() -> RichProgress:
         Task,
         TaskProgressColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
     from rich.text import Text
 
@@ -99,13 +125,22 @@ def _rich_progress() -> RichProgress:
         def render(self, task: Task) -> Text:
             return Text(task.description)
 
+    class LeftColumn(ProgressColumn):
+        """The time to finish."""
+
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            speed, elapsed = float(task.fields["speed"]), task.elapsed or 0.0
+            left = time_left(task.total or 0.0, task.completed, elapsed, speed)
+            return Text(f"{duration(left) if left < float('inf') else '?'} to finish")
+
     return Progress(
         LabelColumn(),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        "to finish",
-        TimeRemainingColumn(),
+        LeftColumn(),
         console=Console(stderr=True),
         # Standard output is for data.
         redirect_stdout=False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
@@ -36,6 +37,7 @@ class Claim:
         preset: the settings under which it was measured.
         detail: how the measurement was made, or what else to know.
         doubt: why nothing can be concluded, whatever the verdict; empty: the verdict stands.
+        figure: the picture that shows it, by its file's stem; empty: the first one.
     """
 
     statement: str
@@ -45,6 +47,7 @@ class Claim:
     preset: str
     detail: str = ""
     doubt: str = ""
+    figure: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -68,6 +71,33 @@ class Claim:
         'holds, but need was not accurate'
         """
         return f"{self.verdict}, but {self.doubt}" if self.doubt else self.verdict
+
+
+CONCLUSIONS = {
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not hold", "do not hold"),
+    "undecided": ("undecided", "undecided"),
+    "concludes nothing": ("concludes nothing", "conclude nothing"),
+}
+"""What a claim can count as, in the order in which they are listed, as said of one and of more."""
+
+
+def tally(claims: Iterable[Claim]) -> dict[str, str]:
+    """How many claims count as what, in words: {"holds": "3 hold", "undecided": "1 undecided"}."""
+    found = Counter(claim.conclusion for claim in claims)
+    return {
+        name: f"{found[name]} {words[found[name] > 1]}"
+        for name, words in CONCLUSIONS.items()
+        if found[name]
+    }
+
+
+def tallies(claims: Sequence[Claim]) -> dict[str, dict[str, str]]:
+    """``tally`` for each preset: results under different settings are not added up."""
+    return {
+        preset: tally(claim for claim in claims if claim.preset == preset)
+        for preset in dict.fromkeys(claim.preset for claim in claims)
+    }
 
 
 def need_verdict(auc: float, baseline: float) -> Verdict:
@@ -113,7 +143,7 @@ def claim_from(record: object) -> Claim:
     names = [field.name for field in fields(Claim)]
     if not isinstance(record, Mapping) or not set(record) <= set(names):
         raise NeedReplayError(f"A claim is a record of {', '.join(names)}.")
-    missing = sorted(set(names) - set(record) - {"detail", "doubt"})
+    missing = sorted(set(names) - set(record) - {"detail", "doubt", "figure"})
     if missing:
         raise NeedReplayError(f"A claim lacks its {', '.join(missing)}.")
     return Claim(**record)

@@ -63,7 +63,7 @@ _STYLE: Any = {
     "figure.dpi": 150,
     "figure.facecolor": "white",
     "figure.titlesize": 13,
-    "font.family": "DejaVu Sans",
+    "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 11,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
@@ -73,8 +73,9 @@ _STYLE: Any = {
     "lines.linewidth": 1.8,
     "savefig.dpi": 150,
     "savefig.facecolor": "white",
-    # Letters as outlines look the same on every machine, whatever fonts it has.
-    "svg.fonttype": "path",
+    # Text stays text, so that a drawing program can edit it.
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
     "svg.hashsalt": "needreplay",
     "xtick.color": "#444444",
     "xtick.labelsize": 10,
@@ -138,14 +139,15 @@ def error_bars(band: Band) -> npt.NDArray[Any]:
 
 
 def save_figure(figure: Figure, folder: str | Path, name: str = "figure") -> None:
-    """Write ``name.svg`` and ``name.png`` into ``folder``: the same figure, the same bytes."""
+    """Write ``name.svg``, ``name.pdf`` and ``name.png``: the same figure, the same bytes."""
     with house_style():
         # Constrained layout moves a little with every drawing; one that stands still is the same in
-        # both files, and when a figure is saved again.
+        # all files, and when a figure is saved again.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         for kind, metadata in (
             ("svg", {"Date": None, "Creator": "needreplay"}),
+            ("pdf", {"CreationDate": None, "Creator": "needreplay", "Producer": None}),
             ("png", {"Software": None}),
         ):
             drawn = io.BytesIO()

@@ -5,28 +5,56 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from needlab.report.claims import Claim, claim_from
+from needlab.report.claims import Claim, claim_from, tallies, tally
 from needlab.report.files import UntrustedFolder, is_plain
-from needlab.report.page import Picture, inlined, write_page
+from needlab.report.page import MOST_SCREENS, Link, Picture, inlined, write_page
 from needreplay._core.errors import NeedReplayError
 
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "concludes nothing": "–"}
 _OURS = ("meta.json", "claims.json", "data.csv", "figure.svg", "figure.png")
 _LARGEST_SVG = 1_500_000
+_KINDS = (".svg", ".pdf", ".png")
+FEW_CLAIMS = 6
+"""A table of more claims than this is folded."""
 
 
 @dataclass(frozen=True)
-class Link:
-    """A file beside the page."""
+class Paper:
+    """Whose experiments they are, and what its presets mean."""
 
     name: str
     address: str
-    size: str
+    about: str
+    presets: tuple[tuple[str, str], ...]
+
+
+PAPERS = {
+    "yuan-mattar": Paper(
+        "Yuan & Mattar (2021)",
+        "https://arxiv.org/abs/2111.14331",
+        "experience replay prioritized by gain × need",
+        (
+            ("printed", "the paper's text"),
+            ("released", "what the authors' code did"),
+            ("corrected", "that code with its faults fixed"),
+        ),
+    ),
+    "mattar-daw": Paper(
+        "Mattar & Daw (2018)",
+        "https://doi.org/10.1038/s41593-018-0232-z",
+        "hippocampal replay ordered by gain × need",
+        (
+            ("published", "what the authors' code does, in its order of steps"),
+            ("text", "our reading of the article"),
+        ),
+    ),
+}
+"""By the name in a figure's ``meta.json``."""
 
 
 @dataclass
@@ -42,9 +70,27 @@ class Section:
     facts: list[tuple[str, str]] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    paper: Paper | None = None
     notes: list[str] = field(default_factory=list)
     files: list[Link] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """files that its command writes and that are not in the folder"""
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def tallies(self) -> dict[str, dict[str, str]]:
+        """What its claims count as, for each preset."""
+        return tallies(self.claims)
+
+    @property
+    def parts(self) -> list[tuple[Picture | None, list[Claim]]]:
+        """Each picture with the claims that it shows; those without one are the first picture's."""
+        stems = [picture.title for picture in self.pictures]
+        own: dict[str, list[Claim]] = {stem: [] for stem in stems or [""]}
+        for claim in self.claims:
+            own[claim.figure if claim.figure in own else next(iter(own))].append(claim)
+        pictures: list[Picture | None] = [*self.pictures] or [None]
+        return list(zip(pictures, own.values(), strict=True))
 
 
 def write_figures_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
@@ -53,14 +99,23 @@ def write_figures_page(out: str | Path, *, order: Sequence[str] = ()) -> Path:
     folders = [path for path in Path(out).iterdir() if _is_figure_folder(path)]
     folders.sort(key=lambda path: (rank.get(path.name, len(rank)), path.name))
     sections = [read_section(folder) for folder in folders]
-    found = [claim.conclusion for section in sections for claim in section.claims]
+    papers = list(dict.fromkeys(section.paper for section in sections if section.paper))
     return write_page(
         Path(out) / "report.html",
         "figures.html",
         sections=sections,
-        counts={name: found.count(name) for name in MARKS if name in found},
+        papers=papers,
+        counts=tallies([claim for section in sections for claim in section.claims]),
         marks=MARKS,
+        few_claims=FEW_CLAIMS,
+        tally=tally,
+        contents=_screens(sections) > MOST_SCREENS,
     )
+
+
+def _screens(sections: Sequence[Section]) -> float:
+    """About how many screens the page fills: a picture is most of one, with its words."""
+    return sum(0.6 + 0.8 * len(section.pictures) for section in sections)
 
 
 def _is_figure_folder(path: Path) -> bool:
@@ -86,7 +141,9 @@ def read_section(path: Path) -> Section:
         notes=[str(note) for note in notes] if isinstance(notes, list) else [],
         pictures=_pictures(folder, captions if isinstance(captions, dict) else {}),
         claims=_claims(folder),
+        paper=PAPERS.get(_text(meta, "paper")),
         files=_links(path),
+        left_out=_left_out(folder, meta.get("files")),
         problems=folder.problems,
     )
     if not folder.has("data.csv"):
@@ -111,14 +168,20 @@ def _pictures(folder: UntrustedFolder, captions: dict[str, Any]) -> list[Picture
     files = [path for path in folder.path.iterdir() if path.suffix in (".svg", ".png")]
     stems = {path.stem for path in files if is_plain(path) and path.name[0] != "."}
     pictures = []
-    for stem in sorted(stems, key=lambda stem: (stem != "figure", stem)):
+    rank = {stem: place for place, stem in enumerate(captions)}
+    for stem in sorted(stems, key=lambda s: (s != "figure", rank.get(s, len(rank)), s)):
         try:
             address = _address(folder.path, stem)
         except OSError as error:
             folder.problems.append(f"The picture {stem} cannot be read: {error.strerror}.")
             continue
         caption = captions.get(stem, "")
-        pictures.append(Picture(stem, address, caption if isinstance(caption, str) else ""))
+        said = caption if isinstance(caption, str) else ""
+        beside = [folder.path / f"{stem}{kind}" for kind in _KINDS]
+        links = tuple(
+            replace(_link(path), name=path.suffix[1:].upper()) for path in beside if is_plain(path)
+        )
+        pictures.append(Picture(stem, address, said, links))
     if "figure" not in stems:
         folder.problems.append("The figure is missing.")
     return pictures
@@ -133,12 +196,19 @@ def _address(folder: Path, stem: str) -> str:
 
 def _links(folder: Path) -> list[Link]:
     tables = sorted(folder.glob("*.csv"), key=lambda path: (path.name != "data.csv", path.name))
-    others = [folder / n for n in ("figure.svg", "figure.png", "claims.json", "meta.json")]
-    return [
-        Link(path.name, quote(os.fsencode(f"{folder.name}/{path.name}")), _size(path))
-        for path in (*tables, *others)
-        if is_plain(path)
-    ]
+    others = [folder / name for name in ("claims.json", "meta.json")]
+    return [_link(path) for path in (*tables, *others) if is_plain(path)]
+
+
+def _link(path: Path) -> Link:
+    address = quote(os.fsencode(f"{path.parent.name}/{path.name}"))
+    return Link(path.name, address, _size(path))
+
+
+def _left_out(folder: UntrustedFolder, files: object) -> list[str]:
+    names = [name for name in files if isinstance(name, str)] if isinstance(files, list) else []
+    present = {path.name for path in folder.path.iterdir()}
+    return [name for name in names if name not in present]
 
 
 def _size(path: Path) -> str:

@@ -91,14 +91,22 @@ def write_gallery(path: Path) -> Path:
 
 
 def event_frame(log: ReplayLog, direction: int) -> int:
-    """The frame at the end of the first event in a direction."""
+    """The frame at the end of the first event in a direction, or before it comes back to a state.
+
+    A state that is replayed twice would show the later backup only.
+    """
     first = int(np.flatnonzero(log.backups["direction"] == direction)[0])
-    last = int(np.flatnonzero(log.backups["event"] == log.backups["event"][first])[-1])
-    return last + int(log.backups["pause"][last]) + 1
+    states = log.backups["state"][log.backups["event"] == log.backups["event"][first]].tolist()
+    seen = next((i for i, state in enumerate(states) if state in states[:i]), len(states))
+    return first + seen + int(log.backups["pause"][first])
 
 
 def _start(runs: Sequence[int], frame: int, cells: str) -> str:
-    return f"runs={','.join(map(str, runs))}&lead=0&frame={frame}&cells={cells}&policy=1&backups=1"
+    """The address of a moment; runs beside each other have one scale."""
+    return (
+        f"runs={','.join(map(str, runs))}&lead=0&frame={frame}&cells={cells}&policy=1&backups=1"
+        f"&scale={int(len(runs) > 1)}"
+    )
 
 
 def shock_log() -> ReplayLog:

@@ -19,6 +19,18 @@ from needlab.report.figures import house_style
 from needlab.report.statistics import Interval
 from needreplay._core.errors import counted
 
+MOST_SCREENS = 5
+"""A longer page has a table of contents beside it."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A file beside the page."""
+
+    name: str
+    address: str
+    size: str
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -27,6 +39,8 @@ class Picture:
     title: str
     address: str
     caption: str
+    files: tuple[Link, ...] = ()
+    """the same picture as files"""
 
 
 def write_page(path: Path, template: str, **values: Any) -> Path:

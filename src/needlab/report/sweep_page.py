@@ -14,13 +14,15 @@ from needlab.core.tables import Table, prepare_folder, write_table
 from needlab.report.aggregate import AGGREGATES
 from needlab.report.comparison import SCORES, Cell, agent_labels, cells_of
 from needlab.report.figures import house_style
-from needlab.report.page import Picture, inlined, write_page
+from needlab.report.page import MOST_SCREENS, Picture, inlined, write_page
 from needlab.report.sweep_figures import draw_aggregates, draw_curves, draw_points, draw_profiles
 from needlab.report.sweep_folder import NEED, ReadRun, read_sweep
 from needlab.report.sweep_numbers import Numbers, numbers_of, tables_of
 from needreplay._core.errors import NeedReplayError, counted
 from needreplay.need import accurate_need
 
+LINES_OF_SCREEN = 20
+_FORMULA = ("=", "+", "-", "@")
 MOST_ROWS = 60
 """Rows of a table on the page; the CSV file has them all."""
 
@@ -42,21 +44,67 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
         raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
     prepare_folder(place)
     for stem, table in tables.items():
-        write_table(place / f"{stem}.csv", table)
+        write_table(place / f"{stem}.csv", _plain_text(table))
+    pictures = [] if numbers is None else _pictures(cells, numbers)
+    rows = _rows(results.runs, labels, cells, numbers)
     return write_page(
         folder / "report.html",
         "sweep.html",
+        contents=_contents(bool(results.problems), bool(untrue), pictures, rows),
         results=results,
         labels=labels,
         untrue=untrue,
         counts=Counter(run.state for run in results.runs),
-        pictures=[] if numbers is None else _pictures(cells, numbers),
+        pictures=pictures,
         numbers=numbers,
-        rows=_rows(results.runs, labels, cells, numbers),
+        rows=rows,
         aggregates=list(AGGREGATES),
         most_rows=MOST_ROWS,
         tables=sorted(tables),
     )
+
+
+def _plain_text(table: Table) -> Table:
+    """The table without formulas: a spreadsheet would compute text that begins like one.
+
+    Such text gets an apostrophe in front, and is one line. It can only come from somebody's folder:
+    our own names do not begin so.
+    """
+
+    def plain(cell: str) -> str:
+        cell = cell.replace("\r", " ").replace("\n", " ")
+        return f"'{cell}" if cell.lstrip().startswith(_FORMULA) else cell
+
+    return Table(
+        {
+            name: list(map(plain, table[name].tolist()))
+            if table[name].dtype.kind == "U"
+            else table[name]
+            for name in table.names
+        }
+    )
+
+
+def _contents(
+    problems: bool, untrue: bool, pictures: list[Picture], rows: dict[str, list[list[Any]]]
+) -> list[tuple[str, str]]:
+    """The sections of a long page, by their ids; of a short one, none."""
+    lines = sum(min(len(listed), MOST_ROWS) for listed in rows.values())
+    if 0.8 * len(pictures) + lines / LINES_OF_SCREEN <= MOST_SCREENS:
+        return []
+    listed = {
+        "problems": "Damaged or left out" if problems else "",
+        "untrue": "What cannot be concluded" if untrue else "",
+        **{picture.title.lower().replace(" ", "-"): picture.title for picture in pictures},
+        "scores": "Scores by task" if rows.get("scores") else "",
+        "aggregates": "All tasks, in numbers" if rows.get("aggregates") else "",
+        "improvement": "Probability of improvement" if rows.get("improvement") else "",
+        "paired": "Trial by trial" if rows.get("paired") else "",
+        "runs": "All runs",
+        "need": "How accurate need was" if rows.get("need") else "",
+        "files": "Numbers as files",
+    }
+    return [(name, title) for name, title in listed.items() if title]
 
 
 def _inaccurate_need(runs: list[ReadRun], labels: dict[str, str]) -> list[str]:

@@ -57,6 +57,8 @@ def write_viewer(
         note=note,
         moments=moments,
         several=len(logs) > 1,
+        floors=any(log.backups["floor"].any() for log in logs),
+        doors=any(set(log.board.marks) & set("<>^v") for log in logs),
         data=script_data(data),
     )
 
@@ -64,7 +66,7 @@ def write_viewer(
 def _packed_log(log: ReplayLog) -> dict[str, Any]:
     return {
         "name": log.name,
-        "world": log.board.name,
+        "world": ", ".join(filter(None, (log.board.name, log.board.starts))),
         "columns": log.board.columns,
         "marks": log.board.marks,
         "next": packed(log.board.next_state),

@@ -118,6 +118,7 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
         "title": study.title,
         "question": study.question,
         "documentation": study.documentation,
+        "paper": study.paper,
         **asdict(options),
         "config": result.config,
         "captions": result.captions,

@@ -23,6 +23,7 @@ from needlab.core.lock import locked
 from needlab.core.progress import Progress
 from needlab.core.source import source_digest
 from needlab.core.tables import prepare_folder, read_json
+from needlab.report.claims import tallies
 from needlab.report.figures import house_style
 from needlab.report.figures_page import write_figures_page
 from needlab.studies import load_study, study_names
@@ -120,10 +121,10 @@ def _make(study: Study, options: Options, out: Path, argv: Sequence[str], pool: 
 
 
 def _summary(result: Result) -> str:
-    if not result.claims:
-        return "no claim to check"
-    holding = sum(claim.conclusion == "holds" for claim in result.claims)
-    return f"{holding} of {len(result.claims)} claims hold"
+    found = {preset: ", ".join(said.values()) for preset, said in tallies(result.claims).items()}
+    if len(found) < 2:
+        return "claims: " + "".join(found.values()) if found else "no claim to check"
+    return "claims: " + "; ".join(f"{preset}: {said}" for preset, said in found.items())
 
 
 def plan(names: Sequence[str], options: Options) -> list[tuple[Study, Options]]:

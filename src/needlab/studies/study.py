@@ -73,6 +73,7 @@ class Study:
         presets: the sets of settings that it has.
         run: runs the trials and returns the result; ``reproduce`` sets the house style for it.
         documentation: its page, relative to the project's root.
+        paper: whose experiment it is, a name of ``report.figures_page.PAPERS``.
         quick_presets: the presets of the quick size if none is chosen; empty: all.
         takes: which options it uses.
         keeps_cache: keep the cache of a finished study, and share it between options. For long
@@ -85,6 +86,7 @@ class Study:
     presets: tuple[str, ...]
     run: Callable[[Options, TrialRunner], Result]
     documentation: str
+    paper: str = "yuan-mattar"
     quick_presets: tuple[str, ...] = ()
     takes: tuple[Option, ...] = ("trials",)
     keeps_cache: bool = False

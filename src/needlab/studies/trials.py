@@ -106,7 +106,8 @@ class TrialRunner:
             cases: what is compared; anything that can be pickled and hashed.
             trials: how many of each case, or of all.
             label: the name of this step, unique within the study.
-            seconds: about how long a trial takes; a wrong guess makes uneven chunks, nothing else.
+            seconds: about how long a trial takes; a wrong guess makes uneven chunks and, at
+                first, a wrong time to finish; nothing else.
         """
         if len(set(cases)) < len(cases):
             raise NeedReplayError(f"{label} has a case twice; each must be different.")
@@ -185,7 +186,8 @@ class WorkerPool:
         results: dict[int, Any] = {}
         began = time.perf_counter()
         order = sorted(range(len(jobs)), key=lambda number: -work[number])
-        with self._progress.task(label, total=math.fsum(work)) as bar:
+        speed = float(min(self._workers, max(1, len(jobs))))
+        with self._progress.task(label, total=math.fsum(work), speed=speed) as bar:
             for deaths in range(1, _DEATHS + 1):
                 todo = {number: jobs[number] for number in order if number not in results}
                 try:

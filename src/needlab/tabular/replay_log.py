@@ -49,6 +49,7 @@ BACKUP = np.dtype(
         ("gain", np.float32),
         ("need", np.float32),
         ("length", np.int32),  # pairs of its chain
+        ("floor", np.int32),  # 1: its gain is only the floor of its agent
         ("event", np.int32),  # -1: in none
         ("direction", np.int32),  # index in replay_events.DIRECTIONS
     ]
@@ -70,18 +71,23 @@ class Board:
     columns: int
     """width of the board; states are row-major"""
     marks: str
-    """one character per state: # wall, S start, G goal, . other"""
+    """one character per state: # wall, S start, a capital letter a goal, a small letter a reward,
+    ^ v < > a one-way door, . other"""
     next_state: IntArray
     """[state, action]"""
+    starts: str = ""
+    """how starts are chosen, in words, if they are drawn"""
 
     @staticmethod
     def of_task(task: Task, name: str) -> Board:
-        """The board of a task; one without columns is one row."""
-        marks = np.where(task.free, ".", "#")
+        """The board of a task as it was drawn, else with S and G; without columns, one row."""
+        marks, anywhere = np.where(task.free, ".", "#"), len(task.starts) == task.acts.sum()
         marks[task.goals] = "G"
-        if not task.random_start:
+        if not anywhere:
             marks[task.starts] = "S"
-        return Board(name, task.columns or task.n_states, "".join(marks), task.next_state)
+        marks = np.where(task.drawn > 0, [chr(point) for point in task.drawn], marks)
+        said = ("starts anywhere" if anywhere else "starts at random") if task.random_start else ""
+        return Board(name, task.columns or task.n_states, "".join(marks), task.next_state, said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +218,7 @@ class _Recorder:
         kind = 1 if terminated else 2
         self.pauses.append((self._episode, len(self.steps), next_state, kind, first, len(made)))
         for i, (s, a, gain, need, q) in enumerate(made):
-            self.backups.append((pause, s, a, gain, need, 1, -1, 0))
+            self.backups.append((pause, s, a, gain, need, 1, 0, -1, 0))
             self.writes.append((first + pause + i + 1, s * self._n_actions + a, q))
 
     def _sweep(self, *transition: Any) -> list[tuple[int, int, float, float, float]]:
@@ -299,6 +305,8 @@ def evb_log(
     backups = np.zeros(len(found.backups), BACKUP)
     for field in ("pause", "state", "action", "gain", "need", "length"):
         backups[field] = found.backups[field]
+    floors = np.where(settings.floor == "element", backups["length"], 1) * settings.floor_size
+    backups["floor"] = (settings.floor != "none") & (backups["gain"] <= 1.001 * floors)
     steps = np.zeros(len(found.steps), STEP)
     for field in STEP.names or ():
         steps[field] = found.steps[field]

@@ -71,6 +71,8 @@ class Task(NamedTuple):
     """chance that a move goes sideways instead; tables with slip are for model-free agents"""
     columns: int
     """width of the board: state = row * columns + column; 0 if there is no board"""
+    drawn: IntArray
+    """[state]: the character of its cell where the world was drawn, as a code point; 0 elsewhere"""
 
     @property
     def n_states(self) -> int:
@@ -106,6 +108,7 @@ def make_task(
     free: npt.ArrayLike | None = None,
     slip: float = 0.0,
     columns: int = 0,
+    drawn: str = "",
 ) -> Task:
     """Check the parts of a task and put them together.
 
@@ -122,6 +125,7 @@ def make_task(
         free: [state], where the agent can be; everywhere if not given.
         slip: chance that a move goes sideways.
         columns: width of the board, for pictures and distances.
+        drawn: one character per state, if the world was drawn, for pictures.
     """
     moves = np.array(next_state)
     if moves.ndim != 2 or 0 in moves.shape or moves.dtype.kind not in "iu":
@@ -147,6 +151,10 @@ def make_task(
     if start_rule not in START_RULES:
         raise unknown("start_rule", start_rule, START_RULES)
     check_number("slip", slip, float, (0.0, 1.0))
+    if len(drawn) not in (0, states):
+        raise NeedReplayError(
+            f"drawn has {len(drawn)} characters; it needs one for each of the {states} states."
+        )
     goal = np.full(states, -1, np.int64)
     goal[list(goals)] = np.arange(len(goals))
     widest = max((len(listed) for listed in rewards.values()), default=1)
@@ -172,6 +180,7 @@ def make_task(
         choices,
         float(slip),
         int(columns),
+        np.array([ord(character) for character in drawn] or np.zeros(states), np.int64),
     )
     _refuse_traps(task)
     return task

@@ -106,6 +106,7 @@ def parse_task(text: str, source: str = "The world") -> Task:
         free=[name != "#" for name in flat],
         slip=slip,
         columns=columns,
+        drawn=flat,
     )
 
 

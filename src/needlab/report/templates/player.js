@@ -84,10 +84,14 @@ class Player {
   }
 }
 
+// The page's keys work wherever the focus is. Who moves it with Tab keeps the few keys that a control needs.
 function onKeys(keys) {
+  let tabbed = false;
+  document.addEventListener("pointerdown", () => { tabbed = false; }, true);
   document.addEventListener("keydown", (e) => {
-    const typing = e.target.matches("select, summary") || (e.key === " " && e.target.matches("button, a, [type=checkbox]"));
-    if (e.ctrlKey || e.metaKey || e.altKey || typing || !Object.hasOwn(keys, e.key)) return;
+    if (e.key === "Tab") tabbed = true;
+    const needs = e.target.matches("select") ? [" ", "ArrowUp", "ArrowDown"] : e.target.matches("button, summary, [type=checkbox]") ? [" "] : [];
+    if (e.ctrlKey || e.metaKey || e.altKey || (tabbed && needs.includes(e.key)) || !Object.hasOwn(keys, e.key)) return;
     e.preventDefault();
     keys[e.key]();
   });

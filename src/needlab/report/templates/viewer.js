@@ -2,6 +2,13 @@
 // One run of the log: typed arrays, and Q at any frame.
 // Frame first[p] + p + i shows pause p after i of its backups.
 const NAMES = ["up", "down", "left", "right"];
+const DOORS = { "^": ["↑", "up"], v: ["↓", "down"], "<": ["←", "left"], ">": ["→", "right"] };
+// The smallest and the largest number, NaN left out; 0 is always between them.
+function rangeOf(values) {
+  let low = 0, high = 0;
+  for (const v of values) { if (v < low) low = v; if (v > high) high = v; }
+  return [low, high];
+}
 // The last index with values[index] <= wanted, or -1; values grow.
 function lastNotAbove(values, wanted) {
   let low = 0, high = values.length;
@@ -29,10 +36,15 @@ class Run {
     this.written = 0;
     this.events = [];
     const { event, direction, pause } = this.backups;
+    // An event's frame is its end, where all of it is seen.
     for (let b = 0; b < event.length; b++) {
-      if (event[b] < 0 || (b > 0 && event[b - 1] === event[b])) continue;
+      if (event[b] < 0 || event[b + 1] === event[b]) continue;
       this.events.push({ direction: direction[b], frame: b + pause[b] + 1 });
     }
+    const { episode } = this.steps;
+    this.firstStep = new Map();
+    for (let i = 0; i < episode.length; i++) if (!this.firstStep.has(episode[i])) this.firstStep.set(episode[i], i);
+    this.ranges = { value: this.valueRange(), need: rangeOf(this.need.length ? this.need : this.backups.need), gain: rangeOf(this.backups.gain) };
     this.at(0);
   }
 
@@ -51,6 +63,20 @@ class Run {
     }
   }
 
+  // The largest and the smallest value of a state at any frame.
+  valueRange() {
+    let low = 0, high = 0;
+    const { frame, pair } = this.writes, changed = new Set();
+    for (let i = 0; i < frame.length; i++) {
+      changed.add(Math.floor(pair[i] / this.actions));
+      if (frame[i + 1] === frame[i]) continue;
+      this.at(frame[i]);
+      for (const s of changed) { low = Math.min(low, this.best(s)); high = Math.max(high, this.best(s)); }
+      changed.clear();
+    }
+    return [low, high];
+  }
+
   // The same moment of another run: its episode, pause of the episode, and backup.
   follow(other) {
     const episode = other.pauses.episode[other.pause], { episode: own, count } = this.pauses;
@@ -62,6 +88,12 @@ class Run {
   }
 
   get made() { const start = this.pauses.first[this.pause]; return [start, start + this.done]; }
+
+  // Whether nothing is done in a state: a goal leads nowhere.
+  isEnd(state) {
+    for (let a = 0; a < this.actions; a++) if (this.next[state * this.actions + a] !== state) return false;
+    return true;
+  }
 
   best(state) {
     let best = -Infinity;
@@ -88,20 +120,24 @@ class Run {
   said() {
     const p = this.pause, { episode, steps, kind, state, count } = this.pauses, [start, end] = this.made;
     const where = state[p] < 0 ? "" : `, agent in ${this.place(state[p])}`;
-    const after = this.steps.state.length ? ` after ${steps[p]} steps` : "";
+    const own = steps[p] - this.firstStep.get(episode[p]), after = own >= 0 ? ` after ${own} step${own === 1 ? "" : "s"}` : "";
     const moment = `Episode ${episode[p] + 1}${after}, ${DATA.kinds[kind[p]]}${where}. Backup ${this.done} of ${count[p]}`;
     if (end === start) return `${moment}: none yet.`;
     const b = end - 1, k = this.backups, i = k.state[b] * this.actions + k.action[b];
     const chain = k.length[b] > 1 ? `, chain of ${k.length[b]}` : "";
     const event = k.event[b] < 0 ? "in no event" : `${DATA.directions[k.direction[b]]} event ${k.event[b] + 1}`;
     return `${moment}: ${this.place(k.state[b])} ${this.actionName(k.action[b])} to ${this.place(this.next[i])}; ` +
-      `gain ${number(k.gain[b])}, need ${number(k.need[b])}${chain}; ${event}.`;
+      `gain ${number(k.gain[b])}${k.floor[b] ? " (the floor alone)" : ""}, need ${number(k.need[b])}${chain}; ${event}.`;
   }
 
   saidOf(s) {
     if (s < 0 || s >= this.states) return "";
     if (this.marks[s] === "#") return `${this.place(s)}: wall.`;
-    const words = [];
+    const words = [], mark = this.marks[s];
+    if (mark === "S") words.push("a start");
+    else if (mark in DOORS) words.push(`a one-way door ${DOORS[mark][1]}`);
+    else if (/[A-Z]/.test(mark)) words.push(mark === "G" ? "a goal" : `goal ${mark}`);
+    else if (/[a-z]/.test(mark)) words.push(`reward ${mark}`);
     if (this.writes.frame.length) {
       const all = Array.from({ length: this.actions }, (_, a) => `${this.actionName(a)} ${number(this.Q[s * this.actions + a])}`);
       words.push(`value ${number(this.best(s))} (${all.join(", ")})`);
@@ -182,7 +218,7 @@ function drawBoard(pen, run, size, cursor) {
     const foot = [tip[0] - dx * width * size, tip[1] - dy * width * size], half = width * size * 0.6;
     return [tip, [foot[0] - dy * half, foot[1] + dx * half], [foot[0] + dy * half, foot[1] - dx * half]];
   };
-  const cells = run.cells(view.layer), [low, high] = scaleOf(run, cells), colors = [];
+  const cells = run.cells(view.layer), [low, high] = scaleOf(cells), colors = [];
   for (let s = 0; s < states; s++) {
     const [x, y] = [(s % columns) * size, Math.floor(s / columns) * size];
     const t = view.layer === "gain" ? 1 + Math.log10(cells[s] / high) / 10 : (cells[s] - low) / (high - low);
@@ -194,7 +230,6 @@ function drawBoard(pen, run, size, cursor) {
   for (let s = 0; s < states; s++) {
     const [x, y] = center(s);
     if (marks[s] === "#") continue;
-    if (marks[s] !== ".") pen.text(x - size * 0.32, y - size * 0.3, marks[s], over(colors[s]), Math.max(9, size * 0.27));
     if (run.grid) drawDoors(pen, run, s, size);
     if (!view.arrows || size < 14 || !run.writes.frame.length) continue;
     const best = run.best(s), chosen = [];
@@ -228,9 +263,19 @@ function drawBoard(pen, run, size, cursor) {
     for (const [s, b] of last) {
       const [x, y] = center(s), color = ink.events[k.direction[b]], way = towards(s, k.action[b]), now = b === end - 1;
       if (way) pen.shape(head(s, way, 0.44, 0.2), color);
-      pen.disc(x, y, radius, now ? color : ink.paper, color, 2);
+      if (k.floor[b]) {
+        pen.rect(x - radius, y - radius, 2 * radius, 2 * radius, color);
+        if (!now) pen.rect(x - radius + 2, y - radius + 2, 2 * radius - 4, 2 * radius - 4, ink.paper);
+      } else pen.disc(x, y, radius, now ? color : ink.paper, color, 2);
       if (radius >= 5) pen.text(x, y, String(b - start + 1), now ? over(rgb(color)) : ink.ink, radius * 1.05);
     }
+  }
+  // Last, on a ground of their own: letters stay readable under the agent and the path.
+  for (let s = 0; s < states; s++) {
+    if (marks[s] === "." || marks[s] === "#") continue;
+    const [x, y] = [(s % columns) * size + 1, Math.floor(s / columns) * size + 1], letter = Math.max(9, size * 0.24);
+    pen.rect(x, y, letter * 1.1, letter * 1.15, ink.paper);
+    pen.text(x + letter * 0.55, y + letter * 0.6, DOORS[marks[s]]?.[0] ?? marks[s], ink.ink, letter);
   }
   if (cursor >= 0) {
     const [x, y] = [(cursor % columns) * size, Math.floor(cursor / columns) * size];
@@ -239,16 +284,16 @@ function drawBoard(pen, run, size, cursor) {
   drawScale(pen, run, size, low, high);
 }
 
-// The range of the colors, now; 0 is always in it.
-function scaleOf(run, cells) {
-  let low = 0, high = 0;
-  for (const v of cells) { if (v < low) low = v; if (v > high) high = v; }
+// The range of the colors: of all panels and frames, or of these cells.
+function scaleOf(cells) {
+  const ends = view.scale && view.layer !== "none" ? panels.flatMap((p) => p.run.ranges[view.layer]) : rangeOf(cells);
+  const low = Math.min(...ends), high = Math.max(...ends);
   return low === high ? [0, 1] : [low, high];
 }
 
-// A bar where a cell cannot be left though its neighbor is free: one-way doors.
+// A bar where a cell cannot be left though its neighbor is free: the closed side of a one-way door.
 function drawDoors(pen, run, s, size) {
-  if (run.marks[s] === "G") return;
+  if (run.isEnd(s)) return;
   const column = s % run.columns, row = Math.floor(s / run.columns), x = column * size, y = row * size;
   const sides = [[row > 0, s - run.columns, [x, y + 2, x + size, y + 2]], [row < run.rows - 1, s + run.columns, [x, y + size - 2, x + size, y + size - 2]],
     [column > 0, s - 1, [x + 2, y, x + 2, y + size]], [column < run.columns - 1, s + 1, [x + size - 2, y, x + size - 2, y + size]]];
@@ -279,7 +324,9 @@ function drawScale(pen, run, size, low, high) {
   pen.text(134, y + 6, view.layer === "gain" ? number(high * 1e-10) : number(low), ink.ink, 12, "right");
   pen.text(146 + bar, y + 6, number(high), ink.ink, 12, "left");
 }
-const SCALE = 26;
+const SCALE = 26, GUTTER = 62;
+
+const ROWS = [["episodes", 7], ["pauses", 21], ["forward", 36], ["reverse", 51]];
 
 class Panel {
   constructor(run) {
@@ -304,12 +351,16 @@ class Panel {
     this.board.addEventListener("pointerleave", () => this.point(-1));
     this.board.addEventListener("keydown", (e) => this.moveCursor(e));
     const seek = (canvas, frameOf) => {
-      const move = (e) => { if (e.buttons & 1 || e.type === "pointerdown") { player.stop(); go(this, frameOf(e.offsetX / canvas.clientWidth)); } };
+      const move = (e) => {
+        if (!(e.buttons & 1) && e.type !== "pointerdown") return;
+        player.stop();
+        go(this, frameOf((e.offsetX - GUTTER) / (canvas.clientWidth - GUTTER)));
+      };
       canvas.addEventListener("pointerdown", (e) => { canvas.setPointerCapture(e.pointerId); move(e); });
       canvas.addEventListener("pointermove", move);
     };
-    seek(this.timeline, (share) => share * (run.frames - 1));
-    seek(this.strip, (share) => run.pauseFrame[run.pause] + 1 + Math.floor(share * run.pauses.count[run.pause]));
+    seek(this.timeline, (share) => Math.max(0, share) * (run.frames - 1));
+    seek(this.strip, (share) => run.pauseFrame[run.pause] + 1 + Math.floor(Math.max(0, Math.min(share, 0.999)) * run.pauses.count[run.pause]));
   }
 
   stateAt(e) {
@@ -351,8 +402,10 @@ class Panel {
 
   drawStrip(scale) {
     const { run, strip, wide: width } = this, count = run.pauses.count[run.pause], start = run.pauses.first[run.pause];
-    const pen = new CanvasPen(strip, width, 26, scale), step = width / count, { direction } = run.backups;
+    const pen = new CanvasPen(strip, width, 26, scale), step = (width - GUTTER) / count, { direction } = run.backups;
     strip.style.height = "26px";
+    pen.text(0, 13, "backups", ink.quiet, 11, "left");
+    pen.shift(GUTTER, 0);
     for (let i = 0; i < count; i++) {
       const color = ink.events[direction[start + i]], x = i * step + 1, w = Math.max(1, step - 2), made = i < run.done;
       pen.rect(x, 3, w, 20, made ? color : ink.card);
@@ -364,23 +417,25 @@ class Panel {
   }
 
   drawTimeline(scale) {
-    const { run, timeline, wide: width } = this, height = 54, x = (frame) => (frame / Math.max(1, run.frames - 1)) * width;
+    const { run, timeline, wide: width } = this, height = 58;
+    const x = (frame) => GUTTER + (frame / Math.max(1, run.frames - 1)) * (width - GUTTER);
     timeline.style.height = `${height}px`;
     if (!this.past || this.past.dataset.of !== `${width},${scale}`) {
       this.past = document.createElement("canvas");
       this.past.dataset.of = `${width},${scale}`;
       const pen = new CanvasPen(this.past, width, height, scale), { episode } = run.pauses;
+      ROWS.forEach(([name, y]) => pen.text(0, y, name, ink.quiet, 11, "left"));
       let first = 0;
       for (let p = 1; p <= episode.length; p++) {
         if (p < episode.length && episode[p] === episode[first]) continue;
         const from = x(run.pauseFrame[first]), to = p < episode.length ? x(run.pauseFrame[p]) : width;
         pen.rect(from, 0, Math.max(0.5, to - from), 14, episode[first] % 2 ? ink.line : ink.card);
-        if (to - from > 18) pen.text((from + to) / 2, 7, String(episode[first] + 1), ink.ink, 10);
+        if (to - from > 15) pen.text((from + to) / 2, 7, String(episode[first] + 1), ink.ink, 10);
         first = p;
       }
-      for (let p = 0; p < episode.length; p++) pen.rect(x(run.pauseFrame[p]), 16, 1, 6, ink.quiet);
+      for (let p = 0; p < episode.length; p++) pen.rect(x(run.pauseFrame[p]), 16, 1, 10, ink.quiet);
       for (const { direction, frame } of run.events) {
-        const at = x(frame), [tip, foot] = direction === 1 ? [25, 37] : [53, 41];
+        const at = x(frame), [tip, foot] = direction === 1 ? [29, 41] : [57, 45];
         pen.shape([[at, tip], [at - 4, foot], [at + 4, foot]], ink.events[direction]);
       }
     }
@@ -393,7 +448,7 @@ class Panel {
 // What is shown: panels, the one that leads, layers; kept in the address.
 const DATA = JSON.parse($("data").textContent);
 const runs = DATA.runs.map((packed) => new Run(packed));
-const view = { layer: "value", arrows: true, path: true };
+const view = { layer: "value", arrows: true, path: true, scale: runs.length > 1 };
 let panels = [], leader = null;
 const player = new Player(
   (frames) => { go(leader, leader.run.frame + frames); return leader.run.frame < leader.run.frames - 1; },
@@ -428,7 +483,7 @@ function go(panel, frame) {
 
 function address() {
   const shown = panels.map((p) => runs.indexOf(p.run)), first = panels.indexOf(leader);
-  return `#runs=${shown.join(",")}&lead=${first}&frame=${leader.run.frame}&cells=${view.layer}&policy=${+view.arrows}&backups=${+view.path}`;
+  return `#runs=${shown.join(",")}&lead=${first}&frame=${leader.run.frame}&cells=${view.layer}&policy=${+view.arrows}&backups=${+view.path}&scale=${+view.scale}`;
 }
 
 function keep() {
@@ -444,6 +499,7 @@ function restore() {
   if (["value", "need", "gain", "none"].includes(set.get("cells"))) view.layer = set.get("cells");
   view.arrows = flag("policy", view.arrows);
   view.path = flag("backups", view.path);
+  view.scale = flag("scale", view.scale);
   const frame = Number(set.get("frame")) || 0, first = Number(set.get("lead")) || 0;
   show(numbers.length ? numbers : [0]);
   controls();
@@ -454,6 +510,7 @@ function controls() {
   $("layer").value = view.layer;
   $("arrows").checked = view.arrows;
   $("path").checked = view.path;
+  $("scale").checked = view.scale;
   if ($("other")) $("other").value = panels[1] ? runs.indexOf(panels[1].run) : -1;
 }
 
@@ -472,7 +529,7 @@ function stepPause(by) {
   if (to >= 0 && to < run.pauseFrame.length) go(leader, run.pauseFrame[to]);
 }
 
-// To the first backup of the next event in a direction (1 forward, 2 reverse), or of the previous.
+// To the end of the next event in a direction (1 forward, 2 reverse), or of the previous.
 function stepEvent(direction, by) {
   player.stop();
   const { run } = leader, own = run.events.filter((e) => e.direction === direction);
@@ -511,12 +568,29 @@ function exported(kind) {
   canvas.toBlob((blob) => download("replay.png", blob));
 }
 
+async function copyLink() {
+  const words = $("link").href;
+  let said = "Link copied";
+  try {
+    await navigator.clipboard.writeText(words);
+  } catch {
+    // Where a page may not write to the clipboard, its old command still can.
+    const box = document.body.appendChild(Object.assign(document.createElement("textarea"), { value: words }));
+    box.select();
+    if (!document.execCommand("copy")) said = "Not copied: the address bar has the link";
+    box.remove();
+  }
+  $("copied").textContent = said;
+  clearTimeout(copyLink.later);
+  copyLink.later = setTimeout(() => { $("copied").textContent = ""; }, 4000);
+}
+
 const KEYS = {
   " ": play, ArrowLeft: () => step(-1), ArrowRight: () => step(1), ArrowUp: () => stepPause(-1), ArrowDown: () => stepPause(1),
   Home: () => go(leader, 0), End: () => go(leader, leader.run.frames - 1),
   f: () => stepEvent(1, 1), F: () => stepEvent(1, -1), r: () => stepEvent(2, 1), R: () => stepEvent(2, -1),
   1: () => set("layer", "value"), 2: () => set("layer", "need"), 3: () => set("layer", "gain"), 4: () => set("layer", "none"),
-  p: () => set("arrows", !view.arrows), b: () => set("path", !view.path), "+": () => player.faster(1), "-": () => player.faster(-1),
+  p: () => set("arrows", !view.arrows), b: () => set("path", !view.path), s: () => set("scale", !view.scale), c: copyLink, "+": () => player.faster(1), "-": () => player.faster(-1),
 };
 onKeys(KEYS);
 const CLICKS = {
@@ -527,6 +601,8 @@ for (const [id, act] of Object.entries(CLICKS)) $(id).addEventListener("click", 
 $("layer").addEventListener("change", (e) => set("layer", e.target.value));
 $("arrows").addEventListener("change", (e) => set("arrows", e.target.checked));
 $("path").addEventListener("change", (e) => set("path", e.target.checked));
+$("scale").addEventListener("change", (e) => set("scale", e.target.checked));
+$("link").addEventListener("click", (e) => { e.preventDefault(); copyLink(); });
 if ($("other")) {
   const add = (value, textContent) => $("other").append(Object.assign(document.createElement("option"), { value, textContent }));
   add(-1, "nothing");
@@ -555,12 +631,13 @@ restore();
 // For tests and for the console.
 window.replayViewer = {
   state: () => ({
-    playing: player.on, lead: panels.indexOf(leader), layer: view.layer, arrows: view.arrows, path: view.path,
+    playing: player.on, lead: panels.indexOf(leader), layer: view.layer, arrows: view.arrows, path: view.path, scale: view.scale,
     panels: panels.map(({ run, cursor }) => ({
       name: run.name, frame: run.frame, frames: run.frames, pause: run.pause, done: run.done, agent: run.pauses.state[run.pause], cursor,
     })),
   }),
   Q: (n) => Array.from(panels[n].run.Q),
+  range: () => scaleOf(panels[0].run.cells(view.layer)),
   cells: (n, layer) => Array.from(panels[n].run.cells(layer)),
 };
 })();

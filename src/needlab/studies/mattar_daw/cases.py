@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,21 @@ def run_shock(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:
     agent.reward[zone, right] = -1.0
     after = replay_once(agent, task, settings, 0, rng)
     return {"replayed": np.array([zone in log["state"] for log in (before, after)], np.float64)}
+
+
+CASES: dict[str, Callable[[Variant, int], dict[str, Case]]] = {
+    "events": event_cases,
+    "behavior": behavior_cases,
+    "sleep": partial(single_case, "sleep"),
+    "shock": partial(single_case, "shock"),
+}
+"""The cases of a variant, by kind of simulation."""
+SECONDS = {"events": 0.04, "behavior": 0.01, "sleep": 0.02, "shock": 0.001}
+"""About how long a simulation takes."""
+
+
+def run_case(job: tuple[str, Case], simulation: int) -> dict[str, npt.ArrayLike]:
+    """One simulation of a kind."""
+    kind, case = job
+    run = {"events": run_events, "behavior": run_behavior, "sleep": run_sleep, "shock": run_shock}
+    return run[kind](case, simulation)

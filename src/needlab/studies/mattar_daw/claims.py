@@ -28,6 +28,16 @@ EARLY, LATE = slice(1, 11), slice(40, 50)
 """Laps 2 to 11 and 41 to 50."""
 
 
+PICTURES = {
+    "fig. 1": "behavior",
+    "fig. 3": "figure",
+    "fig. 4": "distances",
+    "fig. 5": "rewards",
+    "fig. 6": "laps",
+}
+"""Our picture of a published figure; the picture ``rewards`` shows sleep, too."""
+
+
 @dataclass(frozen=True)
 class Question:
     """One comparison with a published direction."""
@@ -95,6 +105,7 @@ def claim_of(answer: Answer, preset: str) -> Claim:
         verdict=answer.verdict,
         preset=preset,
         detail=f"Published direction: {published[question.direction]}.",
+        figure="rewards" if question.measure is _arms else PICTURES[question.figure],
     )
 
 

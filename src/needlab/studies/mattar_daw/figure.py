@@ -44,23 +44,23 @@ def draw_all(
         "laps": _laps(own["laps"].where(world=LINEAR), own["visits"].where(world=LINEAR)),
     }
     captions = {
-        "figure": "Significant events per episode, before and after a run, with 95% intervals over "
-        "simulations.",
-        "behavior": f"Steps per episode of greedy agents ({first}); the dotted line is the mean "
-        "shortest path.",
-        "distances": f"Where events start and end ({first}): columns ahead of the agent on the "
-        "track; how often states visited before and after are in the event, the dotted line is "
-        "chance; shortest paths in the open field.",
-        "rewards": f"Events per episode by the last reward ({first}), and the shares of sleep and "
-        "shock.",
-        "laps": f"Events per lap, gain and need of backups, and the chance of a state to be in an "
-        f"event by its visits in the lap ({first}, linear track).",
+        "figure": "Figure 3 of the article. Significant events per episode, before and after a "
+        "run, with 95% intervals over simulations.",
+        "behavior": f"Figure 1. Steps per episode of greedy agents ({first}); the dotted line is "
+        "the mean shortest path.",
+        "distances": f"Figure 4. Where events start and end ({first}): columns ahead of the agent "
+        "on the track; how often states visited before and after are in the event, the dotted line "
+        "is chance; shortest paths in the open field.",
+        "rewards": f"Figures 5 and 4. Events per episode by the last reward ({first}), and the "
+        "shares of sleep and shock.",
+        "laps": f"Figure 6. Events per lap, gain and need of backups, and the chance of a state to "
+        f"be in an event by its visits in the lap ({first}, linear track).",
     }
     if "published" in presets:
         figures["deciding"] = _deciding(tables["deciding"].where(preset="published"))
         captions["deciding"] = (
-            "What decides forward replay, what decides reverse replay: events per episode of the "
-            "preset published with one change at a time, with 95% intervals."
+            "Not in the article. What decides forward replay, what decides reverse replay: events "
+            "per episode of the preset published with one change at a time, with 95% intervals."
         )
     return figures, captions
 
@@ -83,7 +83,9 @@ def _bars(axes: Axes, groups: list[str], values: dict[str, list[Any]]) -> None:
 
 
 def _events(presets: dict[str, Found], seed: int) -> Figure:
-    figure, grid = new_figure(len(presets), 2, height=0.6 + 2.6 * len(presets))
+    figure, grid = new_figure(
+        len(presets), 2, height=0.6 + 2.6 * len(presets), sharex=True, sharey=True
+    )
     for row, (preset, own) in zip(grid, presets.items(), strict=True):
         for axes, world in zip(row, WORLDS, strict=True):
             events = own[f"{world}/baseline"]["events"][:, 0]
@@ -100,7 +102,7 @@ def _events(presets: dict[str, Found], seed: int) -> Figure:
 
 
 def _deciding(decided: Table) -> Figure:
-    figure, grid = new_figure(1, 2, height=5.2, sharey=True)
+    figure, grid = new_figure(1, 2, height=5.4, sharex=True, sharey=True)
     changes = list(CHANGES)
     for axes, world in zip(grid[0], WORLDS, strict=True):
         for direction, shift, marker in (("forward", -0.15, "o"), ("reverse", 0.15, "s")):
@@ -115,12 +117,12 @@ def _deciding(decided: Table) -> Figure:
         axes.set_title(world)
     grid[0, 0].set_yticks(np.arange(len(changes)), ["as published", *changes[1:]])
     grid[0, 0].invert_yaxis()
-    grid[0, 1].legend(loc="lower right")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
 
 
 def _behavior(behavior: Table) -> Figure:
-    figure, grid = new_figure(1, 2, height=3.4)
+    figure, grid = new_figure(1, 2, height=3.4, sharey=True)
     for axes, world in zip(grid[0], WORLDS, strict=True):
         for agent in AGENTS:
             own = behavior.where(world=world, agent=agent)
@@ -139,6 +141,7 @@ def _behavior(behavior: Table) -> Figure:
 
 def _distances(distances: Table, around: Table) -> Figure:
     figure, grid = new_figure(2, 2, height=6.0)
+    grid[0, 1].sharey(grid[0, 0])
     for axes, which in zip(grid[0], ("first", "last"), strict=True):
         for name in DIRECTIONS:
             own = distances.where(of=f"{name}, {which} state")
