@@ -12,7 +12,7 @@ import numpy as np
 
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import cliffwalk_preset
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
@@ -66,7 +66,7 @@ def seconds_of_an_update(n: int) -> float:
     settings = cliffwalk_preset(
         "corrected", threshold=0.0, least_budget=budget, budget_per_transition=1
     )
-    table = cliffwalk_table(n, settings.fall, settings.right_actions)
+    table = cliffwalk_world(n, settings.fall, settings.right_actions)
     seconds: float = 0.0
     for repeat in range(REPEATS):
         began = time.process_time()
@@ -77,7 +77,7 @@ def seconds_of_an_update(n: int) -> float:
 
 def main() -> None:
     """Print one line for each size."""
-    run_trial(cliffwalk_table(2, "teleports", "first"), cliffwalk_preset("released"), "need")
+    run_trial(cliffwalk_world(2, "teleports", "first"), cliffwalk_preset("released"), "need")
     print("figure 3, method need: an update that scores the whole buffer / that samples by state")
     for n in SIZES:
         swept, grouped = seconds_of_a_pass(n), seconds_of_an_update(n)

@@ -10,7 +10,7 @@ import time
 
 from needlab.tabular.evb.settings import EVB
 from needlab.tabular.evb.simulation import simulate
-from needlab.worlds.tracks import linear_track
+from needlab.worlds.boards import linear_track
 
 
 def main() -> None:

@@ -16,9 +16,8 @@ from needlab.tabular.arrays import QUEUED, AgentArrays, new_arrays
 from needlab.tabular.queue import insert, largest_product, largest_product_of_any_sign, remove
 from needlab.tabular.settings import PS_SR, Parameters, parameters_of, without_need
 from needlab.tabular.sweeping import EVENT, SMALLEST_TRACE, sweeping_step, td_lambda
-from needlab.worlds.layout import parse_layout
-from needlab.worlds.maze import DYNA_MAZE, maze_table
-from needlab.worlds.task import TransitionTable
+from needlab.worlds import tabular_world
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
@@ -36,17 +35,17 @@ kernel: Callable[[Any], Any] = numba.njit(error_model="numpy")
 def walk(
     agent: AgentArrays,
     parameters: Parameters,
-    table: TransitionTable,
+    table: TabularWorld,
     steps: int,
     rng: np.random.Generator,
     log: AnyArray,
 ) -> None:
     """Random steps with noise for reward, and all that an agent learns from them."""
-    state = table.start
+    state = table.starts[0]
     for step in range(steps):
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
-        arrival = table.start if ends else next_state
+        arrival = table.starts[0] if ends else next_state
         sweeping_step(
             agent, parameters, state, action, rng.standard_normal(), next_state, ends, arrival, 0,
             step, log,
@@ -58,12 +57,12 @@ def walk(
 def learn_active_rows(
     agent: AgentArrays,
     parameters: Parameters,
-    table: TransitionTable,
+    table: TabularWorld,
     steps: int,
     rng: np.random.Generator,
 ) -> None:
     """M alone, on the rows that have a trace."""
-    state = table.start
+    state = table.starts[0]
     for _ in range(steps):
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
@@ -80,13 +79,13 @@ def learn_all_rows(
     M: FloatArray,
     trace: FloatArray,
     parameters: Parameters,
-    table: TransitionTable,
+    table: TabularWorld,
     steps: int,
     rng: np.random.Generator,
 ) -> None:
     """M alone, on every row, compiled too."""
     error = np.zeros(M.shape[0])
-    state = table.start
+    state = table.starts[0]
     for _ in range(steps):
         action = int(rng.random() * table.next_state.shape[1])
         next_state, ends = table.next_state[state, action], table.ends[state, action]
@@ -127,7 +126,7 @@ def pop_by_scan(agent: AgentArrays, pops: int) -> None:
 
 def measured(resolution: int, rounds: int) -> dict[str, Any]:
     """All that is printed about one size."""
-    table = maze_table(parse_layout(DYNA_MAZE).magnified(resolution))
+    table = tabular_world("dyna-maze", resolution=resolution)
     n_states, n_actions = table.next_state.shape
     parameters = parameters_of(PS_SR["printed"])
     bare = parameters_of(without_need(PS_SR["printed"]))

@@ -16,8 +16,7 @@ import numpy as np
 
 from needlab.tabular.settings import PS_SR, without_need
 from needlab.tabular.trial import run_trial
-from needlab.worlds.layout import parse_layout
-from needlab.worlds.maze import DYNA_MAZE, maze_table
+from needlab.worlds import DYNA_MAZE, world_of_text
 from needreplay._core.rng import stream
 from plain_sweeping import World, choose_by_one_number, numpy_trial, plain_trial
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
@@ -31,15 +30,13 @@ FIRST_RESULT = """
 from needreplay._core.rng import stream
 from needlab.tabular.settings import PS_SR, without_need
 from needlab.tabular.trial import run_trial
-from needlab.worlds.layout import parse_layout
-from needlab.worlds.maze import DYNA_MAZE, maze_table
-run_trial(maze_table(parse_layout(DYNA_MAZE)), without_need(PS_SR["printed"]), 1, stream(0))
+from needlab.worlds import DYNA_MAZE, world_of_text
+run_trial(world_of_text(DYNA_MAZE), without_need(PS_SR["printed"]), 1, stream(0))
 """
 ONLY_IMPORTS = """
 import numba
-from needlab.worlds.layout import parse_layout
-from needlab.worlds.maze import DYNA_MAZE, maze_table
-maze_table(parse_layout(DYNA_MAZE))
+from needlab.worlds import DYNA_MAZE, world_of_text
+world_of_text(DYNA_MAZE)
 """
 
 
@@ -68,7 +65,7 @@ class Peer:
 def main() -> None:
     """Measure and print."""
     options = arguments(__doc__.splitlines()[0])
-    table, settings = maze_table(parse_layout(DYNA_MAZE)), without_need(PS_SR["printed"])
+    table, settings = world_of_text(DYNA_MAZE), without_need(PS_SR["printed"])
     world = World(table)
 
     def kernel_trial(seed: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from needlab.tabular.settings import SweepingSettings
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.types import FloatArray
 
 Pair = tuple[int, int]
@@ -24,7 +24,7 @@ Entry = tuple[float, int, Pair]
 class World:
     """A table as plain Python would hold it: a dict from pairs to what follows."""
 
-    def __init__(self, table: TransitionTable) -> None:
+    def __init__(self, table: TabularWorld) -> None:
         self.n_states, self.n_actions = table.n_states, table.n_actions
         self.start = table.start
         self.outcome = {

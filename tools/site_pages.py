@@ -51,8 +51,8 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "needlab.worlds",
             "needlab.worlds.named",
-            "needlab.worlds.tasks",
-            "needlab.worlds.task:Task,TransitionTable",
+            "needlab.worlds.text",
+            "needlab.worlds.tabular:Schedule,START_RULES",
         ),
     ),
     "training": (

@@ -49,9 +49,9 @@ from needreplay._core.rng import stream
 from needlab.report.statistics import difference_interval, mean_interval
 from needlab.tabular.evb import EVB, simulate, simulation_table
 from needlab.tabular.replay_events import replay_table, write_replay
-from needlab.worlds.tasks import read_task
+from needlab.worlds import tabular_world
 
-maze, episodes, simulations = read_task("maze.txt"), 50, 30
+maze, episodes, simulations = tabular_world("maze.txt"), 50, 30
 agents = {"need": EVB["published"], "no need": replace(EVB["published"], need="one")}
 counts = {}
 for name, settings in agents.items():

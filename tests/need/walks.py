@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from needlab.worlds import make_table
+from needlab.worlds import tabular_world
 from needreplay import ReplayBuffer, UniformSampler
 
 N = 6
@@ -17,7 +17,7 @@ DISCOUNT = 0.8
 CHAIN = np.clip(np.arange(N)[:, None] + [-1, 1, 1], 0, N - 1)
 """What three equally likely moves lead to."""
 
-MAZE = make_table("S...\n.##.\n...G").next_state
+MAZE = tabular_world("S...\n.##.\n...G").next_state
 """Around a wall of two cells; four moves."""
 
 

@@ -16,9 +16,9 @@ import pytest
 from needlab.cli import main
 from needlab.report import viewer
 from needlab.report.viewer import write_viewer
-from needlab.report.watched import World, watched_run, world_named, world_of_table
+from needlab.report.watched import World, shown, watched_run, world_named
 from needlab.tabular.replay_log import ReplayLog
-from needlab.worlds import make_table
+from needlab.worlds import tabular_world
 from needreplay._core.errors import NeedReplayError
 
 from .browsing import NASTY, OpenPage
@@ -480,17 +480,14 @@ def test_ten_thousand_backups_and_fig2s_log_in_one_small_page(browser: Any, tmp_
 
 def test_worlds_by_name(tmp_path: Path) -> None:
     cliff = world_named("cliffwalk")
-    assert cliff.task is not None
     assert cliff.board.marks == "S.........G"
-    assert cliff.task.magnitudes[10].tolist() == [1.0]
+    assert cliff.world.goals.tolist() == [10]
     lake = world_named("FrozenLake-v1")
     assert (lake.board.columns, lake.board.marks[15]) == (4, "G")
-    assert lake.task is not None
-    assert lake.task.magnitudes.ravel()[[5, 15]].tolist() == [0.0, 1.0]
+    assert lake.world.goals.tolist() == [5, 7, 11, 12, 15]
     (tmp_path / "maze.txt").write_text("S.G\n.#.\n...\n")
     assert world_named(str(tmp_path / "maze.txt")).board.marks == "S.G.#...."
-    ending = world_of_table(make_table("cliffwalk", n=5), "falls end")
-    assert ending.task is None
+    ending = shown(tabular_world("cliffwalk", n=5), "falls end")
     with pytest.raises(NeedReplayError, match="episodes end at goals only"):
         watched_run("evb", ending)
     with pytest.raises(NeedReplayError, match="nowhere"):

@@ -18,7 +18,7 @@ from needlab.tabular.successor import (
     transition_matrix,
 )
 from needlab.tabular.sweeping import SMALLEST_TRACE
-from needlab.worlds import make_table
+from needlab.worlds import tabular_world
 from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
@@ -288,7 +288,7 @@ class TestGivenFeatures:
     """ψ = φ W by TD(λ), the paper's section 3.1."""
 
     def test_one_hot_features_give_m_in_a_maze(self) -> None:
-        table = make_table("dyna-maze")
+        table = tabular_world("dyna-maze")
         n = table.n_states
         codes, rng = np.eye(n), stream(0, "walk")
         final = final_states(table.next_state, table.ends)
@@ -312,7 +312,7 @@ class TestGivenFeatures:
 
     def test_coarse_codes_rest_at_the_least_squares_solution(self) -> None:
         """Cells of the maze in blocks of 2 x 2: the mean step from A⁻¹ B is 0."""
-        table = make_table("dyna-maze")
+        table = tabular_world("dyna-maze")
         pairs = [
             (s, int(after), bool(end))
             for s in range(table.n_states)
@@ -336,7 +336,7 @@ class TestGivenFeatures:
 
         R = φ · w is 1 in one block of cells, then in another: only w changes.
         """
-        table = make_table("dyna-maze")
+        table = tabular_world("dyna-maze")
         n = table.n_states
         rows, columns = np.divmod(np.arange(n), 9)
         free = (table.next_state != np.arange(n)[:, None]).any(1)

@@ -20,6 +20,7 @@ from needlab.studies.deep.exact_tasks import ExactTask, deep_sea, exact_task, ta
 from needlab.studies.deep.exact_training import Case, train
 from needlab.studies.study import Options
 from needlab.tabular.successor import transition_matrix
+from needlab.worlds.tabular import world_of_arrays
 from needreplay._core.errors import NeedReplayError
 from needreplay.equations import closed_form
 from needreplay.need.form import NeedForm, tabular_need
@@ -31,15 +32,15 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 def test_need_is_a_row_and_a_column_of_the_closed_form() -> None:
     task = exact_task("moving goal")
-    n = len(task.next_state)
+    n = len(task.world.next_state)
     policy = np.random.default_rng(0).dirichlet(np.ones(4), n)
-    flows = np.where(task.ends, 0.0, policy)
+    flows = np.where(task.world.ends, 0.0, policy)
     T = np.zeros((n, n))
-    np.add.at(T, (np.repeat(np.arange(n), 4), task.next_state.ravel()), flows.ravel())
+    np.add.at(T, (np.repeat(np.arange(n), 4), task.world.next_state.ravel()), flows.ravel())
     M = np.linalg.inv(np.eye(n) - 0.9 * T)
     for state in (0, 17, n - 1):
-        row = exact_arms.visits(task.next_state, flows, state, 400, False)
-        column = exact_arms.visits(task.next_state, flows, state, 400, True)
+        row = exact_arms.visits(task.world.next_state, flows, state, 400, False)
+        column = exact_arms.visits(task.world.next_state, flows, state, 400, True)
         assert np.allclose(row, M[state])
         assert np.allclose(column, M[:, state])
 
@@ -51,7 +52,7 @@ def test_the_best_policy_takes_the_shortest_path() -> None:
     best = np.eye(2)[best.argmax(axis=1)]
     costs = sum(0.99**step * 0.01 / 8 for step in range(8))
     assert exact_training.policy_value(task, best) == pytest.approx(0.99**7 - costs)
-    assert len(task.next_state) == 36
+    assert len(task.world.next_state) == 36
 
 
 def test_distances_follow_the_arrows() -> None:
@@ -64,7 +65,7 @@ def test_distances_follow_the_arrows() -> None:
 
 
 def test_tasks_are_the_known_ones() -> None:
-    assert taxi().next_state.shape == (400, 6)
+    assert taxi().world.next_state.shape == (400, 6)
     mazes = exact_task("twelve mazes")
     assert len(mazes.starts) == 12
     assert (mazes.obs.sum(axis=1) == 3.0).all()
@@ -74,8 +75,8 @@ def test_tasks_are_the_known_ones() -> None:
 def test_minigrids_worlds_become_tables(name: str) -> None:
     pytest.importorskip("minigrid")
     task = exact_task(name)
-    assert task.reward.max() == 1.0
-    assert task.ends[task.reward > 0].all()
+    assert task.world.reward_mean.max() == 1.0
+    assert task.world.ends[task.world.reward_mean > 0].all()
     assert exact_training.policy_value(task, exact_training.best_policy(task)) > 0.3
 
 
@@ -83,9 +84,9 @@ def ring_of(n_states: int) -> ExactTask:
     """0 -> 1 -> ... -> 0, one action, without an end."""
     states = np.arange(n_states)
     return ExactTask(
-        next_state=((states + 1) % n_states)[:, np.newaxis],
-        reward=np.zeros((n_states, 1)),
-        ends=np.zeros((n_states, 1), np.bool_),
+        world=world_of_arrays(
+            ((states + 1) % n_states)[:, np.newaxis], [0], ends=np.zeros((n_states, 1))
+        ),
         obs=np.eye(n_states, dtype=np.float32),
         starts=(states[:1],),
         phase_steps=1,
@@ -104,12 +105,12 @@ FORMS = [
 def test_exact_need_is_the_tabular_need_of_the_present_policy(form: NeedForm) -> None:
     task = exact_task("moving goal")
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(len(task.next_state)))
+    p = rng.dirichlet(np.ones(len(task.world.next_state)))
     need = ExactNeed(task, Arm("gain x need", form=form))
     for _ in range(2):  # what was computed for the first policy is not used for the second
-        policy = rng.dirichlet(np.ones(4), len(task.next_state))
+        policy = rng.dirichlet(np.ones(4), len(task.world.next_state))
         need.follow(policy)
-        M = closed_form(transition_matrix(task.next_state, task.ends, policy), 0.9)
+        M = closed_form(transition_matrix(task.world.next_state, task.world.ends, policy), 0.9)
         for state in (5, 17, 5):
             found = need.seen_from(state, p)
             # A sum of 61 terms lacks at most 0.9^61 / (1 - 0.9) of the visits, divided by p.
@@ -121,8 +122,8 @@ def test_exact_need_is_the_tabular_need_of_the_present_policy(form: NeedForm) ->
 def test_a_policy_changes_nothing_in_a_table_of_distances() -> None:
     task = deep_sea()
     need = ExactNeed(task, ARMS["0.5^distance, .25 uniform"])
-    need.follow(np.full(task.reward.shape, 0.5))
-    p = np.zeros(len(task.next_state))
+    need.follow(np.full(task.world.reward_mean.shape, 0.5))
+    p = np.zeros(len(task.world.next_state))
     assert np.array_equal(need.seen_from(3, p), exact_arms.distance_kernel(task)[3])
 
 

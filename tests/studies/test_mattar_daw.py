@@ -34,8 +34,9 @@ from needlab.studies.study import Options
 from needlab.studies.trials import TrialRunner, WorkerPool
 from needlab.tabular.evb.settings import EVB
 from needlab.tabular.evb.simulation import simulate
-from needlab.worlds.task import make_task
-from needlab.worlds.tracks import linear_track, open_field
+from needlab.worlds.boards import linear_track
+from needlab.worlds.make import tabular_world
+from needlab.worlds.tabular import world_of_arrays
 
 PUBLISHED = Variant("published")
 
@@ -197,7 +198,7 @@ def test_positions_by_hand() -> None:
     assert [columns_ahead(track, 0, 5), columns_ahead(track, 29, 24)] == [5, 5]
     assert columns_ahead(track, 8, 0) == -8
     assert np.flatnonzero(leads_to_goal(track)).tolist() == [8, 9, 20, 21]
-    field = open_field()
+    field = tabular_world("open-field")
     assert np.flatnonzero(leads_to_goal(field)).tolist() == [8, 17]
     between = path_lengths(field)
     assert (between[17, 8], between[8, 35], between[0, 0], between[2, 8]) == (1, 3, 0, 12)
@@ -215,7 +216,9 @@ def test_states_around_an_event_by_hand() -> None:
 
 
 def test_visits_count_every_state_of_every_lap() -> None:
-    task = make_task([[0, 1], [0, 2], [2, 2]], starts=[0], goals=[2], rewards={2: [(1.0, 0.0)]})
+    task = world_of_arrays(
+        [[0, 1], [0, 2], [2, 2]], starts=[0], goals=[2], rewards={2: [(1.0, 0.0)]}
+    )
     life = simulate(task, EVB["published"], episodes=10)
     counts = visit_counts(task, life, np.ones((10, 3), np.bool_))
     assert counts[:, 1].sum() <= 20

@@ -15,7 +15,7 @@ from needlab.report.statistics import median_interval
 from needlab.report.watched import watched_run, watched_runs, world_named
 from needlab.studies import load_study, study_names
 from needlab.studies.maze import dyna, fig1, growth, settings, world
-from needlab.studies.maze.world import best_mean_steps, dyna_table, trial_stream
+from needlab.studies.maze.world import best_mean_steps, dyna_world, trial_stream
 from needlab.studies.reproduce import reproduce
 from needlab.studies.study import Options, Result
 from needlab.studies.trials import trial_runner
@@ -72,7 +72,7 @@ def test_fig2_is_trials_of_the_presets(results: dict[str, Result]) -> None:
     data = results["fig2"].tables["data"]
     assert len(data) == 2 * 2 * 3 * 50
     rows = (data["preset"] == "released") & (data["agent"] == "ps-sr") & (data["trial"] == 2)
-    lived = run_trial(dyna_table(), PS_SR["released"], 50, trial_stream(5, 2))
+    lived = run_trial(dyna_world(), PS_SR["released"], 50, trial_stream(5, 2))
     assert data["steps"][rows].tolist() == lived.lengths.tolist()
     assert data["episode"][rows].tolist() == list(range(50))
 
@@ -96,7 +96,7 @@ def test_fig2_summary_is_the_mean_of_the_data(results: dict[str, Result]) -> Non
 
 
 def test_convergence_is_read_off_a_curve() -> None:
-    best = best_mean_steps(dyna_table(), 0.1)
+    best = best_mean_steps(dyna_world(), 0.1)
     curve = np.full(50, best)
     assert world.converged_at(curve) == 1
     curve[20] = 1.2 * best
@@ -111,11 +111,11 @@ def test_convergence_is_read_off_a_curve() -> None:
 
 
 def test_best_mean_steps() -> None:
-    table = dyna_table()
+    table = dyna_world()
     assert best_mean_steps(table, 0.0) == pytest.approx(14.0)
     # By simulation: an agent whose Q is right takes that many steps.
     agent = without_need(PS_SR["printed"])
-    late = run_trial(dyna_table(0.0), agent, 4000, stream(1)).lengths[2000:]
+    late = run_trial(dyna_world(0.0), agent, 4000, stream(1)).lengths[2000:]
     assert late.mean() == pytest.approx(best_mean_steps(table, 0.1), abs=0.3)
 
 
@@ -137,7 +137,7 @@ def test_fig1_shows_the_chosen_trial(results: dict[str, Result]) -> None:
 def test_fig1_distance_is_zero_for_the_closed_form() -> None:
     agent = fig1.Case("printed", 0.5, 0).settings
     # Before anything is learned the policy is random, and M begins as its closed form.
-    assert fig1.distance_to_truth(new_agent(dyna_table(), agent), agent) < 1e-12
+    assert fig1.distance_to_truth(new_agent(dyna_world(), agent), agent) < 1e-12
 
 
 def test_every_difference_of_the_presets_is_changed_alone() -> None:
@@ -170,7 +170,7 @@ def test_maze_settings_effects_are_paired_differences(results: dict[str, Result]
 def test_larger_mazes_have_more_cells_and_are_solved(results: dict[str, Result]) -> None:
     data = results["mazes"].tables["data"]
     assert sorted(set(data["states"].tolist())) == [47, 188, 423]
-    shortest = {k: shortest_path_length(growth.magnified_table(k)) for k in (1, 2, 3)}
+    shortest = {k: shortest_path_length(dyna_world(0.0, k)) for k in (1, 2, 3)}
     assert shortest == {1: 14, 2: 25, 3: 38}
     budget = np.array([growth.BUDGET * shortest[k] for k in data["resolution"].tolist()])
     # A trial that found nothing walked all its steps; one that found a path knew it.
@@ -204,7 +204,7 @@ def test_a_trial_without_a_path_loses_to_one_with_it() -> None:
 def test_replay_events_are_the_updates_of_the_trial(results: dict[str, Result]) -> None:
     events = results["maze-replay"].tables["replay_events"]
     rows = (events["preset"] == "printed") & (events["agent"] == "ps-sr")
-    lived = run_trial(dyna_table(), PS_SR["printed"], 50, trial_stream(5, 0))
+    lived = run_trial(dyna_world(), PS_SR["printed"], 50, trial_stream(5, 0))
     assert rows.sum() == lived.agent.updates
     counts = results["maze-replay"].tables["data"]
     of_agent = (counts["preset"] == "printed") & (counts["agent"] == "ps-sr")

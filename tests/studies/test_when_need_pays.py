@@ -32,12 +32,18 @@ def test_shuffled_need_has_the_same_values_on_other_states() -> None:
 def test_starts_and_goals_change_as_said_and_are_shared() -> None:
     changing = FIXED._replace(random_start=True, moving_goal=True)
     one, again = (study.changing_world(changing, 0, 7) for _ in range(2))
-    assert np.array_equal(one.starts, again.starts)
-    assert len(set(one.starts.tolist())) > 10
-    assert one.goals[[0, 9, 10, 29]].tolist() == [8, 8, 53, 3]
-    assert (one.starts != one.goals).all()
-    still = study.changing_world(FIXED, 0, 7)
-    assert (set(still.starts.tolist()), set(still.goals.tolist())) == ({18}, {8})
+    assert [(begin, world.goals.tolist()) for begin, world in one] == [
+        (0, [8]),
+        (10, [53]),
+        (20, [3]),
+    ]
+    starts = one[0][1].starts
+    for _, world in (*one, *again):
+        assert np.array_equal(world.starts, starts)
+    assert (len(starts), len(set(starts.tolist())) > 10) == (30, True)
+    assert (starts != np.repeat([8, 53, 3], 10)).all()
+    [(begin, still)] = study.changing_world(FIXED, 0, 7)
+    assert (begin, still.starts.tolist(), still.goals.tolist()) == (0, [18], [8])
 
 
 def test_a_tiny_run(monkeypatch: pytest.MonkeyPatch) -> None:

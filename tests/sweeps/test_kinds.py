@@ -34,12 +34,12 @@ def one(text: str) -> RunSpec:
 def test_maze_trials_are_those_of_the_agent(tmp_path: Path) -> None:
     from needlab.tabular.settings import PS_SR
     from needlab.tabular.trial import run_trial
-    from needlab.worlds import DYNA_MAZE, maze_table, parse_layout
+    from needlab.worlds import DYNA_MAZE, world_of_text
     from needreplay._core.rng import stream
 
     execute(one(MAZE), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
-    world = maze_table(parse_layout(DYNA_MAZE), 0.1)
+    world = world_of_text(DYNA_MAZE)
     lived = [run_trial(world, PS_SR["printed"], 50, stream(0, "maze", i)) for i in range(4)]
     theirs = np.array([trial.lengths for trial in lived])
     assert np.array_equal(table["steps"].reshape(4, 50), theirs)
@@ -63,13 +63,13 @@ def test_any_agent_on_any_world(tmp_path: Path, agent: str) -> None:
 def test_cliffwalk_trials_are_those_of_the_method(tmp_path: Path) -> None:
     from needlab.studies.cliffwalk.agent import run_trial
     from needlab.studies.cliffwalk.settings import cliffwalk_preset
-    from needlab.worlds.cliffwalk import cliffwalk_table
+    from needlab.worlds.cliffwalk import cliffwalk_world
 
     execute(one(CLIFF.replace("need", "gain") + 'preset = "released"\n'), tmp_path)
     table = read_table(tmp_path / "metrics.csv")
     settings = cliffwalk_preset("released")
     for states in (3, 5):
-        world = cliffwalk_table(states, settings.fall, settings.right_actions)
+        world = cliffwalk_world(states, settings.fall, settings.right_actions)
         lived = [run_trial(world, settings, "gain", seed=0, trial=i) for i in range(3)]
         rows = table["states"] == states
         counted = [trial.updates if trial.converged else trial.budget for trial in lived]

@@ -20,7 +20,7 @@ from needlab.tabular.settings import (
 )
 from needlab.tabular.trial import random_policy_successor, run_trial
 from needlab.worlds import as_discrete, require_discrete
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 
@@ -28,7 +28,7 @@ Agent = DynaQ | PrioritizedSweeping
 MAKERS: list[Callable[[int, int], Agent]] = [QLearning, DynaQ, PrioritizedSweeping]
 
 
-def lived(agent: TabularAgent, table: TransitionTable, episodes: int) -> list[int]:
+def lived(agent: TabularAgent, table: TabularWorld, episodes: int) -> list[int]:
     """The steps of each episode of an agent that is led through a table by hand."""
     lengths = []
     for _ in range(episodes):
@@ -48,7 +48,7 @@ def lived(agent: TabularAgent, table: TransitionTable, episodes: int) -> list[in
 @pytest.mark.parametrize("name", ["printed", "released"])
 @pytest.mark.parametrize("without", [False, True], ids=["ps-sr", "ps"])
 def test_sweeping_step_by_step_is_the_compiled_trial(
-    quiet_maze: TransitionTable, uncompiled: bool, name: str, without: bool
+    quiet_maze: TabularWorld, uncompiled: bool, name: str, without: bool
 ) -> None:
     settings = without_need(PS_SR[name]) if without else PS_SR[name]
     M = random_policy_successor(quiet_maze, settings.discount)
@@ -64,7 +64,7 @@ def test_sweeping_step_by_step_is_the_compiled_trial(
 
 @pytest.mark.parametrize("planning_updates", [0, 5])
 def test_dyna_step_by_step_is_the_compiled_trial(
-    quiet_maze: TransitionTable, uncompiled: bool, planning_updates: int
+    quiet_maze: TabularWorld, uncompiled: bool, planning_updates: int
 ) -> None:
     settings = DynaSettings(planning_updates=planning_updates)
     episodes = 2 if uncompiled else 8
@@ -75,7 +75,7 @@ def test_dyna_step_by_step_is_the_compiled_trial(
     assert agent.updates == trial.agent.updates
 
 
-def test_q_learning_is_dyna_without_planning(small_maze: TransitionTable) -> None:
+def test_q_learning_is_dyna_without_planning(small_maze: TabularWorld) -> None:
     settings = DynaSettings(0.8, 0.3, 0.2, planning_updates=9)
     agent = QLearning(9, 4, settings, seed=1)
     other = DynaQ(9, 4, replace(settings, planning_updates=0), seed=1)

@@ -18,10 +18,10 @@ from needreplay._core.rng import stream
 from needlab.tabular.evb import EVB, simulate
 from needlab.tabular.settings import PS_SR, DynaSettings, without_need
 from needlab.tabular.trial import run_trial
-from needlab.worlds import make_table
-from needlab.worlds.tracks import linear_track
+from needlab.worlds import tabular_world
+from needlab.worlds.boards import linear_track
 
-table = make_table("dyna-maze")
+table = tabular_world("dyna-maze")
 trials = [bool(numba.config.DISABLE_JIT)]
 for name in ("printed", "released"):
     for settings in (PS_SR[name], without_need(PS_SR[name]), DynaSettings()):

@@ -9,7 +9,7 @@ import pytest
 
 from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings, without_need
 from needlab.tabular.trial import run_trial
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 def plain_dyna(
-    table: TransitionTable, settings: DynaSettings, episodes: int, rng: np.random.Generator
+    table: TabularWorld, settings: DynaSettings, episodes: int, rng: np.random.Generator
 ) -> tuple[list[int], dict[Pair, float], int]:
     """Sutton & Barto's Dyna-Q, line by line: lengths, Q, number of updates."""
     n_states, n_actions = table.next_state.shape
@@ -55,7 +55,7 @@ def plain_dyna(
     return lengths, Q, updates
 
 
-def optimal_values(table: TransitionTable, discount: float) -> FloatArray:
+def optimal_values(table: TabularWorld, discount: float) -> FloatArray:
     """Q of the best policy, by value iteration."""
     Q = np.zeros(table.next_state.shape)
     for _ in range(2000):
@@ -66,7 +66,7 @@ def optimal_values(table: TransitionTable, discount: float) -> FloatArray:
 
 @pytest.mark.parametrize("planning_updates", [0, 1, 5])
 def test_agrees_with_the_plain_algorithm(
-    maze: TransitionTable, uncompiled: bool, planning_updates: int
+    maze: TabularWorld, uncompiled: bool, planning_updates: int
 ) -> None:
     settings = DynaSettings(planning_updates=planning_updates)
     episodes = 2 if uncompiled else 10
@@ -78,7 +78,7 @@ def test_agrees_with_the_plain_algorithm(
 
 
 def test_agrees_with_the_plain_algorithm_on_random_tables(
-    random_table: Callable[[int], TransitionTable], uncompiled: bool
+    random_table: Callable[[int], TabularWorld], uncompiled: bool
 ) -> None:
     for seed in range(5 if uncompiled else 30):
         table = random_table(seed)
@@ -89,7 +89,7 @@ def test_agrees_with_the_plain_algorithm_on_random_tables(
         np.testing.assert_allclose(trial.agent.Q.ravel(), list(Q.values()), rtol=1e-12)
 
 
-def test_without_planning_it_is_q_learning(maze: TransitionTable, uncompiled: bool) -> None:
+def test_without_planning_it_is_q_learning(maze: TabularWorld, uncompiled: bool) -> None:
     episodes = 2 if uncompiled else 10
     learning = run_trial(maze, LearningSettings(), episodes, stream(4))
     dyna = run_trial(maze, DynaSettings(planning_updates=0), episodes, stream(4))
@@ -98,7 +98,7 @@ def test_without_planning_it_is_q_learning(maze: TransitionTable, uncompiled: bo
     assert learning.agent.updates == dyna.agent.updates == dyna.lengths.sum()
 
 
-def test_an_agent_without_need_has_no_successor_matrix(small_maze: TransitionTable) -> None:
+def test_an_agent_without_need_has_no_successor_matrix(small_maze: TabularWorld) -> None:
     trial = run_trial(small_maze, DynaSettings(), 1, stream(0))
     assert trial.agent.M.shape == (0, 0)
 
@@ -119,7 +119,7 @@ SWEEPING = SweepingSettings(epsilon=1.0, step_size=0.5, discount=0.9, threshold=
     ids=["q-learning", "dyna-q", "ps", "ps-sr"],
 )
 def test_q_converges_to_the_optimal_values(
-    small_maze: TransitionTable, settings: LearningSettings
+    small_maze: TabularWorld, settings: LearningSettings
 ) -> None:
     trial = run_trial(small_maze, settings, 80, stream(5))
     expected = optimal_values(small_maze, 0.9)
@@ -130,7 +130,7 @@ def test_q_converges_to_the_optimal_values(
 
 
 def test_sweeping_converges_on_the_whole_dyna_maze(
-    quiet_maze: TransitionTable, uncompiled: bool
+    quiet_maze: TabularWorld, uncompiled: bool
 ) -> None:
     if uncompiled:
         pytest.skip("needs many steps; the small maze is run uncompiled")

@@ -14,16 +14,23 @@ from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
 from needlab.tabular.evb.backups import rule_of
 from needlab.tabular.evb.need import need_of
 from needlab.tabular.replay_events import read_replay, write_replay
-from needlab.tabular.replay_log import Board, ReplayLog, evb_log, record, record_trial, table_log
+from needlab.tabular.replay_log import (
+    Board,
+    ReplayLog,
+    agent_of,
+    evb_log,
+    record,
+    record_trial,
+    table_log,
+)
 from needlab.tabular.settings import agent_settings
 from needlab.tabular.trial import logged_trial, run_trial
-from needlab.worlds import DYNA_MAZE, make_table
-from needlab.worlds.tasks import TaskEnv, parse_task
-from needlab.worlds.tracks import linear_track
+from needlab.worlds import DYNA_MAZE, TabularEnv, tabular_world, world_of_text
+from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 
-MAZE = make_table("dyna-maze")
+MAZE = tabular_world("dyna-maze")
 MAZE_BOARD = Board("dyna-maze", 9, DYNA_MAZE.replace("\n", ""), MAZE.next_state)
 
 
@@ -70,7 +77,7 @@ def test_the_backups_are_those_of_the_compiled_log() -> None:
 def test_what_the_evb_agent_knew_is_found_again(preset: str) -> None:
     task, settings = linear_track(), EVB[preset]
     found = simulate(task, settings, episodes=6, seed=1)
-    log = evb_log("evb", Board.of_task(task, "track"), found, task, settings)
+    log = evb_log("evb", Board.of_world(task, "track"), found, task, settings)
     # The last pause ends the last episode, so nothing is learned after it.
     np.testing.assert_array_equal(values_at_the_end(log), found.agent.Q.astype(np.float32))
     rows = log.need[log.backups["pause"], log.backups["state"]]
@@ -87,12 +94,10 @@ def test_what_the_evb_agent_knew_is_found_again(preset: str) -> None:
 
 
 def test_a_log_of_any_environment() -> None:
-    task = parse_task("S..A\n..#.\nS..B\n\nslip: 0.1\nstarts: at random")
-    from needlab.tabular.replay_log import agent_of
-
-    agent = agent_of(agent_settings("ps-sr"), task.next_state.shape)
-    board = Board.of_task(task, "slippery")
-    log = record("ps-sr", board, agent, TaskEnv(task), 5, seed=2)
+    task = world_of_text("S..A\n..#.\nS..B\n\nslip: 0.1\nstarts: at random")
+    agent = agent_of(agent_settings("ps-sr"), task)
+    board = Board.of_world(task, "slippery")
+    log = record("ps-sr", board, agent, TabularEnv(task), 5, seed=2)
     assert (board.marks, board.starts) == ("S..A..#.S..B", "starts at random")
     assert log.pauses["kind"].tolist().count(1) == 5
     assert log.pauses["count"].sum() == len(log.backups)
@@ -103,7 +108,7 @@ def test_a_table_of_events_is_a_log_without_values(tmp_path: Path) -> None:
     task = linear_track()
     table = simulation_table(simulate(task, EVB["published"], episodes=4), task)
     write_replay(tmp_path / "replay.csv", table)
-    board = Board.of_task(task, "track")
+    board = Board.of_world(task, "track")
     log = table_log("mine", board, read_replay(tmp_path / "replay.csv"))
     np.testing.assert_array_equal(log.backups["event"], table["event"])
     assert (len(log.writes), len(log.steps), log.need.size) == (0, 0, 0)
@@ -120,4 +125,4 @@ def test_an_agent_that_replays_nothing_has_no_log() -> None:
     task, still = linear_track(), replace(EVBSettings(), need="zero")
     found = simulate(task, still, episodes=3)
     with pytest.raises(NeedReplayError, match="replayed nothing"):
-        evb_log("evb", Board.of_task(task, "track"), found, task, still)
+        evb_log("evb", Board.of_world(task, "track"), found, task, still)

@@ -21,14 +21,14 @@ from needlab.tabular.trial import (
     run_episodes,
     run_trial,
 )
-from needlab.worlds import cliffwalk_table
-from needlab.worlds.task import TransitionTable
+from needlab.worlds import cliffwalk_world
+from needlab.worlds.tabular import TabularWorld, world_of_arrays
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 
 Pair = tuple[int, int]
 Event = tuple[int, int, int, int, int, float, float, float, float]
-Tables = Callable[[int], TransitionTable]
+Tables = Callable[[int], TabularWorld]
 close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-15)
 
 
@@ -36,7 +36,7 @@ close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-15)
 class Plain:
     """Algorithm 1 with dictionaries and lists, in the order of its lines."""
 
-    table: TransitionTable
+    table: TabularWorld
     settings: SweepingSettings
     M: FloatArray
     rng: np.random.Generator
@@ -148,7 +148,7 @@ class Plain:
 
 
 def assert_same(
-    table: TransitionTable, settings: SweepingSettings, M: FloatArray, episodes: int, seed: int
+    table: TabularWorld, settings: SweepingSettings, M: FloatArray, episodes: int, seed: int
 ) -> list[Event]:
     """Run the kernel and the plain algorithm on the same random numbers; both must do the same."""
     plain = Plain(table, settings, M, stream(seed, "same"))
@@ -178,7 +178,7 @@ VARIANTS = [
 @pytest.mark.parametrize("preset", ["printed", "released"])
 @pytest.mark.parametrize(("need", "need_from", "pop"), VARIANTS)
 def test_agrees_with_the_plain_algorithm_on_the_dyna_maze(
-    maze: TransitionTable, uncompiled: bool, preset: str, need: NeedKind, need_from: NeedFrom,
+    maze: TabularWorld, uncompiled: bool, preset: str, need: NeedKind, need_from: NeedFrom,
     pop: bool,
 ) -> None:  # fmt: skip
     settings = replace(
@@ -192,7 +192,7 @@ def test_agrees_with_the_plain_algorithm_on_the_dyna_maze(
 @pytest.mark.parametrize("preset", ["printed", "released"])
 @pytest.mark.parametrize("learn_successor", [True, False])
 def test_agrees_with_the_plain_algorithm_without_need(
-    maze: TransitionTable, uncompiled: bool, preset: str, learn_successor: bool
+    maze: TabularWorld, uncompiled: bool, preset: str, learn_successor: bool
 ) -> None:
     settings = replace(without_need(PS_SR[preset]), learn_successor=learn_successor)
     M = random_policy_successor(maze, settings.discount)
@@ -224,7 +224,7 @@ def test_agrees_with_the_plain_algorithm_on_random_tables(
 
 @pytest.mark.parametrize("preset", ["printed", "released"])
 def test_need_of_one_everywhere_is_prioritized_sweeping(
-    maze: TransitionTable, uncompiled: bool, preset: str
+    maze: TabularWorld, uncompiled: bool, preset: str
 ) -> None:
     episodes = 3 if uncompiled else 50
     with_need = replace(PS_SR[preset], successor_step_size=0.0)
@@ -243,14 +243,14 @@ def test_need_of_one_everywhere_is_prioritized_sweeping(
     np.testing.assert_array_equal(ones.pairs, baseline.pairs)
 
 
-def one_way() -> TransitionTable:
+def one_way() -> TabularWorld:
     """0 -> 1 -> 2 with one action; arriving in 2 gives 1 and ends."""
-    return TransitionTable(
+    return world_of_arrays(
         next_state=np.array([[1], [2], [2]]),
         reward_mean=np.array([[0.0], [1.0], [0.0]]),
         reward_std=np.zeros((3, 1)),
         ends=np.array([[False], [True], [False]]),
-        start=0,
+        starts=[0],
     )
 
 
@@ -291,12 +291,12 @@ def test_a_gain_must_be_larger_than_the_threshold(threshold: float, updates: int
 def test_popped_need_moves_with_the_sweep() -> None:
     # Pairs 0 and 2 both lead to 1; after 1 is popped its row decides between them,
     # not that of the next episode's start.
-    table = TransitionTable(
+    table = world_of_arrays(
         next_state=np.array([[1], [3], [1], [3]]),
         reward_mean=np.array([[0.0], [1.0], [0.0], [0.0]]),
         reward_std=np.zeros((4, 1)),
         ends=np.array([[False], [True], [False], [False]]),
-        start=0,
+        starts=[0],
     )
     M = np.ones((4, 4))
     M[1] = [5.0, 1.0, 2.0, 1.0]
@@ -310,13 +310,13 @@ def test_popped_need_moves_with_the_sweep() -> None:
         rng, log = stream(0), np.zeros(10, EVENT)
         for start in (2, 0):
             only_seen = replace(settings, threshold=math.inf)
-            run_episodes(agent, table._replace(start=start), only_seen, 1, rng)
+            run_episodes(agent, table._replace(starts=np.array([start])), only_seen, 1, rng)
         run_episodes(agent, table, settings, 1, rng, log=log)
         chosen[need_from] = log["state"][: agent.counts[EVENTS]].tolist()
     assert chosen == {"next": [1, 2], "popped": [1, 0]}
 
 
-def consistent(log: AnyArray, table: TransitionTable, settings: SweepingSettings) -> FloatArray:
+def consistent(log: AnyArray, table: TabularWorld, settings: SweepingSettings) -> FloatArray:
     """Replay the log's updates; the Q they lead to."""
     Q = np.zeros((table.n_states, table.n_actions))
     for event in log:
@@ -329,7 +329,7 @@ def consistent(log: AnyArray, table: TransitionTable, settings: SweepingSettings
 
 @pytest.mark.parametrize("preset", ["printed", "released"])
 def test_the_log_is_every_update_and_changes_nothing(
-    maze: TransitionTable, uncompiled: bool, preset: str
+    maze: TabularWorld, uncompiled: bool, preset: str
 ) -> None:
     episodes, settings = (2 if uncompiled else 20), PS_SR[preset]
     silent = run_trial(maze, settings, episodes, stream(3, "log"))
@@ -347,7 +347,7 @@ def test_the_log_is_every_update_and_changes_nothing(
 
 def test_m_learns_its_closed_form_where_a_fall_ends_the_episode(uncompiled: bool) -> None:
     # The fall arrives at the start, which is not final: nothing is counted there.
-    table = cliffwalk_table(3, fall="ends", right_actions="alternate")
+    table = cliffwalk_world(3, fall="ends", right_actions="alternate")
     settings = replace(
         PS_SR["printed"], epsilon=1.0, discount=0.8, successor_step_size=0.02, planning_updates=0
     )

@@ -31,7 +31,7 @@ from needlab.tabular.trial import (
     run_trials,
     search_until_optimal,
 )
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray
@@ -40,7 +40,7 @@ AGENTS = [PS_SR["printed"], PS_SR["released"], without_need(PS_SR["printed"]), D
 NAMES = ["ps-sr-printed", "ps-sr-released", "ps", "dyna-q"]
 
 
-def test_need_begins_at_the_random_policy(maze: TransitionTable) -> None:
+def test_need_begins_at_the_random_policy(maze: TabularWorld) -> None:
     M = random_policy_successor(maze, 0.9)
     np.testing.assert_array_equal(new_agent(maze, PS_SR["released"]).M, M)
     # The goal counts itself once, a wall counts itself for ever; walls are never reached.
@@ -58,7 +58,7 @@ def test_need_begins_at_the_random_policy(maze: TransitionTable) -> None:
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
 def test_the_same_stream_gives_the_same_trial(
-    small_maze: TransitionTable, settings: LearningSettings
+    small_maze: TabularWorld, settings: LearningSettings
 ) -> None:
     first = run_trial(small_maze, settings, 5, stream(1, "a"))
     again = run_trial(small_maze, settings, 5, stream(1, "a"))
@@ -69,9 +69,7 @@ def test_the_same_stream_gives_the_same_trial(
 
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
-def test_episodes_can_be_run_in_parts(
-    small_maze: TransitionTable, settings: LearningSettings
-) -> None:
+def test_episodes_can_be_run_in_parts(small_maze: TabularWorld, settings: LearningSettings) -> None:
     whole = run_trial(small_maze, settings, 6, stream(2))
     agent, rng = new_agent(small_maze, settings), stream(2)
     parts = [run_episodes(agent, small_maze, settings, episodes, rng) for episodes in (1, 2, 3)]
@@ -80,7 +78,7 @@ def test_episodes_can_be_run_in_parts(
     np.testing.assert_array_equal(agent.M, whole.agent.M)
 
 
-def test_the_log_continues_where_it_stopped(small_maze: TransitionTable) -> None:
+def test_the_log_continues_where_it_stopped(small_maze: TabularWorld) -> None:
     settings = PS_SR["printed"]
     _, whole = logged_trial(small_maze, settings, 4, stream(3))
     agent, rng, log = new_agent(small_maze, settings), stream(3), np.zeros(5000, EVENT)
@@ -91,7 +89,7 @@ def test_the_log_continues_where_it_stopped(small_maze: TransitionTable) -> None
 
 
 def test_a_log_that_overflows_is_made_again(
-    small_maze: TransitionTable, monkeypatch: pytest.MonkeyPatch
+    small_maze: TabularWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = PS_SR["printed"]
     expected, events = logged_trial(small_maze, settings, 10, stream(4))
@@ -124,7 +122,7 @@ def test_a_log_that_overflows_is_made_again(
 
 
 def test_a_full_log_keeps_its_first_events_and_counts_the_rest(
-    small_maze: TransitionTable,
+    small_maze: TabularWorld,
 ) -> None:
     settings = PS_SR["printed"]
     trial, events = logged_trial(small_maze, settings, 10, stream(4))
@@ -136,7 +134,7 @@ def test_a_full_log_keeps_its_first_events_and_counts_the_rest(
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
 def test_updates_until_the_path_is_optimal(
-    small_maze: TransitionTable, settings: LearningSettings
+    small_maze: TabularWorld, settings: LearningSettings
 ) -> None:
     search = search_until_optimal(small_maze, settings, 4, 10_000, stream(5))
     assert search.found
@@ -151,7 +149,7 @@ def test_updates_until_the_path_is_optimal(
 
 @pytest.mark.parametrize("settings", AGENTS, ids=NAMES)
 def test_the_search_stops_when_its_budget_is_spent(
-    small_maze: TransitionTable, settings: LearningSettings
+    small_maze: TabularWorld, settings: LearningSettings
 ) -> None:
     # There is no path of 3; PS then has an empty queue and makes no more updates, but it ends.
     search = search_until_optimal(small_maze, settings, 3, 20_000, stream(5))
@@ -163,7 +161,7 @@ def test_the_search_stops_when_its_budget_is_spent(
 
 
 class TestRunTrials:
-    def test_any_agent_on_any_table(self, random_table: Callable[[int], TransitionTable]) -> None:
+    def test_any_agent_on_any_table(self, random_table: Callable[[int], TabularWorld]) -> None:
         for seed in range(4):
             table = random_table(seed)
             for agent in ("ps", "ps-sr", "q-learning", "dyna-q"):
@@ -174,18 +172,20 @@ class TestRunTrials:
                 assert columns["steps"][3:].tolist() == lengths.tolist()
                 assert columns["terminated"].all()
 
-    def test_returns_are_sums_of_rewards(self, quiet_maze: TransitionTable) -> None:
-        table = quiet_maze._replace(reward_mean=quiet_maze.reward_mean - 0.25)
+    def test_returns_are_sums_of_rewards(self, quiet_maze: TabularWorld) -> None:
+        table = quiet_maze._replace(
+            magnitudes=quiet_maze.magnitudes - 0.25, choices=np.ones_like(quiet_maze.choices)
+        )
         columns = run_trials("ps", table, 2, 1)
         np.testing.assert_allclose(columns["return"], 1.0 - 0.25 * columns["steps"], rtol=1e-12)
 
-    def test_a_part_of_the_trials_is_that_part(self, small_maze: TransitionTable) -> None:
+    def test_a_part_of_the_trials_is_that_part(self, small_maze: TabularWorld) -> None:
         all_of_them = run_trials("ps-sr", small_maze, 4, 5)
         part = run_trials("ps-sr", small_maze, 4, 2, first_trial=3)
         for name, column in part.items():
             np.testing.assert_array_equal(column, all_of_them[name][12:])
 
-    def test_an_episode_without_an_end_is_cut(self, small_maze: TransitionTable) -> None:
+    def test_an_episode_without_an_end_is_cut(self, small_maze: TabularWorld) -> None:
         table = small_maze._replace(ends=np.zeros_like(small_maze.ends))
         for agent in ("ps-sr", "dyna-q"):
             columns = run_trials(agent, table, 2, 1, max_episode_steps=30)
@@ -204,14 +204,14 @@ class TestRunTrials:
         ],
     )
     def test_what_cannot_be_run_is_refused(
-        self, small_maze: TransitionTable, change: dict[str, Any], message: str
+        self, small_maze: TabularWorld, change: dict[str, Any], message: str
     ) -> None:
-        request: dict[str, Any] = {"settings": "ps", "table": small_maze, "episodes": 1}
+        request: dict[str, Any] = {"settings": "ps", "world": small_maze, "episodes": 1}
         with pytest.raises(NeedReplayError, match=f"^{message}"):
             run_trials(**{**request, "trials": 1, **change})
 
 
-def test_a_model_holds_a_path_once_all_its_moves_were_made(small_maze: TransitionTable) -> None:
+def test_a_model_holds_a_path_once_all_its_moves_were_made(small_maze: TabularWorld) -> None:
     agent = new_agent(small_maze, DynaSettings())
     search = SearchResult(found=False, updates=0, steps=0, agent=agent)
     path = []
@@ -224,7 +224,7 @@ def test_a_model_holds_a_path_once_all_its_moves_were_made(small_maze: Transitio
     assert model_holds_path(search.agent, small_maze, 4)
 
 
-def test_a_search_learns_like_a_trial(small_maze: TransitionTable) -> None:
+def test_a_search_learns_like_a_trial(small_maze: TabularWorld) -> None:
     # It learns the same, stopped at the first step after which the path is optimal; with traces
     # reset between episodes (lambda 1 makes a forgotten reset visible).
     settings = replace(PS_SR["printed"], trace_decay=1.0, planning_updates=1)
@@ -244,7 +244,7 @@ def test_a_search_learns_like_a_trial(small_maze: TransitionTable) -> None:
     assert events["episode"][updates - 1] > 2
 
 
-def test_the_greedy_path_by_hand(small_maze: TransitionTable) -> None:
+def test_the_greedy_path_by_hand(small_maze: TabularWorld) -> None:
     # S.# / #.. / ..G: right, down, right, down is the way; actions are up, down, left, right.
     agent = new_arrays(9, 4)
     Q = agent.Q

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from needlab.worlds.cliffwalk import BlindCliffwalkEnv, Fall, RightActions, cliffwalk_table
-from needlab.worlds.maze import shortest_path_length
+from needlab.worlds import shortest_path_length
+from needlab.worlds.cliffwalk import Fall, RightActions, cliffwalk_world
+from needlab.worlds.env import BlindCliffwalkEnv
 from needlab.worlds.picture import AGENT_COLOR, FREE_COLOR, GOAL_COLOR, START_COLOR
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 
 FALLS: list[Fall] = ["ends", "teleports"]
@@ -19,7 +20,7 @@ RULES: list[RightActions] = ["alternate", "first"]
 
 
 def test_the_printed_walk_of_three_states() -> None:
-    table = cliffwalk_table(3)
+    table = cliffwalk_world(3)
     np.testing.assert_array_equal(table.next_state, [[1, 0], [0, 2], [3, 0], [3, 3]])
     np.testing.assert_array_equal(table.reward_mean, [[0, 0], [0, 0], [1, 0], [0, 0]])
     np.testing.assert_array_equal(
@@ -29,7 +30,7 @@ def test_the_printed_walk_of_three_states() -> None:
 
 
 def test_the_released_walk_of_three_states() -> None:
-    table = cliffwalk_table(3, fall="teleports", right_actions="first")
+    table = cliffwalk_world(3, fall="teleports", right_actions="first")
     np.testing.assert_array_equal(table.next_state, [[1, 0], [2, 0], [3, 0], [3, 3]])
     np.testing.assert_array_equal(table.reward_mean, [[0, 0], [0, 0], [1, 0], [0, 0]])
     np.testing.assert_array_equal(
@@ -39,17 +40,17 @@ def test_the_released_walk_of_three_states() -> None:
 
 @given(st.integers(2, 40), st.sampled_from(FALLS), st.sampled_from(RULES))
 def test_what_holds_for_every_walk(n: int, fall: Fall, right_actions: RightActions) -> None:
-    table = cliffwalk_table(n, fall, right_actions)
+    table = cliffwalk_world(n, fall, right_actions)
     assert (table.n_states, table.n_actions) == (n + 1, 2)
     assert table.next_state.dtype == np.int64
-    assert not table.reward_std.any()
+    assert not table.spreads.any()
     assert shortest_path_length(table) == n
     assert table.reward_mean.sum() == 1.0
     assert table.ends.sum() == (n + 1 if fall == "ends" else 1)
     assert never_left(table) == [n]
 
 
-def never_left(table: TransitionTable) -> list[int]:
+def never_left(table: TabularWorld) -> list[int]:
     """The states where an ending step arrives and every action stays: what has no successor."""
     stays = (table.next_state == np.arange(table.n_states)[:, np.newaxis]).all(axis=1)
     return [int(state) for state in np.unique(table.next_state[table.ends]) if stays[state]]
@@ -58,7 +59,7 @@ def never_left(table: TransitionTable) -> list[int]:
 @pytest.mark.parametrize("n", [2, 5])
 def test_action_strings_until_they_terminate(n: int) -> None:
     """2^(n+1) − 2 transitions, one of them rewarded: the printed buffer, walked in the table."""
-    table = cliffwalk_table(n)
+    table = cliffwalk_world(n)
     steps, rewards = 0, 0.0
     for code in range(2**n):
         state = table.start
@@ -74,14 +75,14 @@ def test_action_strings_until_they_terminate(n: int) -> None:
 @pytest.mark.parametrize("n", [1, 0, -3, 2.0, "4", True, None])
 def test_a_walk_needs_two_states(n: object) -> None:
     with pytest.raises(NeedReplayError, match=r"^n is .*; it must be a whole number, 2 or more"):
-        cliffwalk_table(n)  # type: ignore[arg-type]
+        cliffwalk_world(n)  # type: ignore[arg-type]
 
 
 def test_options_that_do_not_exist() -> None:
     with pytest.raises(NeedReplayError, match="no kind of fall 'hurts'; choose from: ends, tele"):
-        cliffwalk_table(3, fall="hurts")  # type: ignore[arg-type]
+        cliffwalk_world(3, fall="hurts")  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="no rule of right actions 'last'"):
-        cliffwalk_table(3, right_actions="last")  # type: ignore[arg-type]
+        cliffwalk_world(3, right_actions="last")  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="no render mode 'human'"):
         BlindCliffwalkEnv(3, render_mode="human")
 

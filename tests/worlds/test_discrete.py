@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from needlab.worlds.discrete import ZeroBased, as_discrete, require_discrete
-from needlab.worlds.table_env import MazeEnv
+from needlab.worlds.env import MazeEnv
 from needreplay._core.errors import NeedReplayError
 
 

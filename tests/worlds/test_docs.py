@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from needlab.worlds import parse_layout
+from needlab.worlds import world_of_text
 
 PAGE = Path(__file__).parents[2].joinpath("docs/worlds.md").read_text(encoding="utf-8")
 
@@ -22,8 +22,8 @@ def test_the_code_runs() -> None:
 def test_the_maze_and_the_message_are_true() -> None:
     maze = re.search(r"```\n(#####.*?)```", PAGE, flags=re.DOTALL)
     assert maze is not None
-    assert parse_layout(maze[1]).goals == ((3, 7),)
+    assert world_of_text(maze[1]).goals.tolist() == [3 * 9 + 7]
     shown = PAGE.split("```\nmaze.txt")[1].split("\n```")[0]
     with pytest.raises(ValueError, match="unknown character") as caught:
-        parse_layout("S..\n..G\n.x.", source="maze.txt")
+        world_of_text("S..\n..G\n.?.", source="maze.txt")
     assert str(caught.value) == f"maze.txt{shown}"

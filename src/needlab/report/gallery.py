@@ -14,7 +14,7 @@ from needlab.tabular.evb.episodes import PAUSE, START, STEP
 from needlab.tabular.evb.simulation import Simulation
 from needlab.tabular.replay_events import FORWARD, REVERSE
 from needlab.tabular.replay_log import Board, ReplayLog, evb_log
-from needlab.worlds.tracks import shock_track
+from needlab.worlds import tabular_world
 from needreplay._core.rng import stream
 
 RIGHT = 3
@@ -111,11 +111,15 @@ def _start(runs: Sequence[int], frame: int, cells: str) -> str:
 
 def shock_log() -> ReplayLog:
     """Two replays at the start of the track, without a reward and with the memory of a shock."""
-    task, settings, rng = shock_track(), EVB["published"], stream(0, "gallery", "shock")
-    agent, zone = new_agent(task, settings), task.n_states - 2
-    before = replay_once(agent, task, settings, int(task.starts[0]), rng)
+    world, settings, rng = (
+        tabular_world("shock-track"),
+        EVB["published"],
+        stream(0, "gallery", "shock"),
+    )
+    agent, zone = new_agent(world, settings), world.n_states - 2
+    before = replay_once(agent, world, settings, int(world.starts[0]), rng)
     agent.reward[zone, RIGHT] = -1.0
-    after = replay_once(agent, task, settings, int(task.starts[0]), rng)
+    after = replay_once(agent, world, settings, int(world.starts[0]), rng)
     after["pause"] = 1
     pauses = np.zeros(2, PAUSE)
     pauses["kind"], pauses["step"] = START, -1
@@ -123,6 +127,6 @@ def shock_log() -> ReplayLog:
     found = Simulation(
         np.zeros(1, np.int64), np.concatenate([before, after]), pauses, np.zeros(0, STEP), agent
     )
-    board = Board.of_task(task, "shock-track")
+    board = Board.of_world(world, "shock-track")
     implanted = {1: (zone, RIGHT, -1.0)}
-    return evb_log("evb, a shock", board, found, task, settings, implanted=implanted)
+    return evb_log("evb, a shock", board, found, world, settings, implanted=implanted)

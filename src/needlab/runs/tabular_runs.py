@@ -96,27 +96,27 @@ _TABULAR: Config = {
 
 
 def _complete(config: Config) -> Config:
-    from needlab.worlds.tables import make_table
+    from needlab.worlds import tabular_world
 
     found = checked(config, _TABULAR, "tabular")
     if not isinstance(found["world_options"], dict):
         raise NeedReplayError(f"world_options is {found['world_options']!r}; it must be a table.")
     agent_settings(found["agent"], found["preset"], **found["overrides"])
-    make_table(found["world"], **found["world_options"])
+    tabular_world(found["world"], **found["world_options"])
     return found
 
 
 def _run(config: Config, folder: Path, on_units: OnUnits) -> None:
     """One row per trial and episode; trials do not depend on the agent or the preset."""
     from needlab.tabular.trial import run_trials
-    from needlab.worlds.tables import make_table
+    from needlab.worlds import tabular_world
 
     settings = agent_settings(config["agent"], config["preset"], **config["overrides"])
-    table = make_table(config["world"], **config["world_options"])
+    world = tabular_world(config["world"], **config["world_options"])
     episodes, seed = config["episodes"], config["seed"]
 
     def rows_of(trial: int) -> Rows:
-        return run_trials(settings, table, episodes, 1, seed, first_trial=trial)
+        return run_trials(settings, world, episodes, 1, seed, first_trial=trial)
 
     run_cases(trial_numbers(config), rows_of, episodes, folder, on_units)
 

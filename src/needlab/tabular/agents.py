@@ -246,7 +246,7 @@ class Played:
     returns: FloatArray
 
 
-def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int = 0) -> Played:
+def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int | None = 0) -> Played:
     """Play ``episodes`` episodes, learning from each step.
 
     An episode ends where the environment terminates or truncates it; only a termination is passed
@@ -257,7 +257,7 @@ def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int = 0)
         env: an environment whose observations and actions are whole numbers from 0
             (``worlds.as_discrete`` makes sure of that, or says why it cannot be).
         episodes: how many.
-        seed: of the environment.
+        seed: of the environment; None leaves its random numbers as they are.
     """
     if episodes < 1:
         raise NeedReplayError(f"episodes is {episodes}; it must be at least 1.")

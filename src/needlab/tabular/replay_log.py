@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,8 @@ from needlab.tabular.replay_events import DIRECTIONS, check_indices, replay_tabl
 from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
 from needlab.tabular.sweeping import EVENT
 from needlab.tabular.trial import initial_successor
-from needlab.worlds.task import Task, TransitionTable
+from needlab.worlds.env import TabularEnv
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
@@ -59,6 +61,8 @@ WRITE = np.dtype([("frame", np.int32), ("pair", np.int32), ("value", np.float32)
 backups, so a log has as many frames as pauses and backups."""
 STEP = np.dtype([("episode", np.int32), ("state", np.int32), ("next_state", np.int32)])
 
+LONGEST_ROW = 40
+"""A world without a board is drawn in one row if it has no more states than this."""
 NEED_ENTRIES = 1_000_000
 """Need of all states is kept for every pause if it has no more entries than this."""
 
@@ -79,15 +83,21 @@ class Board:
     """how starts are chosen, in words, if they are drawn"""
 
     @staticmethod
-    def of_task(task: Task, name: str) -> Board:
-        """The board of a task as it was drawn, else with S and G; without columns, one row."""
-        marks, anywhere = np.where(task.free, ".", "#"), len(task.starts) == task.acts.sum()
-        marks[task.goals] = "G"
-        if not anywhere:
-            marks[task.starts] = "S"
-        marks = np.where(task.drawn > 0, [chr(point) for point in task.drawn], marks)
-        said = ("starts anywhere" if anywhere else "starts at random") if task.random_start else ""
-        return Board(name, task.columns or task.n_states, "".join(marks), task.next_state, said)
+    def of_world(world: TabularWorld, name: str) -> Board:
+        """The board of a world as it was drawn, else with S and G; without columns, a row or, if
+        that is long, a square."""
+        row = world.n_states
+        if row > LONGEST_ROW:
+            row = math.isqrt(row - 1) + 1
+        marks = "".join(
+            chr(point) if point else mark
+            for point, mark in zip(world.drawn.tolist(), world.marks(), strict=True)
+        )
+        anywhere = len(world.starts) == world.acts.sum()
+        starts = "starts anywhere" if anywhere else "starts at random"
+        return Board(
+            name, world.columns or row, marks, world.next_state, starts * world.random_start
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +125,7 @@ def record(
     env: Environment,
     episodes: int,
     *,
-    seed: int = 0,
+    seed: int | None = 0,
 ) -> ReplayLog:
     """Let a fresh agent play and log its replay; the run is the one that ``play`` makes."""
     recorder = _Recorder(agent)
@@ -139,45 +149,24 @@ def record(
 def record_trial(
     name: str,
     board: Board,
-    table: TransitionTable,
+    world: TabularWorld,
     settings: LearningSettings,
     episodes: int,
     rng: np.random.Generator,
 ) -> ReplayLog:
-    """Log a trial of a table: the same that ``trial.run_trial`` runs with the same ``rng``."""
-    agent = agent_of(settings, table.next_state.shape, table)
-    agent.rng = rng
-    return record(name, board, agent, _TableWalk(table, rng), episodes)
+    """Log a trial in a world: the same that ``trial.run_trial`` runs with the same ``rng``."""
+    agent, env = agent_of(settings, world), TabularEnv(world)
+    agent.rng = env.np_random = rng
+    return record(name, board, agent, env, episodes, seed=None)
 
 
-def agent_of(
-    settings: LearningSettings, shape: tuple[int, ...], table: TransitionTable | None = None
-) -> DynaQ | PrioritizedSweeping:
-    """A fresh agent with these settings; with a table, M begins as the random policy's."""
+def agent_of(settings: LearningSettings, world: TabularWorld) -> DynaQ | PrioritizedSweeping:
+    """A fresh agent with these settings; M, if it has one, begins as the random policy's."""
     if isinstance(settings, SweepingSettings):
-        M = None if table is None else initial_successor(table, settings)
-        return PrioritizedSweeping(shape[0], shape[1], settings, M=M)
+        M = initial_successor(world, settings)
+        return PrioritizedSweeping(world.n_states, world.n_actions, settings, M=M)
     assert isinstance(settings, DynaSettings)
-    return DynaQ(shape[0], shape[1], settings)
-
-
-class _TableWalk:
-    """A table as an environment whose rewards come from the agent's own random numbers."""
-
-    def __init__(self, table: TransitionTable, rng: np.random.Generator) -> None:
-        self._table, self._rng, self._state = table, rng, table.start
-
-    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:  # noqa: ARG002
-        self._state = self._table.start
-        return self._state, {}
-
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        table, place = self._table, (self._state, action)
-        reward, spread = float(table.reward_mean[place]), float(table.reward_std[place])
-        if spread > 0.0:
-            reward += spread * self._rng.standard_normal()
-        self._state = int(table.next_state[place])
-        return self._state, reward, bool(table.ends[place]), False, {}
+    return DynaQ(world.n_states, world.n_actions, settings)
 
 
 class _Recorder:
@@ -256,7 +245,7 @@ def evb_log(
     name: str,
     board: Board,
     found: Simulation,
-    task: Task,
+    world: TabularWorld,
     settings: EVBSettings,
     *,
     implanted: Mapping[int, tuple[int, int, float]] | None = None,
@@ -265,14 +254,14 @@ def evb_log(
 
     Args:
         name: of the run.
-        board: of the task.
+        board: of the world.
         found: the simulation; not of a world that changes its moves, nor with need "given".
-        task: its world.
+        world: where it lived.
         settings: of its agent.
         implanted: by pause, a (state, action, reward) that was written into the agent's memory
             before it.
     """
-    rule, agent = rule_of(settings), new_agent(task, settings)
+    rule, agent = rule_of(settings), new_agent(world, settings)
     pauses = np.zeros(len(found.pauses), PAUSE)
     for field in ("episode", "state", "kind", "first", "count"):
         pauses[field] = found.pauses[field]
@@ -280,17 +269,17 @@ def evb_log(
     before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
     pauses["steps"] = found.pauses["step"] + ~before
     writes: list[tuple[int, int, float]] = []
-    need = np.zeros((len(pauses), task.n_states), np.float32)
+    need = np.zeros((len(pauses), world.n_states), np.float32)
     made = 0
 
     def write(frame: int, pairs: AnyArray) -> None:
         for s, a in pairs.tolist():
-            writes.append((frame, s * task.n_actions + a, agent.Q[s, a]))
+            writes.append((frame, s * world.n_actions + a, agent.Q[s, a]))
 
     for number, pause in enumerate(pauses):
         frame = pause["first"] + number
         for step in found.steps[made : pause["steps"]]:
-            _learn(agent, rule, task, step, found.steps, made)
+            _learn(agent, rule, world, step, found.steps, made)
             write(frame, np.array([[step["state"], step["action"]]]))
             made += 1
         if implanted and number in implanted:
@@ -313,13 +302,15 @@ def evb_log(
     return _log(name, board, steps, pauses, backups, np.array(writes, WRITE), need)
 
 
-def _learn(agent: Any, rule: Any, task: Task, step: Any, steps: AnyArray, number: int) -> None:
+def _learn(
+    agent: Any, rule: Any, world: TabularWorld, step: Any, steps: AnyArray, number: int
+) -> None:
     """What one step teaches; at a goal, also where the next episode begins."""
     after = int(step["next_state"])
     evb_episodes.learn(
         agent, rule, int(step["state"]), int(step["action"]), float(step["reward"]), after
     )
-    if task.goal[after] >= 0 and number + 1 < len(steps):
+    if world.goal[after] >= 0 and number + 1 < len(steps):
         start = int(steps["state"][number + 1])
         evb_episodes.move_row(agent.T, after, start, rule.transition_rate)
 

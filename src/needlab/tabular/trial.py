@@ -18,12 +18,17 @@ from needlab.tabular.settings import (
 )
 from needlab.tabular.successor import transition_matrix
 from needlab.tabular.sweeping import EVENT, clear_trace, sweeping_step
-from needlab.worlds.task import TransitionTable
+from needlab.worlds import tabular as _worlds
+from needlab.worlds.tabular import Schedule, TabularWorld, check_schedule, steps_to_end
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay._core.jit import compiled_in_place
+from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.equations import closed_form
+
+sampled_reward = jit(_worlds.sampled_reward)
+slipped = jit(_worlds.slipped)
+start_after = jit(_worlds.start_after)
 
 NO_LIMIT = 2**62
 EPISODE = np.dtype([("steps", np.int64), ("return", np.float64), ("terminated", np.bool_)])
@@ -32,7 +37,7 @@ EPISODE = np.dtype([("steps", np.int64), ("return", np.float64), ("terminated", 
 
 def run_trials(
     settings: LearningSettings | str,
-    table: TransitionTable,
+    world: TabularWorld | Schedule,
     episodes: int,
     trials: int,
     seed: int = 0,
@@ -41,25 +46,18 @@ def run_trials(
     key: tuple[str | int, ...] = ("maze",),
     max_episode_steps: int = 1_000_000,
 ) -> dict[str, AnyArray]:
-    """Run any tabular agent on any table: one row per trial and episode, as columns.
+    """Run any tabular agent in any tabular world: one row per trial and episode, as columns.
 
     >>> from needlab.tabular.settings import agent_settings
-    >>> table = TransitionTable(
-    ...     next_state=np.array([[1, 0], [2, 0], [2, 2]]),
-    ...     reward_mean=np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]),
-    ...     reward_std=np.zeros((3, 2)),
-    ...     ends=np.array([[False, False], [True, False], [False, False]]),
-    ...     start=0,
-    ... )
-    >>> columns = run_trials(agent_settings("ps-sr"), table, episodes=5, trials=2)
+    >>> from needlab.worlds import tabular_world
+    >>> columns = run_trials(agent_settings("ps-sr"), tabular_world("S.G"), episodes=5, trials=2)
     >>> columns["steps"].reshape(2, 5)[:, -1].tolist()
     [2, 2]
 
-    ``worlds.make_table`` makes the table of any tabular world from its name.
-
     Args:
         settings: of the agent (see ``settings.agent_settings``), or its name.
-        table: the world.
+        world: where they learn (``worlds.tabular_world`` makes one), or a list of (first episode,
+            world) for a world that changes: the agent keeps what it knows.
         episodes: of each trial.
         trials: how many; each begins with a fresh agent.
         seed: trial i depends on the seed, ``key`` and i alone, whatever else runs.
@@ -85,9 +83,9 @@ def run_trials(
     rows = np.zeros(trials * episodes, EPISODE)
     for place, number in enumerate(numbers.tolist()):
         own = rows[place * episodes : (place + 1) * episodes]
-        limits = Limits(episodes, episode_steps=max_episode_steps)
         rng = stream(seed, *key, number)
-        _run(new_agent(table, settings), table, settings, limits, own, rng)
+        agent = new_agent(check_schedule(world)[0][1], settings)
+        _run_schedule(agent, world, settings, own, rng, episode_steps=max_episode_steps)
     return {
         "trial": np.repeat(numbers, episodes),
         "episode": np.tile(np.arange(episodes), trials),
@@ -95,37 +93,41 @@ def run_trials(
     }
 
 
-def random_policy_successor(table: TransitionTable, discount: float) -> FloatArray:
+def random_policy_successor(world: TabularWorld, discount: float) -> FloatArray:
     """M = (I − γ T)⁻¹ of the policy that takes every action equally often."""
-    policy = np.full(table.next_state.shape, 1.0 / table.n_actions)
-    return closed_form(transition_matrix(table.next_state, table.ends, policy), discount)
+    policy = np.full(world.next_state.shape, 1.0 / world.n_actions)
+    return closed_form(transition_matrix(world.next_state, world.ends, policy), discount)
 
 
-def initial_successor(table: TransitionTable, settings: LearningSettings) -> FloatArray | None:
+def initial_successor(world: TabularWorld, settings: LearningSettings) -> FloatArray | None:
     """M before the first step, the random policy's; None for an agent that has no M."""
     if isinstance(settings, SweepingSettings) and settings.uses_successor:
-        return random_policy_successor(table, settings.horizon)
+        return random_policy_successor(world, settings.horizon)
     return None
 
 
-def new_agent(table: TransitionTable, settings: LearningSettings) -> AgentArrays:
-    """An agent that has seen nothing of ``table``; M, if it has one, is the random policy's."""
-    return new_arrays(table.n_states, table.n_actions, initial_successor(table, settings))
+def new_agent(world: TabularWorld, settings: LearningSettings) -> AgentArrays:
+    """An agent that has seen nothing of ``world``; M, if it has one, is the random policy's."""
+    return new_arrays(world.n_states, world.n_actions, initial_successor(world, settings))
 
 
 def run_episodes(
     agent: AgentArrays,
-    table: TransitionTable,
+    world: TabularWorld | Schedule,
     settings: LearningSettings,
     episodes: int,
     rng: np.random.Generator,
     *,
     first_episode: int = 0,
+    episode_steps: int = NO_LIMIT,
     log: AnyArray | None = None,
 ) -> IntArray:
     """Let an agent learn for some more episodes; returns the steps of each. Changes ``agent``."""
     rows = np.zeros(episodes, EPISODE)
-    _run(agent, table, settings, Limits(episodes), rows, rng, first_episode, log)
+    _run_schedule(
+        agent, world, settings, rows, rng,
+        first_episode=first_episode, episode_steps=episode_steps, log=log,
+    )  # fmt: skip
     steps: IntArray = rows["steps"].copy()
     return steps
 
@@ -138,15 +140,21 @@ class TrialResult(NamedTuple):
 
 
 def run_trial(
-    table: TransitionTable, settings: LearningSettings, episodes: int, rng: np.random.Generator
+    world: TabularWorld | Schedule,
+    settings: LearningSettings,
+    episodes: int,
+    rng: np.random.Generator,
 ) -> TrialResult:
     """The first episodes of a fresh agent."""
-    agent = new_agent(table, settings)
-    return TrialResult(run_episodes(agent, table, settings, episodes, rng), agent)
+    agent = new_agent(check_schedule(world)[0][1], settings)
+    return TrialResult(run_episodes(agent, world, settings, episodes, rng), agent)
 
 
 def logged_trial(
-    table: TransitionTable, settings: SweepingSettings, episodes: int, rng: np.random.Generator
+    world: TabularWorld | Schedule,
+    settings: SweepingSettings,
+    episodes: int,
+    rng: np.random.Generator,
 ) -> tuple[TrialResult, AnyArray]:
     """The same trial with every replayed pair (``sweeping.EVENT``), in order.
 
@@ -157,8 +165,8 @@ def logged_trial(
     log = np.zeros(1 << 14, EVENT)
     while True:
         rng.bit_generator.state = start
-        agent = new_agent(table, settings)
-        lengths = run_episodes(agent, table, settings, episodes, rng, log=log)
+        agent = new_agent(check_schedule(world)[0][1], settings)
+        lengths = run_episodes(agent, world, settings, episodes, rng, log=log)
         events = int(agent.counts[EVENTS])
         if events <= len(log):
             return TrialResult(lengths, agent), log[:events]
@@ -179,30 +187,29 @@ class SearchResult:
 
 
 def search_until_optimal(
-    table: TransitionTable,
+    world: TabularWorld,
     settings: LearningSettings,
     shortest: int,
     steps: int,
     rng: np.random.Generator,
 ) -> SearchResult:
     """Let a fresh agent learn until its greedy path has ``shortest`` steps, or ``steps`` passed."""
-    agent = new_agent(table, settings)
+    agent, nothing = new_agent(world, settings), np.zeros(0, EVENT)
     limits = Limits(steps=steps, shortest=shortest)
-    found = _run(agent, table, settings, limits, np.zeros(0, EPISODE), rng)
-    return SearchResult(found, agent.updates, int(agent.counts[STEPS]), agent)
+    found = _run_kernel(
+        agent, parameters_of(settings), world, limits, np.zeros(0, EPISODE), rng, 0,
+        np.array([start_after(world, -1, 0, rng)]), nothing,
+    )  # fmt: skip
+    return SearchResult(bool(found), agent.updates, int(agent.counts[STEPS]), agent)
 
 
-def model_holds_path(agent: AgentArrays, table: TransitionTable, length: int) -> bool:
+def model_holds_path(agent: AgentArrays, world: TabularWorld, length: int) -> bool:
     """Whether the pairs that the agent has experienced hold a path to the goal so short.
 
     Where they do and its greedy path is longer, exploration is not what is missing, but updates.
     """
-    known = (agent.pairs["next_state"] >= 0).reshape(table.next_state.shape)
-    distance = np.full(table.n_states, np.inf)
-    for _ in range(length):
-        after = np.where(table.ends, 0.0, distance[table.next_state])
-        distance = np.where(known, 1.0 + after, np.inf).min(axis=1)
-    return bool(distance[table.start] <= length)
+    known = (agent.pairs["next_state"] >= 0).reshape(world.next_state.shape)
+    return bool(steps_to_end(world, world.ends, known)[world.start] <= length)
 
 
 class Limits(NamedTuple):
@@ -217,40 +224,49 @@ class Limits(NamedTuple):
     """steps of the greedy path, tested after every step; 0: not tested"""
 
 
-def _run(
+def _run_schedule(
     agent: AgentArrays,
-    table: TransitionTable,
+    world: TabularWorld | Schedule,
     settings: LearningSettings,
-    limits: Limits,
     rows: AnyArray,
     rng: np.random.Generator,
+    *,
     first_episode: int = 0,
+    episode_steps: int = NO_LIMIT,
     log: AnyArray | None = None,
-) -> bool:
+) -> None:
+    """As many episodes as there are ``rows``, each in the world of its time."""
+    schedule, parameters = check_schedule(world), parameters_of(settings)
     log = np.zeros(0, EVENT) if log is None else log
-    parameters = parameters_of(settings)
-    return bool(_run_kernel(agent, parameters, table, limits, rows, rng, first_episode, log))
+    place = np.array([start_after(schedule[0][1], -1, first_episode, rng)])
+    changes = [begin for begin, _ in schedule[1:]]
+    for (begin, now), end in zip(schedule, [*changes, len(rows)], strict=True):
+        part = rows[begin : min(end, len(rows))]
+        limits = Limits(len(part), episode_steps=episode_steps)
+        _run_kernel(agent, parameters, now, limits, part, rng, first_episode + begin, place, log)
 
 
 @compiled_in_place
 def _run_kernel(
     agent: AgentArrays,
     parameters: Parameters,
-    table: TransitionTable,
+    world: TabularWorld,
     limits: Limits,
     rows: AnyArray,
     rng: np.random.Generator,
     first_episode: int,
+    place: IntArray,
     log: AnyArray,
 ) -> bool:
     """Act and learn; true where ``limits`` asked for a shortest path and it was found.
 
-    Changes ``agent``, ``log``, and as many ``rows`` (``EPISODE``) as there are.
+    Changes ``agent``, ``log``, ``place`` (the start of the next episode), and as many ``rows``
+    (``EPISODE``) as there are.
     """
     for index in range(limits.episodes):
         if parameters.reset_trace:
             clear_trace(agent.trace, agent.active)
-        state, step, ends, total = table.start, 0, False, 0.0
+        state, step, ends, total = place[0], 0, False, 0.0
         while not ends and step < limits.episode_steps:
             if agent.counts[STEPS] >= limits.steps:
                 return False
@@ -258,20 +274,24 @@ def _run_kernel(
                 agent.pairs, agent.counts[N_ACTIONS], state, agent.states[state]["value"],
                 parameters.epsilon, rng.random(),
             )  # fmt: skip
-            reward = _sampled_reward(table, state, action, rng)
-            next_state, ends = table.next_state[state, action], table.ends[state, action]
+            made = slipped(world, action, rng)
+            reward = sampled_reward(world, state, made, rng)
+            next_state, ends = world.next_state[state, made], world.ends[state, made]
             agent.counts[STEPS] += 1
+            step += 1
+            if ends or step == limits.episode_steps:
+                goal = world.goal[next_state] if ends else -1
+                place[0] = start_after(world, goal, first_episode + index + 1, rng)
             if parameters.by_priority:
                 sweeping_step(
                     agent, parameters, state, action, reward, next_state, ends,
-                    table.start if ends else next_state, first_episode + index, step, log,
+                    place[0] if ends else next_state, first_episode + index, step - 1, log,
                 )  # fmt: skip
             else:
                 dyna_step(agent, parameters, state, action, reward, next_state, ends, rng)
-            if limits.shortest > 0 and greedy_path_is(agent, table, limits.shortest):
+            if limits.shortest > 0 and greedy_path_is(agent, world, limits.shortest):
                 return True
             state = next_state
-            step += 1
             total += reward
         if index < rows.shape[0]:
             rows[index]["steps"] = step
@@ -281,28 +301,16 @@ def _run_kernel(
 
 
 @compiled_in_place
-def _sampled_reward(
-    table: TransitionTable, state: int, action: int, rng: np.random.Generator
-) -> float:
-    """r ~ N(mean, std) of this pair; takes no random number where std is 0."""
-    reward: float = table.reward_mean[state, action]
-    spread = table.reward_std[state, action]
-    if spread > 0.0:
-        reward += spread * rng.standard_normal()
-    return reward
-
-
-@compiled_in_place
-def greedy_path_is(agent: AgentArrays, table: TransitionTable, length: int) -> bool:
+def greedy_path_is(agent: AgentArrays, world: TabularWorld, length: int) -> bool:
     """Whether the greedy path ends after exactly ``length`` steps; of equal actions, the first."""
     pairs, n_actions = agent.pairs, agent.counts[N_ACTIONS]
-    state = table.start
+    state = world.starts[0]
     for step in range(1, length + 1):
         value = agent.states[state]["value"]
         action = 0
         while pairs[state * n_actions + action]["q"] != value:
             action += 1
-        if table.ends[state, action]:
+        if world.ends[state, action]:
             return step == length
-        state = table.next_state[state, action]
+        state = world.next_state[state, action]
     return False

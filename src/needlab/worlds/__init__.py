@@ -1,34 +1,40 @@
-"""Worlds: each is a Gymnasium environment and a table that compiled kernels walk.
+"""Worlds: a tabular world is one type, which compiled kernels walk and Gymnasium can, too.
 
-Importing this package registers them with Gymnasium.
+Importing this package registers our environments with Gymnasium.
 """
 
-from needlab.worlds.cliffwalk import BlindCliffwalkEnv, cliffwalk_table
+from needlab.worlds.boards import BOARDS, DYNA_MAZE
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needlab.worlds.discrete import ZeroBased, as_discrete, require_discrete
-from needlab.worlds.layout import Layout, parse_layout, read_layout, to_layout
-from needlab.worlds.maze import DYNA_MAZE, maze_table, shortest_path_length
+from needlab.worlds.env import BlindCliffwalkEnv, MazeEnv, TabularEnv
+from needlab.worlds.make import tabular_world, world_of_env
 from needlab.worlds.registration import register_worlds
-from needlab.worlds.table_env import MazeEnv, TableEnv
-from needlab.worlds.tables import make_table, table_of_env
+from needlab.worlds.tabular import (
+    TabularWorld,
+    distances_to,
+    shortest_path_length,
+    world_of_arrays,
+)
+from needlab.worlds.text import world_of_text
 
 __all__ = [
+    "BOARDS",
     "DYNA_MAZE",
     "BlindCliffwalkEnv",
-    "Layout",
     "MazeEnv",
-    "TableEnv",
+    "TabularEnv",
+    "TabularWorld",
     "ZeroBased",
     "as_discrete",
-    "cliffwalk_table",
-    "make_table",
-    "maze_table",
-    "parse_layout",
-    "read_layout",
+    "cliffwalk_world",
+    "distances_to",
     "register_worlds",
     "require_discrete",
     "shortest_path_length",
-    "table_of_env",
-    "to_layout",
+    "tabular_world",
+    "world_of_arrays",
+    "world_of_env",
+    "world_of_text",
 ]
 
 register_worlds()

@@ -7,8 +7,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from needlab.worlds.layout import Cell
-
 RGB: TypeAlias = tuple[int, int, int]
 Picture: TypeAlias = npt.NDArray[np.uint8]
 
@@ -31,7 +29,7 @@ def cell_pixels(rows: int, cols: int) -> int:
     return max(_SMALLEST_CELL, min(_LARGEST_CELL, _LONGER_SIDE // max(rows, cols)))
 
 
-def paint_board(colors: Picture, agent: Cell) -> Picture:
+def paint_board(colors: Picture, agent: tuple[int, int]) -> Picture:
     """A picture of a board: one square per entry of ``colors`` (rows, cols, 3), and the agent.
 
     The agent is a disc with a soft edge; where cells are too small for one, and for the thin lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gymnasium.envs.registration import register, registry
 
 ENTRY_POINTS = {
-    "needreplay/DynaMaze-v1": "needlab.worlds.table_env:MazeEnv",
-    "needreplay/BlindCliffwalk-v1": "needlab.worlds.cliffwalk:BlindCliffwalkEnv",
+    "needreplay/DynaMaze-v1": "needlab.worlds.env:MazeEnv",
+    "needreplay/BlindCliffwalk-v1": "needlab.worlds.env:BlindCliffwalkEnv",
 }
 
 

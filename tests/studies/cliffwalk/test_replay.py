@@ -31,7 +31,7 @@ from needlab.studies.cliffwalk.agent import (
 )
 from needlab.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
 from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 from needreplay.replay.samplers.state_tree import OWN, set_power
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.skipif(
 
 def made(method: Method, n: int = 2, preset: str = "released", **overrides: Any) -> tuple[Any, Any]:
     settings = cliffwalk_preset(preset, **overrides)
-    table = cliffwalk_table(n, settings.fall, settings.right_actions)
+    table = cliffwalk_world(n, settings.fall, settings.right_actions)
     agent = new_agent(table, settings, method, stream(0, "made"))
     return agent, parameters_of(settings, method, n, len(agent.slot_pair))
 

@@ -41,7 +41,7 @@ from needlab.studies.cliffwalk.words import in_words
 from needlab.studies.reproduce import plan
 from needlab.studies.study import Options, Result, Size
 from needlab.studies.trials import trial_runner
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.errors import NeedReplayError
 
 
@@ -188,7 +188,7 @@ def test_the_quick_size_leaves_printed_out_unless_asked(
 def test_results_are_those_of_the_trials() -> None:
     settings = cliffwalk_preset("corrected")
     cases = cases_of("x", settings, ("need", "uniform"), (4, 6), 2, 3)
-    table = cliffwalk_table(6, settings.fall, settings.right_actions)
+    table = cliffwalk_world(6, settings.fall, settings.right_actions)
     with trial_runner() as runner:
         found = run_cases(cases, runner, "x")
     assert [one.key for one in found] == [

@@ -22,7 +22,7 @@ from needlab.studies.cliffwalk.task import (
 )
 from needlab.tabular.arrays import PAIR
 from needlab.tabular.successor import transition_matrix
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 from needreplay.equations import closed_form
@@ -38,7 +38,7 @@ def test_discount_by_hand() -> None:
 def test_true_values_are_the_fixed_point(
     fall: Literal["ends", "teleports"], right: Literal["alternate", "first"]
 ) -> None:
-    table = cliffwalk_table(6, fall, right)
+    table = cliffwalk_world(6, fall, right)
     q = true_values(table, 0.8)
     bootstrapped = np.where(table.ends, 0.0, 0.8 * q.max(axis=1)[table.next_state])
     np.testing.assert_allclose(q[:6], (table.reward_mean + bootstrapped)[:6], rtol=1e-12)
@@ -46,26 +46,26 @@ def test_true_values_are_the_fixed_point(
 
 
 def test_rows_of_the_matrices() -> None:
-    table = cliffwalk_table(4, "teleports", "first")
+    table = cliffwalk_world(4, "teleports", "first")
     np.testing.assert_allclose(random_transitions(table).sum(axis=1), [1, 1, 1, 1, 0])
     np.testing.assert_allclose(optimal_transitions(table).sum(axis=1), [1, 1, 1, 1, 0])
     np.testing.assert_allclose(
         faulty_transitions(table, optimal=False).sum(axis=1), [1, 1.5, 1.5, 1.5, 0]
     )
     np.testing.assert_allclose(faulty_transitions(table, optimal=True).sum(axis=1), [1, 2, 2, 2, 0])
-    ends = cliffwalk_table(4, "ends", "alternate")
+    ends = cliffwalk_world(4, "ends", "alternate")
     np.testing.assert_allclose(random_transitions(ends).sum(axis=1), [0.5, 0.5, 0.5, 0.5, 0])
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 9])
 def test_the_faulty_random_matrix_is_no_occupancy_from_5_states_on(n: int) -> None:
-    table = cliffwalk_table(n, "teleports", "first")
+    table = cliffwalk_world(n, "teleports", "first")
     M = closed_form(faulty_transitions(table, optimal=False), 1 - 1 / (n + 1))
     assert (M.min() < 0.0) == (n >= 5)
 
 
 def test_which_matrix_a_method_starts_from() -> None:
-    table = cliffwalk_table(3, "teleports", "first")
+    table = cliffwalk_world(3, "teleports", "first")
     released, corrected = cliffwalk_preset("released"), cliffwalk_preset("corrected")
     printed = cliffwalk_preset("printed")
     right = closed_form(optimal_transitions(table), 0.75)
@@ -83,7 +83,7 @@ def test_which_matrix_a_method_starts_from() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_whole_strings_are_n_times_2_to_the_n_with_one_rewarded(n: int) -> None:
-    table = cliffwalk_table(n, "teleports", "first")
+    table = cliffwalk_world(n, "teleports", "first")
     buffer = filled_buffer(table, n, until_fall=False)
     assert len(buffer.pair) == n * 2**n
     assert table.reward_mean.ravel()[buffer.pair].sum() == 1.0
@@ -92,7 +92,7 @@ def test_whole_strings_are_n_times_2_to_the_n_with_one_rewarded(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_strings_until_a_fall_are_2_to_the_n_plus_1_minus_2_with_one_rewarded(n: int) -> None:
-    table = cliffwalk_table(n, "ends", "alternate")
+    table = cliffwalk_world(n, "ends", "alternate")
     buffer = filled_buffer(table, n, until_fall=True)
     assert len(buffer.pair) == 2 ** (n + 1) - 2
     assert table.reward_mean.ravel()[buffer.pair].sum() == 1.0
@@ -101,21 +101,21 @@ def test_strings_until_a_fall_are_2_to_the_n_plus_1_minus_2_with_one_rewarded(n:
 
 def test_two_states_by_hand() -> None:
     # strings: 00 -> (0,0) (1,0); 01 -> (0,0) (1,1); 10 -> (0,1) (0,0); 11 -> (0,1) (0,1)
-    buffer = filled_buffer(cliffwalk_table(2, "teleports", "first"), 2, until_fall=False)
+    buffer = filled_buffer(cliffwalk_world(2, "teleports", "first"), 2, until_fall=False)
     np.testing.assert_array_equal(buffer.pair, [0, 0, 1, 0, 1, 1, 2, 3])
     np.testing.assert_array_equal(buffer.before, [-1, -1, -1, 2, -1, 4, 0, 1])
 
 
 def test_two_states_until_a_fall_by_hand() -> None:
     # right is 0, then 1; strings: 00 -> (0,0) (1,0); 01 -> (0,0) (1,1); 10 -> (0,1); 11 -> (0,1)
-    buffer = filled_buffer(cliffwalk_table(2, "ends", "alternate"), 2, until_fall=True)
+    buffer = filled_buffer(cliffwalk_world(2, "ends", "alternate"), 2, until_fall=True)
     np.testing.assert_array_equal(buffer.pair, [0, 0, 1, 1, 2, 3])
     np.testing.assert_array_equal(buffer.before, [-1, -1, -1, -1, 0, 1])
 
 
 def test_the_greedy_policys_occupancy_is_the_closed_form_with_ties_shared() -> None:
     rng = stream(1, "dense")
-    for table in (cliffwalk_table(5, "ends"), cliffwalk_table(5, "teleports", "first")):
+    for table in (cliffwalk_world(5, "ends"), cliffwalk_world(5, "teleports", "first")):
         for _ in range(6):
             q = rng.integers(0, 3, (6, 2)).astype(np.float64)
             q[5] = 0.0

@@ -14,7 +14,7 @@ import pytest
 from needlab.studies.cliffwalk.agent import CliffwalkResult, run_trial
 from needlab.studies.cliffwalk.settings import METHODS, Method, cliffwalk_preset
 from needlab.studies.cliffwalk.task import true_values
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.errors import NeedReplayError
 
 
@@ -22,7 +22,7 @@ def trial_of(
     method: Method, n: int = 3, preset: str = "released", trial: int = 0, **overrides: Any
 ) -> CliffwalkResult:
     settings = cliffwalk_preset(preset, **overrides)
-    table = cliffwalk_table(n, settings.fall, settings.right_actions)
+    table = cliffwalk_world(n, settings.fall, settings.right_actions)
     return run_trial(table, settings, method, trial=trial)
 
 
@@ -30,7 +30,7 @@ def trial_of(
 @pytest.mark.parametrize("method", METHODS)
 def test_what_converged_is_right(method: Method, preset: str) -> None:
     settings = cliffwalk_preset(preset)
-    table = cliffwalk_table(3, settings.fall, settings.right_actions)
+    table = cliffwalk_world(3, settings.fall, settings.right_actions)
     found = run_trial(table, settings, method)
     if not found.converged:
         assert method == "gain"  # greedy draws come to rest
@@ -140,15 +140,15 @@ def test_a_replay_period_spends_steps() -> None:
 def test_a_table_that_contradicts_its_settings_is_refused() -> None:
     released = cliffwalk_preset("released")
     printed = cliffwalk_preset("printed")
-    with pytest.raises(NeedReplayError, match=r'have fall="teleports", but .* cliffwalk_table\('):
-        run_trial(cliffwalk_table(3, "ends", "first"), released, "per")
+    with pytest.raises(NeedReplayError, match=r'have fall="teleports", but .* cliffwalk_world\('):
+        run_trial(cliffwalk_world(3, "ends", "first"), released, "per")
     with pytest.raises(NeedReplayError, match='have fall="ends", but'):
-        run_trial(cliffwalk_table(3, "teleports", "alternate"), printed, "per")
+        run_trial(cliffwalk_world(3, "teleports", "alternate"), printed, "per")
     with pytest.raises(NeedReplayError, match='have right_actions="first", but'):
-        run_trial(cliffwalk_table(3, "teleports", "alternate"), released, "per")
+        run_trial(cliffwalk_world(3, "teleports", "alternate"), released, "per")
     with pytest.raises(NeedReplayError, match='have right_actions="alternate", but'):
-        run_trial(cliffwalk_table(3, "ends", "first"), printed, "per")
-    table = cliffwalk_table(3, "ends", "first")
+        run_trial(cliffwalk_world(3, "ends", "first"), printed, "per")
+    table = cliffwalk_world(3, "ends", "first")
     wide = table._replace(
         next_state=np.c_[table.next_state, table.next_state[:, 1]],
         ends=np.c_[table.ends, table.ends[:, 1]],
@@ -159,7 +159,7 @@ def test_a_table_that_contradicts_its_settings_is_refused() -> None:
 
 def test_a_seed_or_a_trial_that_is_no_number_is_refused() -> None:
     settings = cliffwalk_preset("printed")
-    table = cliffwalk_table(3, settings.fall, settings.right_actions)
+    table = cliffwalk_world(3, settings.fall, settings.right_actions)
     with pytest.raises(NeedReplayError, match=r"^seed is -1; it must be a whole number, 0 or more"):
         run_trial(table, settings, "per", seed=-1)
     with pytest.raises(NeedReplayError, match=r"^trial is 0.5; it must be a whole number"):
@@ -169,7 +169,7 @@ def test_a_seed_or_a_trial_that_is_no_number_is_refused() -> None:
 def test_a_buffer_that_would_not_fit_is_refused() -> None:
     settings = cliffwalk_preset("released")
     with pytest.raises(NeedReplayError, match=r"^40 states are a buffer of up to 43,980,"):
-        run_trial(cliffwalk_table(40, settings.fall, settings.right_actions), settings, "per")
+        run_trial(cliffwalk_world(40, settings.fall, settings.right_actions), settings, "per")
 
 
 def test_an_unknown_method_is_refused() -> None:
@@ -181,12 +181,12 @@ _EVERYTHING = """
 import json
 from needlab.studies.cliffwalk.settings import METHODS, cliffwalk_preset
 from needlab.studies.cliffwalk.agent import run_trial
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 
 found = {}
 for preset in ("printed", "released"):
     settings = cliffwalk_preset(preset, least_budget=300, budget_per_transition=1)
-    table = cliffwalk_table(4, settings.fall, settings.right_actions)
+    table = cliffwalk_world(4, settings.fall, settings.right_actions)
     for method in METHODS:
         trial = run_trial(table, settings, method, trial=1)
         found[preset + method] = [

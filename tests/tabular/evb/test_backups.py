@@ -22,17 +22,19 @@ from needlab.tabular.evb.backups import (
 from needlab.tabular.evb.need import left_eigenvector, need_of, policy_transitions, successor_row
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna
 from needlab.tabular.evb.simulation import new_agent, replay_once
-from needlab.worlds.task import Task, make_task
+from needlab.worlds.tabular import TabularWorld, world_of_arrays
 from needreplay._core.types import FloatArray
 
 LEFT, RIGHT = 0, 1
 
 
-def corridor(cells: int, reward: float = 1.0) -> Task:
+def corridor(cells: int, reward: float = 1.0) -> TabularWorld:
     """0, 1, ..., the goal at the right end; actions left and right."""
     moves = [[max(s - 1, 0), min(s + 1, cells - 1)] for s in range(cells - 1)]
     moves.append([cells - 1, cells - 1])
-    return make_task(moves, starts=[0], goals=[cells - 1], rewards={cells - 1: [(reward, 0.0)]})
+    return world_of_arrays(
+        moves, starts=[0], goals=[cells - 1], rewards={cells - 1: [(reward, 0.0)]}
+    )
 
 
 def chain_of(*pairs: tuple[int, int]) -> Any:
@@ -256,7 +258,7 @@ def test_nothing_is_replayed_without_need_or_backups() -> None:
         assert len(replay_once(agent, task, settings, 0, np.random.default_rng(0))) == 0
 
 
-def values_of(policy: FloatArray, task: Task) -> tuple[Any, Any, Any]:
+def values_of(policy: FloatArray, task: TabularWorld) -> tuple[Any, Any, Any]:
     """V, Q and M of a policy, exactly; episodes end at the goal."""
     T = np.zeros((task.n_states, task.n_states))
     rewards = np.where(task.goal[task.next_state] >= 0, 1.0, 0.0) * task.acts[:, np.newaxis]

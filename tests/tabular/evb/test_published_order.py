@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from needlab.tabular.evb import EVB, simulate
-from needlab.worlds.tracks import linear_track, open_field
+from needlab.worlds.make import tabular_world
 
 GAMMA, BETA, FLOOR = 0.9, 5.0, 1e-10
 
@@ -70,9 +70,9 @@ class Slow:
         return [[*chain, (end, a)] for a in best if self.memory[end, a][1] not in passed]
 
 
-@pytest.mark.parametrize(("world", "episodes"), [(linear_track, 4), (open_field, 10)])
-def test_every_backup_is_one_of_the_best(world: Any, episodes: int) -> None:
-    task = world()
+@pytest.mark.parametrize(("world", "episodes"), [("linear-track", 4), ("open-field", 10)])
+def test_every_backup_is_one_of_the_best(world: str, episodes: int) -> None:
+    task = tabular_world(world)
     found = simulate(task, EVB["published"], episodes=episodes, seed=3)
     slow, made, checked, longer = Slow(task), 0, 0, 0
     # Episode 1 ends with a replay; later ones have one after their first step and one at the end.

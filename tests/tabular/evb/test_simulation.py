@@ -12,13 +12,14 @@ import pytest
 
 from needlab.tabular.evb import episodes
 from needlab.tabular.evb.backups import BACKUP, rule_of
-from needlab.tabular.evb.episodes import END, START, learn, move_row, next_start, reward_at
+from needlab.tabular.evb.episodes import END, START, learn, move_row, sampled_reward, start_after
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
 from needlab.tabular.replay_events import FORWARD, REVERSE, replay_events
-from needlab.worlds.task import make_task
-from needlab.worlds.tasks import parse_task
-from needlab.worlds.tracks import linear_track, open_field, t_maze
+from needlab.worlds.boards import linear_track
+from needlab.worlds.make import tabular_world
+from needlab.worlds.tabular import world_of_arrays
+from needlab.worlds.text import RIGHT, world_of_text
 from needreplay._core.errors import NeedReplayError
 
 PUBLISHED = EVB["published"]
@@ -30,7 +31,7 @@ def lives() -> list[Simulation]:
 
 
 def test_one_step_is_learned_in_order() -> None:
-    task = parse_task("S.G")
+    task = world_of_text("S.G")
     agent, rule = new_agent(task, PUBLISHED), rule_of(PUBLISHED)
     agent.Q[1] = (0.0, 0.0, 0.0, 0.5)
     learn(agent, rule, 0, 3, 0.25, 1)
@@ -44,25 +45,27 @@ def test_one_step_is_learned_in_order() -> None:
 def test_goals_lead_to_the_next_start_and_random_starts_are_uniform() -> None:
     rng = np.random.default_rng(0)
     track = linear_track()
-    assert [next_start(track, goal, rng) for goal in (0, 1)] == [29, 0]
+    assert [start_after(track, goal, 1, rng) for goal in (0, 1)] == [29, 0]
     agent = new_agent(track, PUBLISHED)
     assert (agent.T[9, 29], agent.T[20, 0]) == (1.0, 1.0)
-    field = open_field()
+    field = tabular_world("open-field")
     np.testing.assert_allclose(new_agent(field, PUBLISHED).T[8, field.starts], 1 / 46)
-    drawn = {next_start(field, 0, rng) for _ in range(1000)}
+    drawn = {start_after(field, 0, 1, rng) for _ in range(1000)}
     assert drawn == set(field.starts.tolist())
 
 
 def test_rewards_are_drawn_per_visit_with_noise_that_does_not_turn_them_negative() -> None:
     rng = np.random.default_rng(0)
-    task = parse_task("aSbG\n\na: 0 sd 5\nb: -1 sd 0.1\nG: 1 sd 0.1 or 4 sd 0.1")
-    cut = np.array([reward_at(task, 0, rng) for _ in range(400)])
+    task = world_of_text("SaSbG\n\na: 0 sd 5\nb: -1 sd 0.1\nG: 1 sd 0.1 or 4 sd 0.1")
+    cut = np.array([sampled_reward(task, 0, RIGHT, rng) for _ in range(400)])
     assert cut.min() == 0.0
     assert abs((cut == 0.0).mean() - 0.5) < 0.1
-    assert np.mean([reward_at(task, 2, rng) for _ in range(100)]) == pytest.approx(-1.0, abs=0.05)
-    goal = np.array([reward_at(task, 3, rng) for _ in range(400)])
+    assert np.mean([sampled_reward(task, 2, RIGHT, rng) for _ in range(100)]) == pytest.approx(
+        -1.0, abs=0.05
+    )
+    goal = np.array([sampled_reward(task, 3, RIGHT, rng) for _ in range(400)])
     assert abs((goal > 2.5).mean() - 0.5) < 0.1
-    assert reward_at(task, 1, rng) == 0.0
+    assert sampled_reward(task, 1, RIGHT, rng) == 0.0
 
 
 def test_replay_comes_at_the_goal_and_after_the_first_step(lives: list[Simulation]) -> None:
@@ -82,13 +85,13 @@ def test_replay_comes_at_the_goal_and_after_the_first_step(lives: list[Simulatio
 
 
 def test_nothing_is_replayed_before_the_first_reward() -> None:
-    task = parse_task("S.G\n\nG: 0")
+    task = world_of_text("S.G\n\nG: 0")
     life = simulate(task, PUBLISHED, episodes=3)
     assert life.pauses["episode"].tolist() == [1, 1, 2, 2] or 0 not in life.pauses["episode"]
 
 
 def test_an_episode_of_one_step_has_one_replay() -> None:
-    task = make_task([[1, 1], [1, 1]], starts=[0], goals=[1], rewards={1: [(1.0, 0.0)]})
+    task = world_of_arrays([[1, 1], [1, 1]], starts=[0], goals=[1], rewards={1: [(1.0, 0.0)]})
     life = simulate(task, PUBLISHED, episodes=5)
     assert life.pauses["kind"].tolist() == [END] * 5
 
@@ -189,17 +192,20 @@ def test_epsilon_one_is_a_random_walk() -> None:
 
 
 def test_a_world_can_change_while_the_agent_remembers() -> None:
-    before, after = parse_task("S..G\n\nG: 1"), parse_task("S..G\n\nG: 4")
+    before, after = world_of_text("S..G\n\nG: 1"), world_of_text("S..G\n\nG: 4")
     life = simulate([(0, before), (5, after)], PUBLISHED, episodes=10)
     rewards = life.pauses[life.pauses["kind"] == END]["last_reward"]
     assert rewards.tolist() == [1.0] * 5 + [4.0] * 5
     assert life.agent.Q[2, 3] == 4.0
     with pytest.raises(NeedReplayError, match="in order"):
         simulate([(0, before), (0, after)], PUBLISHED)
-    with pytest.raises(NeedReplayError, match="only moves and rewards can change"):
-        simulate([(0, before), (2, parse_task("S...G"))], PUBLISHED)
+    with pytest.raises(NeedReplayError, match="only moves, goals and rewards can change"):
+        simulate([(0, before), (2, world_of_text("S...G"))], PUBLISHED)
     with pytest.raises(NeedReplayError, match="from 0 on"):
         simulate([(1, before)], PUBLISHED)
+    other = world_of_text("SG..")._replace(starts=before.starts)
+    with pytest.raises(NeedReplayError, match="must have the goals of the first"):
+        simulate([(0, before), (2, other)], PUBLISHED)
 
 
 def test_presets() -> None:
@@ -207,7 +213,7 @@ def test_presets() -> None:
     text = EVB["text"]
     assert (text.need, text.floor) == ("policy", "sum")
     assert (text.start_replay, text.end_replay) == ("before-first-step", "at-goal")
-    assert len(simulate(t_maze(), text, episodes=3).pauses) > 0
+    assert len(simulate(tabular_world("t-maze"), text, episodes=3).pauses) > 0
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,9 @@ def test_settings_refuse_what_means_nothing(field: str, value: Any, message: str
 
 def test_refusals() -> None:
     with pytest.raises(NeedReplayError, match=r"slip 0\.1"):
-        simulate(parse_task("S..G\n\nslip: 0.1"), PUBLISHED)
+        simulate(world_of_text("S..G\n\nslip: 0.1"), PUBLISHED)
+    with pytest.raises(NeedReplayError, match="episodes end at goals only"):
+        simulate(tabular_world("cliffwalk"), PUBLISHED)
     with pytest.raises(NeedReplayError, match="pass both or neither"):
         simulate(linear_track(), replace(PUBLISHED, need="given"))
     with pytest.raises(NeedReplayError, match="shape was"):

@@ -51,7 +51,7 @@ from needlab.tabular import successor
 from needlab.tabular.arrays import PAIR
 from needlab.tabular.dyna import epsilon_greedy, largest_q, moved_towards, td_error, uniform_index
 from needlab.tabular.settings import numbers_of
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay import equations
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import unknown
@@ -221,7 +221,7 @@ class CliffwalkResult:
 
 
 def run_trial(
-    table: TransitionTable,
+    table: TabularWorld,
     settings: CliffwalkSettings,
     method: Method,
     *,
@@ -271,7 +271,7 @@ def run_trial(
 
 
 def new_agent(
-    table: TransitionTable, settings: CliffwalkSettings, method: Method, rng: np.random.Generator
+    table: TabularWorld, settings: CliffwalkSettings, method: Method, rng: np.random.Generator
 ) -> CliffwalkAgent:
     """An agent whose buffer is filled and who has learned nothing.
 

@@ -13,7 +13,7 @@ from needlab.report.statistics import Interval, mean_interval, median_interval
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import Centre, CliffwalkSettings, Method
 from needlab.studies.trials import Columns, TrialRunner
-from needlab.worlds.cliffwalk import cliffwalk_table
+from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.rng import stream
 from needreplay._core.types import BoolArray, FloatArray
 
@@ -92,7 +92,7 @@ def cases_of(
 
 def trial_row(case: Case, number: int) -> dict[str, Any]:
     """Run one trial of a case."""
-    table = cliffwalk_table(case.states, case.settings.fall, case.settings.right_actions)
+    table = cliffwalk_world(case.states, case.settings.fall, case.settings.right_actions)
     trial = run_trial(table, case.settings, case.method, seed=case.seed, trial=number)
     names = "updates converged diverged budget transitions largest_entry negative_rows by_gain"
     return {

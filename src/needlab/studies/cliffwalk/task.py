@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from needlab.studies.cliffwalk.settings import CliffwalkSettings
 from needlab.tabular.successor import transition_matrix
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -28,14 +28,14 @@ def task_discount(settings: CliffwalkSettings, n: int) -> float:
     return 1.0 - 1.0 / (n + settings.discount_offset)
 
 
-def right_actions(table: TransitionTable) -> IntArray:
+def right_actions(table: TabularWorld) -> IntArray:
     """The right action of each state of the chain."""
     n = table.n_states - 1
     right: IntArray = np.argmax(table.next_state[:n] == np.arange(1, n + 1)[:, np.newaxis], axis=1)
     return right
 
 
-def check_world(table: TransitionTable, settings: CliffwalkSettings) -> None:
+def check_world(table: TabularWorld, settings: CliffwalkSettings) -> None:
     """Refuse a table whose right actions or falls are not those of the settings."""
     n = table.n_states - 1
     states = np.arange(n)
@@ -53,7 +53,7 @@ def check_world(table: TransitionTable, settings: CliffwalkSettings) -> None:
         )
 
 
-def true_values(table: TransitionTable, discount: float) -> FloatArray:
+def true_values(table: TabularWorld, discount: float) -> FloatArray:
     """Q*[s, a]: γ^(n − 1 − s) for the right action; for the wrong one γ V*(start), or 0."""
     n = table.n_states - 1
     states, right = np.arange(n), right_actions(table)
@@ -64,20 +64,20 @@ def true_values(table: TransitionTable, discount: float) -> FloatArray:
     return q
 
 
-def random_transitions(table: TransitionTable) -> FloatArray:
+def random_transitions(table: TabularWorld) -> FloatArray:
     """T of the policy that takes each action equally often."""
     policy = np.full(table.next_state.shape, 1.0 / table.n_actions)
     return transition_matrix(table.next_state, table.ends, policy)
 
 
-def optimal_transitions(table: TransitionTable) -> FloatArray:
+def optimal_transitions(table: TabularWorld) -> FloatArray:
     """T of the policy that always takes the right action."""
     policy = np.zeros(table.next_state.shape)
     policy[np.arange(table.n_states - 1), right_actions(table)] = 1.0
     return transition_matrix(table.next_state, table.ends, policy)
 
 
-def faulty_transitions(table: TransitionTable, *, optimal: bool) -> FloatArray:
+def faulty_transitions(table: TabularWorld, *, optimal: bool) -> FloatArray:
     """The authors' T: right, back to the start (random policy only), and a self-loop, equally.
 
     The start has no self-loop of its own. The other rows sum to 1.5 (0.5 each), or to 2 (1 each).
@@ -93,7 +93,7 @@ def faulty_transitions(table: TransitionTable, *, optimal: bool) -> FloatArray:
 
 
 def initial_matrix(
-    settings: CliffwalkSettings, method: str, table: TransitionTable, discount: float
+    settings: CliffwalkSettings, method: str, table: TabularWorld, discount: float
 ) -> FloatArray:
     """The initial M of a method; only learned need and greedy optimal need change it."""
     if method == "need-optimal" and settings.optimal_need == "true":
@@ -173,7 +173,7 @@ class FilledBuffer(NamedTuple):
     """[slot]: the slot of the transition just before it in the same string; -1: none"""
 
 
-def filled_buffer(table: TransitionTable, length: int, *, until_fall: bool) -> FilledBuffer:
+def filled_buffer(table: TabularWorld, length: int, *, until_fall: bool) -> FilledBuffer:
     """Every string of ``length`` actions, followed once from the start.
 
     Args:

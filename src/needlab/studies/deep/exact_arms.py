@@ -177,9 +177,9 @@ def visits(next_state: Any, flows: Any, state: int, terms: int, backward: bool) 
 
 def distance_kernel(task: ExactTask) -> FloatArray:
     """[state, state]: 0.5^d with d the steps of a shortest path; 0 where there is none."""
-    anywhere = np.ones(task.reward.shape)
+    anywhere = np.ones(task.world.next_state.shape)
     kernel: FloatArray = 0.5 ** shortest_path(
-        transition_matrix(task.next_state, task.ends, anywhere), unweighted=True
+        transition_matrix(task.world.next_state, task.world.ends, anywhere), unweighted=True
     )
     return kernel
 
@@ -236,14 +236,14 @@ class ExactNeed:
     def __init__(self, task: ExactTask, arm: Arm) -> None:
         self._task, self._form = task, arm.form
         self._fixed = arm.table != "M"
-        n_states = len(task.next_state)
+        n_states = len(task.world.next_state)
         self._M = distance_kernel(task) if self._fixed else np.zeros((n_states, n_states))
-        self._flows = np.zeros(task.reward.shape)
+        self._flows = np.zeros(task.world.next_state.shape)
         self._known = np.full(n_states, self._fixed)
 
     def follow(self, policy: FloatArray) -> None:
         """M is that of ``policy``, [state, action], from now on."""
-        self._flows = np.where(self._task.ends, 0.0, policy)
+        self._flows = np.where(self._task.world.ends, 0.0, policy)
         self._known[:] = self._fixed
 
     def seen_from(self, state: int, p: FloatArray) -> FloatArray:
@@ -251,7 +251,8 @@ class ExactNeed:
         if not self._known[state]:
             backward = self._form.direction == "backward"
             column = (slice(None), state) if backward else state
-            self._M[column] = visits(self._task.next_state, self._flows, state, TERMS, backward)
+            moves = self._task.world.next_state
+            self._M[column] = visits(moves, self._flows, state, TERMS, backward)
             self._known[state] = True
         return tabular_need(self._M, p, state, self._form)
 
@@ -266,7 +267,7 @@ class Memory:
     """
 
     def __init__(self, task: ExactTask, arm: Arm, seed: int) -> None:
-        n_states = len(task.next_state)
+        n_states = len(task.world.next_state)
         self._arm = arm
         columns: dict[str, Any] = dict.fromkeys(("s", "action", "next_s"), np.int64)
         columns |= dict.fromkeys(("reward", "discount"), np.float32)

@@ -13,24 +13,20 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from needlab.worlds import DYNA_MAZE
+from needlab.worlds.boards import DYNA_MAZE
+from needlab.worlds.tabular import TabularWorld, world_of_arrays
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
-from needreplay._core.types import BoolArray, FloatArray, IntArray
+from needreplay._core.types import FloatArray, IntArray
 
 LEFT, RIGHT, FORWARD, TOGGLE = 0, 1, 2, 5
 """MiniGrid's actions that matter here."""
 
 
 class ExactTask(NamedTuple):
-    """A deterministic world: states are rows, a step that ends leads nowhere."""
+    """A deterministic world with what a network sees, and phases in which its starts change."""
 
-    next_state: IntArray
-    """[state, action]"""
-    reward: FloatArray
-    """[state, action]"""
-    ends: BoolArray
-    """[state, action]"""
+    world: TabularWorld
     obs: FloatArray
     """[state, feature]: one-hot parts side by side, float32"""
     starts: tuple[IntArray, ...]
@@ -80,12 +76,18 @@ def _explore(
                 places[each.next_key] = len(keys)
                 keys.append(each.next_key)  # type: ignore[arg-type]
         rows.append(found)
+    phases = tuple(np.array([places[key] for key in phase]) for phase in starts)
+    world = world_of_arrays(
+        [[0 if f.ends else places[f.next_key] for f in row] for row in rows],
+        np.unique(np.concatenate(phases)).tolist(),
+        ends=[[f.ends for f in row] for row in rows],
+        reward_mean=[[f.reward for f in row] for row in rows],
+        start_rule="at random",
+    )
     return ExactTask(
-        np.array([[0 if f.ends else places[f.next_key] for f in row] for row in rows]),
-        np.array([[f.reward for f in row] for row in rows]),
-        np.array([[f.ends for f in row] for row in rows]),
+        world,
         _one_hot(keys),
-        tuple(np.array([places[key] for key in phase]) for phase in starts),
+        phases,
         phase_steps,
         episode_steps,
     )
@@ -167,7 +169,7 @@ def many_mazes(count: int = 12, size: int = 7, walls: float = 0.25) -> ExactTask
         grid = np.where(rng.random((size, size)) < walls, "#", ".")
         grid[0, 0], grid[-1, -1] = "S", "G"
         text = "\n".join("".join(row) for row in grid)
-        if _boards([text], 1).reward.any():
+        if _boards([text], 1).world.reward_mean.any():
             boards.append(text)
     return _boards(boards, phase_steps=250)
 

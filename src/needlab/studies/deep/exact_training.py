@@ -38,8 +38,9 @@ class Case(NamedTuple):
 
 def policy_value(task: ExactTask, policy: FloatArray) -> float:
     """The mean discounted return of a policy, [state, action], over the task's starts."""
-    T = transition_matrix(task.next_state, task.ends, policy)
-    expected = (policy * task.reward).sum(axis=1)
+    world = task.world
+    T = transition_matrix(world.next_state, world.ends, policy)
+    expected = (policy * world.reward_mean).sum(axis=1)
     values = np.linalg.solve(np.eye(len(T)) - DISCOUNT * T, expected)
     return float(np.mean([values[starts].mean() for starts in task.starts]))
 
@@ -54,17 +55,18 @@ def epsilon_greedy(values: FloatArray, epsilon: float = EPSILON_END) -> FloatArr
 
 def best_policy(task: ExactTask) -> FloatArray:
     """The policy of value iteration, with the same random actions."""
-    Q = np.zeros(task.reward.shape)
+    world, reward = task.world, task.world.reward_mean
+    Q = np.zeros(reward.shape)
     for _ in range(3_000):
-        Q = task.reward + DISCOUNT * np.where(task.ends, 0.0, Q.max(axis=1)[task.next_state])
+        Q = reward + DISCOUNT * np.where(world.ends, 0.0, Q.max(axis=1)[world.next_state])
     return epsilon_greedy(Q)
 
 
 def train(case: Case) -> FloatArray:
     """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
     task, arm = exact_task(case.task), ARMS[case.arm]
-    n_actions = task.reward.shape[1]
-    random_value = policy_value(task, np.full(task.reward.shape, 1.0 / n_actions))
+    world, reward, n_actions = task.world, task.world.reward_mean, task.world.n_actions
+    random_value = policy_value(task, np.full(reward.shape, 1.0 / n_actions))
     best_value = policy_value(task, best_policy(task))
     rng = stream(case.seed, "exact need", case.task, case.period)
     agent, memory = _Agent(task, int(rng.integers(2**62))), Memory(task, arm, case.seed)
@@ -77,9 +79,9 @@ def train(case: Case) -> FloatArray:
         epsilon = annealed(1.0, EPSILON_END, (step - START) / EPSILON_STEPS)
         explores = rng.random() < epsilon
         action = int(rng.integers(n_actions)) if explores else agent.best_action(state)
-        next_state, ends = int(task.next_state[state, action]), bool(task.ends[state, action])
+        next_state, ends = int(world.next_state[state, action]), bool(world.ends[state, action])
         memory.add(
-            state, rng, action=action, reward=task.reward[state, action], next_s=next_state,
+            state, rng, action=action, reward=reward[state, action], next_s=next_state,
             discount=0.0 if ends else DISCOUNT,
         )  # fmt: skip
         age += 1
@@ -106,7 +108,7 @@ class _Agent:
     def __init__(self, task: ExactTask, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._network = QNetwork("vector", task.obs.shape[1:], task.reward.shape[1])
+            self._network = QNetwork("vector", task.obs.shape[1:], task.world.n_actions)
         self.learner = QLearner("double-dqn", self._network)
         self._optimizer = torch.optim.Adam(self._network.parameters(), lr=1e-3)
         self._obs = torch.from_numpy(task.obs)

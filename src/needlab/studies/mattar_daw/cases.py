@@ -13,8 +13,8 @@ import numpy.typing as npt
 from needlab.studies.mattar_daw.measures import measure, path_lengths
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import new_agent, replay_once, simulate
-from needlab.worlds.task import Task
-from needlab.worlds.tracks import linear_track, open_field, shock_track, t_maze
+from needlab.worlds import TabularWorld, tabular_world
+from needlab.worlds.boards import linear_track
 from needreplay._core.rng import stream
 from needreplay._core.types import IntArray
 
@@ -103,9 +103,9 @@ def single_case(name: str, variant: Variant, seed: int) -> dict[str, Case]:
 
 
 @cache
-def world_of(name: str, schedule: str) -> tuple[Task, IntArray]:
+def world_of(name: str, schedule: str) -> tuple[TabularWorld, IntArray]:
     """A world and the lengths of its shortest paths."""
-    task = open_field() if name == OPEN else linear_track(schedule)  # type: ignore[arg-type]
+    task = tabular_world("open-field") if name == OPEN else linear_track(schedule)  # type: ignore[arg-type]
     return task, path_lengths(task)
 
 
@@ -135,7 +135,9 @@ def run_sleep(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:
     """Backups in the T-maze that run along the cued and the uncued arm, with offline need."""
     offline = "first-eigenvector" if case.variant.preset == "published" else "stationary"
     settings = replace(case.variant.settings, need=offline)  # type: ignore[arg-type]
-    found = simulate(t_maze(), settings, episodes=EPISODES, seed=case.seed, simulation=simulation)
+    found = simulate(
+        tabular_world("t-maze"), settings, episodes=EPISODES, seed=case.seed, simulation=simulation
+    )
     state, action = found.backups["state"], found.backups["action"]
     left, right, junction = 2, 3, 2
     cued = (action == right) & np.isin(state, (junction, junction + 1))
@@ -145,7 +147,7 @@ def run_sleep(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:
 
 def run_shock(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:
     """Whether the cell before the end is replayed, before and after a shock of -1 there."""
-    task, rng = shock_track(), stream(case.seed, "mattar-daw", "shock", simulation)
+    task, rng = tabular_world("shock-track"), stream(case.seed, "mattar-daw", "shock", simulation)
     settings, right = case.variant.settings, 3
     agent, zone = new_agent(task, settings), task.n_states - 2
     before = replay_once(agent, task, settings, 0, rng)

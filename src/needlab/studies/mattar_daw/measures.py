@@ -9,7 +9,7 @@ import numpy as np
 
 from needlab.tabular.evb.simulation import Simulation
 from needlab.tabular.replay_events import FORWARD, replay_events
-from needlab.worlds.task import Task, distances_to
+from needlab.worlds.tabular import TabularWorld, distances_to
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 FAR = 10
@@ -24,7 +24,7 @@ LONGEST = 25
 
 
 def measure(
-    task: Task,
+    task: TabularWorld,
     found: Simulation,
     magnitudes: tuple[float, ...],
     between: IntArray,
@@ -84,7 +84,7 @@ def measure(
     }
 
 
-def cell_counts(task: Task, found: Simulation) -> FloatArray:
+def cell_counts(task: TabularWorld, found: Simulation) -> FloatArray:
     """[(forward events, reverse events, first states, last states, episodes), state].
 
     How many contain a state; here only the episodes with a backup of it. Events are counted later.
@@ -96,20 +96,20 @@ def cell_counts(task: Task, found: Simulation) -> FloatArray:
     return counts
 
 
-def path_lengths(task: Task) -> IntArray:
+def path_lengths(task: TabularWorld) -> IntArray:
     """[from, to]: steps of a shortest path; from a goal, of the way to it. -1: there is none."""
     lengths = np.stack([distances_to(task, [state]) for state in range(task.n_states)], axis=1)
     lengths[task.goals] = lengths[:, task.goals].T
     return lengths
 
 
-def leads_to_goal(task: Task) -> BoolArray:
+def leads_to_goal(task: TabularWorld) -> BoolArray:
     """[state]: whether a replay there is after a run: a move enters a goal, or it is the goal."""
     found: BoolArray = np.any(task.goal[task.next_state] >= 0, axis=1) & task.free
     return found
 
 
-def columns_ahead(task: Task, agent: int, state: int) -> int:
+def columns_ahead(task: TabularWorld, agent: int, state: int) -> int:
     """Columns from the agent to a state, ahead of it positive; all corridors count alike.
 
     On a track, the agent runs right in the first row and left in the others.
@@ -133,7 +133,7 @@ def count_near(
         near[side, :inside, 1:] += (1, len(states) / acting)
 
 
-def path_counts(task: Task, found: Simulation, between: IntArray) -> FloatArray:
+def path_counts(task: TabularWorld, found: Simulation, between: IntArray) -> FloatArray:
     """[agent or goal, (backups, events' first, events' last, all states), path length].
 
     From the agent to the state, or from the state to the first goal. Events are counted later.
@@ -152,7 +152,7 @@ def path_counts(task: Task, found: Simulation, between: IntArray) -> FloatArray:
     return counts
 
 
-def visit_counts(task: Task, found: Simulation, in_event: BoolArray) -> FloatArray:
+def visit_counts(task: TabularWorld, found: Simulation, in_event: BoolArray) -> FloatArray:
     """[visits in a lap, (states in an event of that lap, states)], over all laps and states."""
     visits = np.zeros(in_event.shape, np.int64)
     np.add.at(visits, (found.steps["episode"], found.steps["state"]), 1)

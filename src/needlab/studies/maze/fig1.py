@@ -14,7 +14,7 @@ from needlab.report.claims import Claim, less_claim
 from needlab.report.figures import PALETTE, draw_band, new_figure
 from needlab.report.statistics import difference_interval, mean_band
 from needlab.studies.maze.board import draw_board, draw_heat, mark_ends
-from needlab.studies.maze.world import dyna_layout, dyna_table, trial_stream
+from needlab.studies.maze.world import dyna_world, trial_stream
 from needlab.studies.study import Options, Result, Study
 from needlab.studies.trials import TrialRunner
 from needlab.tabular.arrays import AgentArrays
@@ -49,25 +49,25 @@ class Case(NamedTuple):
 
 def snapshots(case: Case, trial: int) -> dict[str, FloatArray]:
     """M's start row after each snapshot's episodes, and its distance to the true one."""
-    table, settings = dyna_table(), case.settings
+    world, settings = dyna_world(), case.settings
     rng = trial_stream(case.seed, trial)
-    agent = new_agent(table, settings)
+    agent = new_agent(world, settings)
     occupancy, distance, done = [], [], 0
     for episodes in SNAPSHOTS:
-        run_episodes(agent, table, settings, episodes - done, rng, first_episode=done)
+        run_episodes(agent, world, settings, episodes - done, rng, first_episode=done)
         done = episodes
-        occupancy.append(agent.M[table.start].copy())
+        occupancy.append(agent.M[world.start].copy())
         distance.append(distance_to_truth(agent, settings))
     return {"occupancy": np.array(occupancy), "distance": np.array(distance)}
 
 
 def distance_to_truth(agent: AgentArrays, settings: SweepingSettings) -> float:
     """|M_start − M*_start|₁ / |M*_start|₁, where M* is the closed form of the current policy."""
-    table = dyna_table()
+    world = dyna_world()
     policy = epsilon_greedy_policy(agent.Q, settings.epsilon)
-    T = transition_matrix(table.next_state, table.ends, policy)
-    truth = closed_form(T, settings.discount)[table.start]
-    return float(np.abs(agent.M[table.start] - truth).sum() / np.abs(truth).sum())
+    T = transition_matrix(world.next_state, world.ends, policy)
+    truth = closed_form(T, settings.discount)[world.start]
+    return float(np.abs(agent.M[world.start] - truth).sum() / np.abs(truth).sum())
 
 
 Key = tuple[str, float]
@@ -90,8 +90,8 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for case, own in found.items()
         if case.trace_decay in SHOWN
     }
-    layout = dyna_layout()
-    rows, columns = np.divmod(np.arange(layout.rows * layout.cols), layout.cols)
+    world = dyna_world()
+    rows, columns = np.divmod(np.arange(world.n_states), world.columns)
     return Result(
         tables={
             "data": long_table(
@@ -148,14 +148,13 @@ def run(options: Options, runner: TrialRunner) -> Result:
 
 
 def _draw_heatmaps(shown: dict[Key, FloatArray]) -> Figure:
-    layout = dyna_layout()
+    world = dyna_world()
     figure, grid = new_figure(len(shown), len(SNAPSHOTS), height=1.3 * len(shown) + 0.3)
-    start = layout.state(layout.start)
     for axes_row, ((name, trace_decay), occupancy) in zip(grid, shown.items(), strict=True):
         for axes, values, episodes in zip(axes_row, occupancy, SNAPSHOTS, strict=True):
-            highest = float(np.delete(values, start).max())
-            image = draw_heat(axes, layout, values / highest, highest=1.0)
-            mark_ends(axes, layout, "white")
+            highest = float(np.delete(values, world.start).max())
+            image = draw_heat(axes, world, values / highest, highest=1.0)
+            mark_ends(axes, world, "white")
             if axes_row[0] is grid[0, 0]:
                 noun = "episode" if episodes == 1 else "episodes"
                 axes.set_title(f"{episodes} {noun}", fontsize=10)
@@ -168,7 +167,7 @@ def _draw_heatmaps(shown: dict[Key, FloatArray]) -> Figure:
 
 def _draw_board() -> Figure:
     figure, grid = new_figure(1, 1, height=3.0, width=4.5)
-    draw_board(grid[0, 0], dyna_layout())
+    draw_board(grid[0, 0], dyna_world())
     return figure
 
 

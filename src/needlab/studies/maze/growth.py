@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,12 @@ from needlab.core.tables import long_table
 from needlab.report.claims import Claim, verdict_of
 from needlab.report.figures import colors_of, label_of, new_figure
 from needlab.report.statistics import Interval, median_interval, proportion_interval
-from needlab.studies.maze.world import dyna_layout
+from needlab.studies.maze.world import dyna_world
 from needlab.studies.study import Options, Result, Study
 from needlab.studies.trials import Columns, TrialRunner
 from needlab.tabular.settings import LearningSettings, agent_settings
 from needlab.tabular.trial import model_holds_path, search_until_optimal
-from needlab.worlds import maze_table, shortest_path_length
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import shortest_path_length
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 
@@ -47,32 +45,25 @@ class Case(NamedTuple):
     agent: str
 
 
-@cache
-def magnified_table(resolution: int) -> TransitionTable:
-    """The Dyna maze with each cell cut into ``resolution`` squared, and a reward of 1."""
-    return maze_table(dyna_layout().magnified(resolution), reward_std=0.0)
-
-
 def search(seeded: tuple[Case, int], trial: int) -> dict[str, Any]:
     """Run an agent until its greedy path is a shortest one, or its steps are spent."""
     case, seed = seeded
-    table = magnified_table(case.resolution)
+    world = dyna_world(0.0, case.resolution)
     rng = stream(seed, "mazes", case.resolution, trial)
-    shortest = shortest_path_length(table)
+    shortest = shortest_path_length(world)
     settings = replace(AGENTS[case.agent], step_size=case.step_size)
-    ended = search_until_optimal(table, settings, shortest, BUDGET * shortest, rng)
+    ended = search_until_optimal(world, settings, shortest, BUDGET * shortest, rng)
     return {
         "updates": ended.updates,
         "steps": ended.steps,
         "found": ended.found,
-        "path_in_model": model_holds_path(ended.agent, table, shortest),
+        "path_in_model": model_holds_path(ended.agent, world, shortest),
     }
 
 
 def free_cells(resolution: int) -> int:
     """How many states can be visited: what the book's figure has on its axis."""
-    layout = dyna_layout()
-    return (layout.rows * layout.cols - len(layout.walls)) * resolution**2
+    return int(dyna_world().free.sum()) * resolution**2
 
 
 def run(options: Options, runner: TrialRunner) -> Result:

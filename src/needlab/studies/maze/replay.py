@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from needlab.core.tables import long_table
 from needlab.report.figures import label_of, new_figure
 from needlab.studies.maze.board import draw_board, draw_heat
-from needlab.studies.maze.world import AGENTS, EPISODES, dyna_layout, dyna_table, trial_stream
+from needlab.studies.maze.world import AGENTS, EPISODES, dyna_world, trial_stream
 from needlab.studies.study import Options, Result, Study
 from needlab.studies.trials import TrialRunner
 from needlab.tabular.replay_events import replay_table
@@ -43,7 +43,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     events = {}
     for key, own in settings.items():
         rng = trial_stream(options.seed, options.trial)
-        _, events[key] = logged_trial(dyna_table(), own, EPISODES, rng)
+        _, events[key] = logged_trial(dyna_world(), own, EPISODES, rng)
     first = options.presets[0]
     names = ("preset", "agent", "trial")
     return Result(
@@ -87,7 +87,7 @@ def _backups(events: AnyArray) -> Mapping[str, Any]:
         np.cumsum(begins) - 1,
         events["state"],
         events["action"],
-        dyna_table().next_state,
+        dyna_world().next_state,
         gain=events["gain"],
         need=events["need"],
     )
@@ -96,7 +96,9 @@ def _backups(events: AnyArray) -> Mapping[str, Any]:
 
 def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:
     """How many replays each episode had, and their mean distance from the agent."""
-    here, there = (np.divmod(events[name], dyna_layout().cols) for name in ("agent_state", "state"))
+    here, there = (
+        np.divmod(events[name], dyna_world().columns) for name in ("agent_state", "state")
+    )
     # Cells between two states, as the crow would walk: |Δrow| + |Δcolumn|.
     apart = np.abs(here[0] - there[0]) + np.abs(here[1] - there[1])
     count = np.bincount(events["episode"], minlength=EPISODES)
@@ -128,27 +130,27 @@ def _draw(events: dict[str, AnyArray]) -> Figure:
 
 
 def _draw_moment(axes: Axes, moment: AnyArray, agent: str) -> None:
-    layout = dyna_layout()
-    need = np.zeros(layout.rows * layout.cols)
+    world = dyna_world()
+    need = np.zeros(world.n_states)
     if agent == "ps-sr" and len(moment):
         first = moment[
             (moment["episode"] == moment["episode"][0]) & (moment["step"] == moment["step"][0])
         ]
         need[first["state"]] = np.maximum(first["need"], 0.0)
-    image = draw_heat(axes, layout, need, highest=max(float(need.max()), 1e-9))
+    image = draw_heat(axes, world, need, highest=max(float(need.max()), 1e-9))
     image.set_cmap("Greys")
     image.set_alpha(0.35)
-    draw_board(axes, layout)
+    draw_board(axes, world)
     axes.grid(False)
     if not len(moment):
         axes.text(4, 2.5, "nothing is replayed", ha="center")
         return
-    row, column = divmod(int(moment["agent_state"][0]), layout.cols)
+    row, column = world.cell(moment["agent_state"][0])
     axes.plot(column, row, "o", markersize=17, markerfacecolor="none", color="#0072B2", mew=2)
     shades = ScalarMappable(Normalize(0, max(len(moment) - 1, 1)), "plasma")
     colors = shades.to_rgba(np.arange(len(moment)))
     for event, color in zip(moment, colors, strict=True):
-        row, column = divmod(int(event["state"]), layout.cols)
+        row, column = world.cell(event["state"])
         dx, dy = DIRECTIONS[int(event["action"])]
         tail, head = (column - 0.1 * dx, row - 0.1 * dy), (column + 0.42 * dx, row + 0.42 * dy)
         axes.annotate(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -22,10 +21,13 @@ from needlab.report.figures import new_figure
 from needlab.report.statistics import permutation_test, ratio_interval
 from needlab.studies.study import Options, Result, Size, Study
 from needlab.studies.trials import TrialRunner
-from needlab.tabular.changing import ChangingWorld, run_changing
+from needlab.tabular.arrays import new_arrays
 from needlab.tabular.settings import LearningSettings, agent_settings
 from needlab.tabular.successor import transition_matrix
-from needlab.worlds import DYNA_MAZE, maze_table, parse_layout
+from needlab.tabular.trial import run_episodes
+from needlab.worlds.boards import DYNA_MAZE
+from needlab.worlds.tabular import Schedule, TabularWorld, world_of_arrays
+from needlab.worlds.text import magnified, next_states
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.equations import closed_form
@@ -88,23 +90,22 @@ class Case(NamedTuple):
     seed: int
 
 
-class Board(NamedTuple):
-    """A maze without final states."""
-
-    next_state: IntArray
-    start: int
-    goals: tuple[int, ...]
-    free: IntArray
-
-
 @cache
-def board(resolution: int) -> Board:
-    """The Dyna maze at a resolution; its goals are cells like others until an episode has one."""
-    layout = parse_layout(DYNA_MAZE).magnified(resolution)
-    goals = tuple(layout.state((r * resolution, c * resolution)) for r, c in GOALS)
-    next_state = maze_table(replace(layout, goals=())).next_state
-    free = np.flatnonzero(~layout.mask(layout.walls))
-    return Board(next_state, layout.state(layout.start), goals, free)
+def board(resolution: int, number: int = 0) -> TabularWorld:
+    """The Dyna maze at a resolution with goal ``number``; other goals are cells like the rest."""
+    rows = magnified(DYNA_MAZE.replace("G", ".").split(), resolution)
+    flat, columns = "".join(rows), len(rows[0])
+    row, column = GOALS[number]
+    goal = (row * columns + column) * resolution
+    return world_of_arrays(
+        next_states(rows),
+        [flat.index("S")],
+        goals=[goal],
+        rewards={goal: [(1.0, 0.0)]},
+        start_rule="in order",
+        free=[name != "#" for name in flat],
+        columns=columns,
+    )
 
 
 def _moves(resolution: int) -> FloatArray:
@@ -130,18 +131,20 @@ def random_walk(resolution: int, discount: float) -> FloatArray:
     return closed_form(T, discount)
 
 
-def changing_world(world: World, seed: int, trial: int) -> ChangingWorld:
+def changing_world(world: World, seed: int, trial: int) -> Schedule:
     """The starts and goals of a trial: the same for every arm."""
-    made = board(world.resolution)
-    goals = np.full(EPISODES, made.goals[0])
-    if world.moving_goal:
-        goals = np.array(made.goals)[np.arange(EPISODES) // GOAL_PERIOD % len(made.goals)]
-    starts = np.full(EPISODES, made.start)
+    changes = range(0, EPISODES, GOAL_PERIOD) if world.moving_goal else (0,)
+    boards = [board(world.resolution, i % len(GOALS)) for i in range(len(changes))]
+    starts = boards[0].starts
     if world.random_start:
         rng = stream(seed, "when need pays", "starts", trial)
-        for episode, goal in enumerate(goals.tolist()):
-            starts[episode] = rng.choice(made.free[made.free != goal])
-    return ChangingWorld(made.next_state, starts, goals, world.slip, EPISODE_STEPS)
+        free = np.flatnonzero(boards[0].free)
+        goals = [boards[episode // GOAL_PERIOD % len(boards)].goals for episode in range(EPISODES)]
+        starts = np.array([rng.choice(free[free != goal]) for goal in goals])
+    return [
+        (begin, now._replace(starts=starts, slip=world.slip))
+        for begin, now in zip(changes, boards, strict=True)
+    ]
 
 
 def agent_of(case: Case, trial: int) -> tuple[LearningSettings, FloatArray | None]:
@@ -156,10 +159,10 @@ def agent_of(case: Case, trial: int) -> tuple[LearningSettings, FloatArray | Non
         return settings, random_walk(world.resolution, horizon)
     kernel: FloatArray = np.power(0.5, distances(world.resolution))
     if arm == "shuffled":
-        made = board(world.resolution)
+        free = np.flatnonzero(board(world.resolution).free)
         places = np.arange(len(kernel))
         rng = stream(case.seed, "when need pays", "shuffled", trial)
-        places[made.free] = rng.permutation(made.free)
+        places[free] = rng.permutation(free)
         kernel = kernel[:, places]
     return agent_settings("ps-sr", **own, learn_successor=False), kernel
 
@@ -168,7 +171,9 @@ def _steps(case: Case, trial: int) -> dict[str, IntArray]:
     settings, M = agent_of(case, trial)
     world = changing_world(case.world, case.seed, trial)
     rng = stream(case.seed, "when need pays", trial)
-    steps = run_changing(settings, world, rng, M)
+    maze = world[0][1]
+    agent = new_arrays(maze.n_states, maze.n_actions, M)
+    steps = run_episodes(agent, world, settings, EPISODES, rng, episode_steps=EPISODE_STEPS)
     return {"later": steps[1:].sum(), "first": steps[0]}
 
 

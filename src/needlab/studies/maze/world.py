@@ -17,8 +17,8 @@ from needlab.tabular.policy import epsilon_greedy_policy, expected_steps
 from needlab.tabular.settings import PS_SR, LearningSettings
 from needlab.tabular.successor import transition_matrix
 from needlab.tabular.trial import run_trials
-from needlab.worlds import DYNA_MAZE, Layout, maze_table, parse_layout
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.make import tabular_world
+from needlab.worlds.tabular import TabularWorld, steps_to_end
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 
@@ -31,15 +31,9 @@ _SECONDS = 0.002
 
 
 @cache
-def dyna_layout() -> Layout:
-    """The paper's maze, 6 x 9."""
-    return parse_layout(DYNA_MAZE)
-
-
-@cache
-def dyna_table(reward_std: float = 0.1) -> TransitionTable:
-    """The paper's maze as a table."""
-    return maze_table(dyna_layout(), reward_std)
+def dyna_world(reward_std: float = 0.1, resolution: int = 1) -> TabularWorld:
+    """The paper's maze, 6 x 9, with each cell cut into ``resolution`` squared."""
+    return tabular_world("dyna-maze", reward_std=reward_std, resolution=resolution)
 
 
 def trial_stream(seed: int, trial: int) -> np.random.Generator:
@@ -53,7 +47,7 @@ def trial_stream(seed: int, trial: int) -> np.random.Generator:
 
 def _steps(case: tuple[LearningSettings, float, int], trial: int) -> dict[str, IntArray]:
     settings, reward_std, seed = case
-    found = run_trials(settings, dyna_table(reward_std), EPISODES, 1, seed, first_trial=trial)
+    found = run_trials(settings, dyna_world(reward_std), EPISODES, 1, seed, first_trial=trial)
     return {"steps": found["steps"]}
 
 
@@ -106,24 +100,19 @@ def episode_columns(steps: IntArray) -> dict[str, IntArray]:
     }
 
 
-def best_mean_steps(table: TransitionTable, epsilon: float) -> float:
+def best_mean_steps(world: TabularWorld, epsilon: float) -> float:
     """The mean length of an episode that follows shortest paths, random actions included."""
-    distance = np.where(table.ends, 0.0, np.inf).min(axis=1)
-    while True:
-        following = np.where(table.ends, 0.0, distance[table.next_state])
-        nearer = 1.0 + following.min(axis=1)
-        if (nearer == distance).all():
-            break
-        distance = nearer
+    distance = steps_to_end(world, world.ends)
+    following = np.where(world.ends, 0.0, distance[world.next_state])
     policy = epsilon_greedy_policy(-following, epsilon)
-    T = transition_matrix(table.next_state, table.ends, policy)
-    return expected_steps(T, table.start)
+    T = transition_matrix(world.next_state, world.ends, policy)
+    return expected_steps(T, world.start)
 
 
 @cache
 def best_steps() -> float:
     """``best_mean_steps`` of the Dyna maze with the agents' epsilon."""
-    return best_mean_steps(dyna_table(), EPSILON)
+    return best_mean_steps(dyna_world(), EPSILON)
 
 
 def converged_at(curve: FloatArray, factor: float = 1.1) -> float:

@@ -22,9 +22,13 @@ from needlab.tabular.evb.backups import (
     softmax,
 )
 from needlab.tabular.evb.need import need_of
-from needlab.worlds.task import Task
+from needlab.worlds import tabular as _worlds
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray, IntArray
+
+sampled_reward = jit(_worlds.sampled_reward)
+start_after = jit(_worlds.start_after)
 
 PAUSE = np.dtype(
     [
@@ -102,29 +106,6 @@ def choose(agent: Agent, rule: Rule, state: int, rng: Rng) -> int:
 
 
 @jit
-def reward_at(task: Task, state: int, rng: Rng) -> float:
-    """The reward on entering ``state``: one of its magnitudes, plus noise, not cut below 0."""
-    listed = task.choices[state]
-    if listed == 0:
-        return 0.0
-    choice = int(rng.random() * listed) if listed > 1 else 0
-    mean, spread = task.magnitudes[state, choice], task.spreads[state, choice]
-    if spread == 0.0:
-        return float(mean)
-    reward = mean + spread * rng.standard_normal()
-    return float(max(reward, 0.0) if mean >= 0.0 else reward)
-
-
-@jit
-def next_start(task: Task, goal: int, rng: Rng) -> int:
-    """Where the next episode begins, after goal number ``goal``."""
-    starts = task.starts.size
-    if task.random_start:
-        return int(task.starts[int(rng.random() * starts)])
-    return int(task.starts[(goal + 1) % starts])
-
-
-@jit
 def move_row(T: FloatArray, state: int, after: int, rate: float) -> None:
     """Move a row of T towards what happened."""
     for j in range(T.shape[1]):
@@ -143,7 +124,14 @@ def learn(agent: Agent, rule: Rule, s: int, a: int, reward: float, after: int) -
 
 @jit
 def pause(
-    agent: Agent, rule: Rule, task: Task, place: Place, life: Life, kind: int, state: int, rng: Rng
+    agent: Agent,
+    rule: Rule,
+    world: TabularWorld,
+    place: Place,
+    life: Life,
+    kind: int,
+    state: int,
+    rng: Rng,
 ) -> Life:
     """Replay, with ``state`` as the current state."""
     backups, pauses = place.counts[0], place.counts[1]
@@ -151,7 +139,7 @@ def pause(
         doubled(life.backups, backups, rule.backups), doubled(life.pauses, pauses, 1), life.steps
     )
     need = need_of(agent, rule, state)
-    ran = replay(agent, rule, task.goal, need, pauses, life.backups[backups:], rng)
+    ran = replay(agent, rule, world.goal, need, pauses, life.backups[backups:], rng)
     entry = life.pauses[pauses]
     entry["episode"], entry["step"], entry["kind"] = place.episode[0], place.counts[2], kind
     entry["state"], entry["first"], entry["count"] = state, backups, ran
@@ -162,17 +150,17 @@ def pause(
 
 @jit
 def run_episode(
-    agent: Agent, rule: Rule, task: Task, place: Place, life: Life, cap: int, rng: Rng
+    agent: Agent, rule: Rule, world: TabularWorld, place: Place, life: Life, cap: int, rng: Rng
 ) -> tuple[Life, int]:
     """One episode; the steps that it took, or -1 if ``cap`` steps did not end it."""
     s, later = place.state[0], place.episode[0] > 0
     if rule.start_replay == BEFORE_FIRST_STEP and later and rule.backups > 0:
-        life = pause(agent, rule, task, place, life, START, s, rng)
+        life = pause(agent, rule, world, place, life, START, s, rng)
     for step in range(cap):
         a = choose(agent, rule, s, rng)
-        after = task.next_state[s, a]
-        reward = reward_at(task, after, rng)
-        goal = task.goal[after]
+        after = world.next_state[s, a]
+        reward = sampled_reward(world, s, a, rng)
+        goal = world.goal[after]
         learn(agent, rule, s, a, reward, after)
         if goal >= 0:
             place.last_reward[0] = reward
@@ -186,11 +174,11 @@ def run_episode(
         if (at_end or at_start or rule.replay_every_step) and known and rule.backups > 0:
             kind = END if goal >= 0 else START if step == 0 and later else MIDDLE
             current = after if goal >= 0 and rule.end_replay == AT_GOAL else s
-            life = pause(agent, rule, task, place, life, kind, current, rng)
+            life = pause(agent, rule, world, place, life, kind, current, rng)
         place.counts[2] += 1
         s = after
         if goal >= 0:
-            s = next_start(task, goal, rng)
+            s = start_after(world, goal, place.episode[0] + 1, rng)
             move_row(agent.T, after, s, rule.transition_rate)
             place.state[0] = s
             place.episode[0] += 1
@@ -202,7 +190,7 @@ def run_episode(
 def run_episodes(
     agent: Agent,
     rule: Rule,
-    task: Task,
+    world: TabularWorld,
     place: Place,
     life: Life,
     lengths: IntArray,
@@ -211,7 +199,7 @@ def run_episodes(
 ) -> Life:
     """As many episodes as ``lengths`` has entries, which become their steps (-1: never ended)."""
     for i in range(lengths.size):
-        life, lengths[i] = run_episode(agent, rule, task, place, life, cap, rng)
+        life, lengths[i] = run_episode(agent, rule, world, place, life, cap, rng)
         if lengths[i] < 0:
             break
     return life

@@ -1,10 +1,8 @@
-"""Simulations of the EVB agent on a task."""
+"""Simulations of the EVB agent on a world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from needlab.tabular.evb.backups import BACKUP, Agent, Records, rule_of
 from needlab.tabular.evb.need import need_of
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.replay_events import replay_table
-from needlab.worlds.task import Task
+from needlab.worlds.tabular import IN_TURN, Schedule, TabularWorld, check_schedule
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
@@ -40,20 +38,19 @@ class Simulation:
     """what the agent knows at the end"""
 
 
-def new_agent(task: Task, settings: EVBSettings, successor: FloatArray | None = None) -> Agent:
+def new_agent(
+    world: TabularWorld, settings: EVBSettings, successor: FloatArray | None = None
+) -> Agent:
     """An agent that has tried every action of every state once, without reward.
 
     Args:
-        task: the world; one with slip is refused, since the agent remembers one outcome per action.
+        world: where it lives. Its episodes end at goals, and its moves do not slip, since the agent
+            remembers one outcome per action.
         settings: of the agent.
         successor: [state, state], the matrix of need "given".
     """
-    if task.slip:
-        raise NeedReplayError(
-            f"The EVB agent remembers one outcome per action, so it needs moves without slip; this "
-            f"task has slip {task.slip}. Set slip to 0, or run a model-free agent on TaskEnv."
-        )
-    states = task.n_states
+    _check_world(world)
+    states = world.n_states
     if (successor is not None) != (settings.need == "given"):
         raise NeedReplayError(
             "successor is the matrix of need 'given': pass both or neither; need is "
@@ -65,17 +62,19 @@ def new_agent(task: Task, settings: EVBSettings, successor: FloatArray | None = 
             f"successor must be a finite matrix of shape {(states, states)}; its shape was "
             f"{given.shape}."
         )
-    outcome = np.where(task.acts[:, np.newaxis], task.next_state, -1)
+    outcome = np.where(world.acts[:, np.newaxis], world.next_state, -1)
     T, returns = np.zeros((states, states)), np.zeros((states, states))
-    for s in np.flatnonzero(task.acts):
+    for s in np.flatnonzero(world.acts):
         for after in outcome[s]:
-            T[s, after] += 1.0 / task.n_actions
-    for number, goal in enumerate(task.goals):
-        ahead = task.starts if task.random_start else task.starts[[(number + 1) % task.starts.size]]
+            T[s, after] += 1.0 / world.n_actions
+    for number, goal in enumerate(world.goals):
+        ahead = world.starts
+        if world.start_rule == IN_TURN:
+            ahead = world.starts[[(number + 1) % world.starts.size]]
         returns[goal, ahead] = 1.0 / ahead.size
     return Agent(
-        Q=np.zeros(task.next_state.shape),
-        reward=np.zeros(task.next_state.shape),
+        Q=np.zeros(world.next_state.shape),
+        reward=np.zeros(world.next_state.shape),
         outcome=np.ascontiguousarray(outcome),
         T=T + returns,
         given=given,
@@ -84,7 +83,7 @@ def new_agent(task: Task, settings: EVBSettings, successor: FloatArray | None = 
 
 
 def simulate(
-    task: Task | Sequence[tuple[int, Task]],
+    world: TabularWorld | Schedule,
     settings: EVBSettings,
     *,
     episodes: int = 50,
@@ -97,8 +96,8 @@ def simulate(
     The result follows from the arguments alone: every random number comes from (seed, simulation).
 
     Args:
-        task: the world, or a list of (first episode, world) for a world that changes: the agent
-            keeps what it knows. All must have the same states, actions, goals and starts.
+        world: where it lives, or a list of (first episode, world) for a world that changes: the
+            agent keeps what it knows. States, actions, goals and starts must stay the same.
         settings: of the agent.
         episodes: how many.
         seed: of all simulations.
@@ -106,8 +105,14 @@ def simulate(
         successor: [state, state], the matrix of need "given".
     """
     check_number("episodes", episodes, int, (1, float("inf")))
-    schedule = [(0, task)] if isinstance(task, Task) else list(task)
-    _check_schedule(schedule)
+    schedule = check_schedule(world)
+    for begin, changed in schedule[1:]:
+        _check_world(changed)
+        if not np.array_equal(changed.goal, schedule[0][1].goal):
+            raise NeedReplayError(
+                f"The world of episode {begin} must have the goals of the first: the EVB agent has "
+                "learned where they lead."
+            )
     rng = stream(seed, "evb", simulation)
     first = schedule[0][1]
     agent, rule = new_agent(first, settings, successor), rule_of(settings)
@@ -125,9 +130,9 @@ def simulate(
     )
     lengths = np.zeros(episodes, np.int64)
     ends = [when for when, _ in schedule[1:]] + [episodes]
-    for (begin, world), end in zip(schedule, ends, strict=True):
+    for (begin, now), end in zip(schedule, ends, strict=True):
         part = lengths[begin : min(end, episodes)]
-        life = _episodes.run_episodes(agent, rule, world, place, life, part, STEP_CAP, rng)
+        life = _episodes.run_episodes(agent, rule, now, place, life, part, STEP_CAP, rng)
         if np.any(part < 0):
             raise NeedReplayError(
                 f"An episode did not end within {STEP_CAP:,} steps; check the world and the policy."
@@ -142,12 +147,12 @@ def simulate(
     )
 
 
-def simulation_table(found: Simulation, task: Task, *, seed: int = 0) -> Table:
+def simulation_table(found: Simulation, world: TabularWorld, *, seed: int = 0) -> Table:
     """The tidy table of a simulation's replay: one row per backup, with its event.
 
     Args:
         found: the simulation.
-        task: its world.
+        world: where it lived.
         seed: of the permutation test.
     """
     backups = found.backups
@@ -156,7 +161,7 @@ def simulation_table(found: Simulation, task: Task, *, seed: int = 0) -> Table:
         backups["pause"],
         backups["state"],
         backups["action"],
-        task.next_state,
+        world.next_state,
         gain=backups["gain"],
         need=backups["need"],
         chain_length=backups["length"],
@@ -165,31 +170,25 @@ def simulation_table(found: Simulation, task: Task, *, seed: int = 0) -> Table:
 
 
 def replay_once(
-    agent: Agent, task: Task, settings: EVBSettings, state: int, rng: np.random.Generator
+    agent: Agent, world: TabularWorld, settings: EVBSettings, state: int, rng: np.random.Generator
 ) -> Records:
     """Let ``agent`` replay in ``state``, without behavior; the backups. Writes ``agent``."""
-    check_number("state", state, int, (0, task.n_states - 1))
+    check_number("state", state, int, (0, world.n_states - 1))
     rule, log = rule_of(settings), np.empty(settings.backups, BACKUP)
-    ran = _backups.replay(agent, rule, task.goal, need_of(agent, rule, state), 0, log, rng)
+    ran = _backups.replay(agent, rule, world.goal, need_of(agent, rule, state), 0, log, rng)
     found: Records = log[:ran]
     return found
 
 
-def _check_schedule(schedule: Sequence[tuple[int, Task]]) -> None:
-    if not schedule or schedule[0][0] != 0:
-        raise NeedReplayError("A world that changes is a list of (first episode, task) from 0 on.")
-    first = schedule[0][1]
-    for (before, _), (begin, task) in pairwise(schedule):
-        if begin <= before:
-            raise NeedReplayError(
-                f"The changes of a world must be in order; episode {begin} follows {before}."
-            )
-        same = task.next_state.shape == first.next_state.shape and all(
-            np.array_equal(getattr(task, name), getattr(first, name))
-            for name in ("free", "goal", "starts")
+def _check_world(world: TabularWorld) -> None:
+    if world.slip:
+        raise NeedReplayError(
+            f"The EVB agent remembers one outcome per action, so it needs moves without slip; this "
+            f"world has slip {world.slip}. Set slip to 0, or run another agent."
         )
-        if not same or task.random_start != first.random_start:
-            raise NeedReplayError(
-                f"The world of episode {begin} must have the states, actions, goals and starts of "
-                "the first; only moves and rewards can change."
-            )
+    acts = world.acts
+    if not np.array_equal(world.ends[acts], world.goal[world.next_state[acts]] >= 0):
+        raise NeedReplayError(
+            "The EVB agent needs a world whose episodes end at goals only; in this one another "
+            "step ends an episode, or a goal is a start. Run another agent."
+        )

@@ -11,8 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from needlab.worlds.layout import parse_layout
-from needlab.worlds.maze import DOWN, RIGHT, UP, maze_table
+from needlab.worlds.boards import linear_track
+from needlab.worlds.env import MazeEnv, TabularEnv
+from needlab.worlds.make import tabular_world
 from needlab.worlds.picture import (
     AGENT_COLOR,
     FREE_COLOR,
@@ -21,30 +22,29 @@ from needlab.worlds.picture import (
     WALL_COLOR,
     cell_pixels,
 )
-from needlab.worlds.table_env import MazeEnv, TableEnv
-from needlab.worlds.task import TransitionTable
+from needlab.worlds.tabular import START_RULES, TabularWorld, sampled_reward, world_of_arrays
+from needlab.worlds.text import DOWN, LEFT, RIGHT, UP, world_of_text
 from needreplay._core.errors import NeedReplayError
 
 # Around both walls: the shortest path of the Dyna maze.
 PATH = [DOWN, DOWN, RIGHT, RIGHT, RIGHT, UP, *[RIGHT] * 5, UP, UP, UP]
 
 
-def small_table(**changes: Any) -> TransitionTable:
-    table = TransitionTable(
-        next_state=np.array([[1, 0], [1, 0]]),
-        reward_mean=np.array([[2.0, 0.0], [0.0, -1.0]]),
-        reward_std=np.zeros((2, 2)),
-        ends=np.array([[False, False], [False, True]]),
-        start=0,
-    )
-    return table._replace(**changes)
+def small_world(**changes: Any) -> TabularWorld:
+    parts: dict[str, Any] = {
+        "next_state": [[1, 0], [1, 0]],
+        "reward_mean": [[2.0, 0.0], [0.0, -1.0]],
+        "ends": [[False, False], [False, True]],
+        "starts": [0],
+    }
+    return world_of_arrays(**{**parts, **changes})
 
 
 @pytest.mark.parametrize(
     ("world", "arguments"),
     [
         ("needreplay/DynaMaze-v1", {}),
-        ("needreplay/DynaMaze-v1", {"layout": "S.#\n..G", "resolution": 3, "reward_std": 0.0}),
+        ("needreplay/DynaMaze-v1", {"maze": "S.#\n..G", "resolution": 3, "reward_std": 0.0}),
         ("needreplay/BlindCliffwalk-v1", {}),
         ("needreplay/BlindCliffwalk-v1", {"n": 2, "fall": "teleports", "right_actions": "first"}),
     ],
@@ -56,12 +56,12 @@ def test_gymnasium_finds_nothing_wrong(
     check_env(gymnasium.make(world, render_mode=render_mode, **arguments).unwrapped)
 
 
-def test_gymnasium_finds_nothing_wrong_with_a_table_of_one_s_own() -> None:
-    check_env(TableEnv(small_table()), skip_render_check=True)
+def test_gymnasium_finds_nothing_wrong_with_a_world_of_one_s_own() -> None:
+    check_env(TabularEnv(small_world()), skip_render_check=True)
 
 
 def test_a_walk_by_hand() -> None:
-    env = TableEnv(small_table())
+    env = TabularEnv(small_world())
     assert env.reset(seed=3) == (0, {})
     assert env.step(1) == (0, 0.0, False, False, {})
     assert env.step(0) == (1, 2.0, False, False, {})
@@ -69,10 +69,9 @@ def test_a_walk_by_hand() -> None:
     assert env.reset() == (0, {})
 
 
-def test_the_table_is_reached_through_wrappers() -> None:
+def test_the_world_is_reached_through_wrappers() -> None:
     env = gymnasium.make("needreplay/DynaMaze-v1", max_episode_steps=5)
-    expected = maze_table(env.unwrapped.layout)  # type: ignore[attr-defined]
-    for ours, theirs in zip(env.unwrapped.table, expected, strict=True):  # type: ignore[attr-defined]
+    for ours, theirs in zip(env.unwrapped.world, tabular_world("dyna-maze"), strict=True):  # type: ignore[attr-defined]
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -109,10 +108,10 @@ def test_walks_stay_on_free_cells(actions: list[int], resolution: int) -> None:
     env.reset(seed=0)
     for action in actions:
         state, _, ended, _, _ = env.step(action)
-        assert env.layout.cell(state) not in env.layout.walls
+        assert env.world.free[state]
         assert env.text().replace("\n", "")[state] == "A"
         if ended:
-            assert env.layout.cell(state) in env.layout.goals
+            assert state in env.world.goals
             break
 
 
@@ -135,32 +134,11 @@ def test_actions_that_do_not_exist_are_refused(action: Any) -> None:
     assert env.step(np.int64(DOWN))[0] == 27
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"next_state": np.array([[1, 2], [0, 0]])}, "action 1 in state 0 leads to 2"),
-        ({"next_state": np.array([[1, -1], [0, 0]])}, "leads to -1"),
-        ({"next_state": np.array([[1.0, 0.0], [0.0, 0.0]])}, "must hold integers"),
-        ({"next_state": np.array([1, 0])}, "must be a matrix"),
-        ({"next_state": np.zeros((0, 2), dtype=int)}, "must be a matrix"),
-        ({"start": 2}, "start must be a state, 0 to 1; it was 2"),
-        ({"start": -1}, "start must be a state"),
-        ({"ends": np.zeros((2, 3), dtype=bool)}, r"ends must have the shape .* it was \(2, 3\)"),
-        ({"reward_std": np.zeros(2)}, "reward_std must have the shape"),
-        ({"reward_std": np.full((2, 2), -1.0)}, "must not be negative"),
-        ({"reward_mean": np.full((2, 2), np.nan)}, "must be finite"),
-    ],
-)
-def test_tables_that_cannot_be_walked_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(NeedReplayError, match=message):
-        TableEnv(small_table(**changes))
-
-
 def test_render_modes_that_do_not_exist_are_refused() -> None:
     with pytest.raises(NeedReplayError, match="no render mode 'human'; choose from: ansi, rgb"):
         MazeEnv(render_mode="human")
     with pytest.raises(NeedReplayError, match="no render mode 'ansi'; choose from: None"):
-        TableEnv(small_table(), render_mode="ansi")
+        TabularEnv(small_world(), render_mode="ansi")
 
 
 def test_rendering_without_a_mode_warns() -> None:
@@ -219,12 +197,68 @@ def test_large_boards_have_small_cells() -> None:
     )
 
 
-def test_layouts_and_resolution_reach_the_environment() -> None:
-    layout = parse_layout("S.\n#G")
-    for named in (layout, "S.\n#G"):
-        env = gymnasium.make("needreplay/DynaMaze-v1", layout=named, resolution=2).unwrapped
-        assert isinstance(env, MazeEnv)
-        assert env.layout == layout.magnified(2)
-        assert env.observation_space.n == 16  # type: ignore[attr-defined]
+def test_mazes_and_resolution_reach_the_environment() -> None:
+    env = gymnasium.make("needreplay/DynaMaze-v1", maze="S.\n#G", resolution=2).unwrapped
+    assert isinstance(env, MazeEnv)
+    assert env.world.marks() == "......S.##GG##GG".replace("......S.", ".....S..")
+    assert env.observation_space.n == 16  # type: ignore[attr-defined]
     with pytest.raises(NeedReplayError, match=r"resolution is .* 1 or more"):
         gymnasium.make("needreplay/DynaMaze-v1", resolution=0)
+
+
+def test_any_agent_can_walk_a_world_with_slip() -> None:
+    env = TabularEnv(world_of_text("S....\n.....\n....G\n\nslip: 0.5"))
+    check_env(env, skip_render_check=True)
+    sideways = 0
+    for seed in range(400):
+        env.reset(seed=seed)
+        state, reward, terminated, truncated, _ = env.step(DOWN)
+        assert state in (0, 1, 5)
+        assert (reward, terminated, truncated) == (0.0, False, False)
+        sideways += state != 5
+    assert 140 < sideways < 260
+
+
+def test_the_environment_takes_starts_in_turn() -> None:
+    env = TabularEnv(linear_track())
+    state, _ = env.reset(seed=0)
+    seen = [state]
+    for _ in range(3):
+        action = RIGHT if state < 10 else LEFT
+        terminated = False
+        while not terminated:
+            state, reward, terminated, _, _ = env.step(action)
+        assert 0.4 < reward < 1.6
+        with pytest.raises(NeedReplayError, match="call reset"):
+            env.step(0)
+        state, _ = env.reset()
+        seen.append(state)
+    assert seen == [0, 29, 0, 29]
+
+
+def test_starts_in_order_and_at_random() -> None:
+    world = world_of_text("SSSG")
+
+    def starts(rule: str) -> list[int]:
+        env = TabularEnv(world._replace(start_rule=START_RULES.index(rule)))
+        drawn = [env.reset(seed=0)[0]]
+        for _ in range(5):
+            while not env.step(RIGHT)[2]:
+                pass
+            drawn.append(env.reset()[0])
+        return drawn
+
+    assert starts("in turn") == [0, 1, 1, 1, 1, 1]
+    assert starts("in order") == [0, 1, 2, 0, 1, 2]
+    assert set(starts("at random")) == {0, 1, 2}
+
+
+def test_noise_never_makes_a_reward_of_a_text_negative() -> None:
+    cut, free = world_of_text("SG\n\nG: 0 sd 1"), world_of_text("SG\n\nG: -1 sd 1")
+    rng = np.random.default_rng(0)
+    drawn = np.array([sampled_reward(cut, 0, RIGHT, rng) for _ in range(200)])
+    assert drawn.min() == 0.0
+    assert 60 < (drawn == 0.0).sum() < 140
+    assert max(sampled_reward(free, 0, RIGHT, rng) for _ in range(200)) > 0.0
+    uncut = cut._replace(cut=False)
+    assert min(sampled_reward(uncut, 0, RIGHT, rng) for _ in range(200)) < 0.0

@@ -1,14 +1,15 @@
-"""The worlds of Mattar & Daw (2018): linear track, open field, T-maze and shock track.
+"""Published boards as text: the Dyna maze and the worlds of Mattar & Daw (2018).
 
-Their states are numbered down the columns from 1; ours are row-major from 0.
+Sutton & Barto, section 8.2 and example 8.4; Yuan & Mattar, section 4.1. Mattar & Daw number states
+down the columns from 1; ours are row-major from 0.
 """
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from needlab.worlds.task import Task
-from needlab.worlds.tasks import parse_task
+from needlab.worlds.tabular import TabularWorld
+from needlab.worlds.text import world_of_text
 from needreplay._core.errors import unknown
 
 Schedule = Literal["baseline", "1-or-4", "1-or-0"]
@@ -19,6 +20,16 @@ REWARDS: dict[str, str] = {
     "1-or-0": "1 sd 0.1 or 0",
 }
 """What a goal gives, by schedule; of two magnitudes one is drawn at every visit."""
+
+DYNA_MAZE = """\
+.......#G
+..#....#.
+S.#....#.
+..#......
+.....#...
+.........
+"""
+"""6 x 9; the start is state 18, the goal state 8, and the shortest path has 14 steps."""
 
 LINEAR_TRACK = """\
 S........G
@@ -56,23 +67,18 @@ G: 0
 """One corridor without rewards."""
 
 
-def linear_track(schedule: Schedule = "baseline") -> Task:
+BOARDS: dict[str, str] = {
+    "linear-track": LINEAR_TRACK,
+    "open-field": OPEN_FIELD,
+    "t-maze": T_MAZE,
+    "shock-track": SHOCK_TRACK,
+    "dyna-maze": DYNA_MAZE,
+}
+"""The boards by name."""
+
+
+def linear_track(schedule: Schedule = "baseline") -> TabularWorld:
     """3 x 10: start at the left of row 1 or at the right of row 3, in turn."""
     if schedule not in get_args(Schedule):
         raise unknown("schedule", schedule, get_args(Schedule))
-    return parse_task(f"{LINEAR_TRACK}\nG: {REWARDS[schedule]}", "the linear track")
-
-
-def open_field() -> Task:
-    """6 x 9 with walls; every episode starts in a random cell."""
-    return parse_task(OPEN_FIELD, "the open field")
-
-
-def t_maze() -> Task:
-    """2 x 5: the start below the junction, a goal at either end."""
-    return parse_task(T_MAZE, "the T-maze")
-
-
-def shock_track() -> Task:
-    """1 x 10, without rewards; the shock comes later."""
-    return parse_task(SHOCK_TRACK, "the shock track")
+    return world_of_text(f"{LINEAR_TRACK}\nG: {REWARDS[schedule]}", "The linear track")
