@@ -65,21 +65,30 @@ def test_exported_names() -> None:
         "__version__",
     ]
     assert needlab.__all__ == [
+        "EVB",
         "DeepAgent",
         "DeepSettings",
         "DynaQ",
         "DynaSettings",
+        "EVBSettings",
         "LearningSettings",
         "MazeEnv",
         "PrioritizedSweeping",
         "QLearning",
         "SweepingSettings",
+        "TabularWorld",
         "as_discrete",
         "deep_preset",
+        "mean_interval",
         "play",
+        "record",
+        "replay_table",
+        "run_trials",
+        "simulate",
+        "tabular_world",
     ]
     for package in (needreplay, needlab):
-        assert dir(package) == package.__all__
+        assert dir(package) == sorted(package.__all__)
         for name in package.__all__:
             assert getattr(package, name) is not None
         with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -24,7 +24,7 @@ starts: at random
 """)
 
 #: `slip: 0.1` makes moves go astray; then use PS-SR or Dyna, since the EVB agent remembers one
-#: outcome per action. [worlds/tasks.py](../../src/needlab/worlds/tasks.py) has the whole format.
+#: outcome per action. [worlds/text.py](../../src/needlab/worlds/text.py) has the whole format.
 #:
 #: ## 2. Look at it
 #:

@@ -13,38 +13,61 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from needlab.deep import DeepAgent, DeepSettings, deep_preset
+    from needlab.report.statistics import mean_interval
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
+    from needlab.tabular.evb import EVB, EVBSettings, simulate
+    from needlab.tabular.replay_events import replay_table
+    from needlab.tabular.replay_log import record
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
-    from needlab.worlds import MazeEnv, as_discrete
+    from needlab.tabular.trial import run_trials
+    from needlab.worlds import MazeEnv, TabularWorld, as_discrete, tabular_world
 
 _HOME_OF = {
     "DeepAgent": "needlab.deep",
     "DeepSettings": "needlab.deep",
     "DynaQ": "needlab.tabular.agents",
     "DynaSettings": "needlab.tabular.settings",
+    "EVB": "needlab.tabular.evb",
+    "EVBSettings": "needlab.tabular.evb",
     "LearningSettings": "needlab.tabular.settings",
     "MazeEnv": "needlab.worlds",
     "PrioritizedSweeping": "needlab.tabular.agents",
     "QLearning": "needlab.tabular.agents",
     "SweepingSettings": "needlab.tabular.settings",
+    "TabularWorld": "needlab.worlds",
     "as_discrete": "needlab.worlds",
     "deep_preset": "needlab.deep",
+    "mean_interval": "needlab.report.statistics",
     "play": "needlab.tabular.agents",
+    "record": "needlab.tabular.replay_log",
+    "replay_table": "needlab.tabular.replay_events",
+    "run_trials": "needlab.tabular.trial",
+    "simulate": "needlab.tabular.evb",
+    "tabular_world": "needlab.worlds",
 }
 
 __all__ = [
+    "EVB",
     "DeepAgent",
     "DeepSettings",
     "DynaQ",
     "DynaSettings",
+    "EVBSettings",
     "LearningSettings",
     "MazeEnv",
     "PrioritizedSweeping",
     "QLearning",
     "SweepingSettings",
+    "TabularWorld",
     "as_discrete",
     "deep_preset",
+    "mean_interval",
     "play",
+    "record",
+    "replay_table",
+    "run_trials",
+    "simulate",
+    "tabular_world",
 ]
 
 

@@ -81,6 +81,33 @@ def closed_form(T: FloatArray, discount: float) -> FloatArray:
     return np.linalg.solve(identity - discount * T, identity).astype(np.float64, copy=False)
 
 
+def successor_row(T: FloatArray, discount: float, state: int) -> FloatArray:
+    """M[state, :], one row of ``closed_form``, by elimination without pivoting.
+
+    I − γ T is diagonally dominant, so no pivot is needed. Kernels compile this function; the order
+    of its operations does not depend on a linear algebra library.
+    """
+    size = T.shape[0]
+    A = np.empty((size, size))
+    for i in range(size):
+        for j in range(size):
+            A[i, j] = (i == j) - discount * T[j, i]
+    row = np.zeros(size)
+    row[state] = 1.0
+    for k in range(size):
+        for i in range(k + 1, size):
+            if A[i, k] != 0.0:
+                factor = A[i, k] / A[k, k]
+                for j in range(k + 1, size):
+                    A[i, j] -= factor * A[k, j]
+                row[i] -= factor * row[k]
+    for k in range(size - 1, -1, -1):
+        for j in range(k + 1, size):
+            row[k] -= A[k, j] * row[j]
+        row[k] /= A[k, k]
+    return row
+
+
 # Priority and importance weights -----------------------------------------------------------------
 
 

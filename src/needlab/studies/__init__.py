@@ -40,7 +40,7 @@ STUDIES: tuple[Listing, ...] = (
 """Every study, in the order in which they run and stand on the page."""
 
 
-SWEEP_KINDS = {"cliffwalk": "needlab.studies.cliffwalk.sweep_kind:KIND"}
+SWEEP_KINDS = {"cliffwalk": "needlab.studies.cliffwalk.cases:KIND"}
 """The kinds of run that studies add to sweeps: ``load_sweep(..., kinds=SWEEP_KINDS)``."""
 
 

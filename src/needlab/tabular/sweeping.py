@@ -11,6 +11,7 @@ from needlab.tabular.queue import (
     insert,
     largest_product,
     largest_product_of_any_sign,
+    priority,
     refresh_keys,
     remove,
 )
@@ -116,7 +117,7 @@ def _plan(
         pair = largest_product(agent)
         if pair < 0 and agent.counts[QUEUED] > 0:
             pair = largest_product_of_any_sign(agent)
-            product = pairs[pair]["gain"] * agent.need[pairs[pair]["state"]]
+            product = priority(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
             if not parameters.pop_without_need and (product == 0.0 or product <= -1.0):
                 pair = -1
         if pair < 0:

@@ -15,6 +15,15 @@ from needlab.report.statistics import Interval
 from needlab.studies import cliffwalk as fig3
 from needlab.studies import load_study, study_names
 from needlab.studies.cliffwalk.agent import run_trial
+from needlab.studies.cliffwalk.beside import (
+    NOTHING,
+    Change,
+    Effect,
+    changes_between,
+    effects_of,
+    sentences,
+    variants_of,
+)
 from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
@@ -24,20 +33,15 @@ from needlab.studies.cliffwalk.cases import (
     run_cases,
     summary_table,
 )
-from needlab.studies.cliffwalk.claims import claims_of
-from needlab.studies.cliffwalk.compare import compare
-from needlab.studies.cliffwalk.deciding import (
-    NOTHING,
-    Change,
-    Effect,
-    changes_between,
-    effects_of,
-    sentences,
-)
+from needlab.studies.cliffwalk.claims import claims_of, compare
 from needlab.studies.cliffwalk.figure import buffer_size_of
-from needlab.studies.cliffwalk.magnitude import variants_of
-from needlab.studies.cliffwalk.settings import METHODS, PAPER_METHODS, Method, cliffwalk_preset
-from needlab.studies.cliffwalk.words import in_words
+from needlab.studies.cliffwalk.settings import (
+    METHODS,
+    PAPER_METHODS,
+    Method,
+    cliffwalk_preset,
+    in_words,
+)
 from needlab.studies.reproduce import plan
 from needlab.studies.study import Options, Result, Size
 from needlab.studies.trials import trial_runner

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from needlab.studies.cliffwalk.beside import (
+    changes_between,
+    deciding_cases,
+    deciding_table,
+    effects_of,
+    magnitude_cases,
+    magnitude_table,
+    sentences,
+    variants_of,
+)
 from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
@@ -15,15 +25,7 @@ from needlab.studies.cliffwalk.cases import (
     summary_table,
 )
 from needlab.studies.cliffwalk.claims import claims_of
-from needlab.studies.cliffwalk.deciding import (
-    changes_between,
-    deciding_cases,
-    deciding_table,
-    effects_of,
-    sentences,
-)
 from needlab.studies.cliffwalk.figure import beyond_figure, deciding_figure, paper_figure
-from needlab.studies.cliffwalk.magnitude import magnitude_cases, magnitude_table, variants_of
 from needlab.studies.cliffwalk.settings import METHODS, PAPER_METHODS, cliffwalk_preset
 from needlab.studies.study import Options, Result, Size, Study
 from needlab.studies.trials import TrialRunner

@@ -234,7 +234,7 @@ def run_trial(
     with ``need_alpha=0``, ``need`` takes the very samples of ``per``.
 
     Args:
-        table: of ``worlds.cliffwalk.cliffwalk_table``, with the settings' own fall and actions;
+        table: of ``worlds.cliffwalk.cliffwalk_world``, with the settings' own fall and actions;
             another is refused.
         settings: see ``cliffwalk_preset``.
         method: one of ``METHODS``.

@@ -1,19 +1,33 @@
-"""The trials of figure 3: which are run, and the tables made of them."""
+"""The trials of figure 3: which are run, the tables made of them, and trials as runs of a sweep."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from needlab.core.tables import Table, long_table
 from needlab.report.statistics import Interval, mean_interval, median_interval
+from needlab.runs import tabular_runs
+from needlab.runs.kinds import REQUIRED, Config, Kind, OnUnits
+from needlab.runs.tabular_runs import Rows, checked, fewer_trials, trial_numbers
 from needlab.studies.cliffwalk.agent import run_trial
-from needlab.studies.cliffwalk.settings import Centre, CliffwalkSettings, Method
+from needlab.studies.cliffwalk.settings import (
+    METHODS,
+    Centre,
+    CliffwalkSettings,
+    Method,
+    cliffwalk_preset,
+)
 from needlab.studies.trials import Columns, TrialRunner
 from needlab.worlds.cliffwalk import cliffwalk_world
+from needreplay._core.checks import check_number
+from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.rng import stream
 from needreplay._core.types import BoolArray, FloatArray
 
@@ -194,3 +208,72 @@ def interval_columns(interval: Interval, name: str, prefix: str = "") -> dict[st
         f"{prefix}low": round(interval.low, 1),
         f"{prefix}high": round(interval.high, 1),
     }
+
+
+# Trials as runs of a sweep ----------------------------------------------------------------------
+
+_DEFAULTS: Config = {
+    "world": "cliffwalk",
+    "agent": REQUIRED,
+    "preset": "corrected",
+    "sizes": [],
+    "seed": 0,
+    "first_trial": 0,
+    "trials": 100,
+    "overrides": {},
+}
+
+
+def _settings_of(config: Config) -> CliffwalkSettings:
+    """The preset's settings with the overrides."""
+    return cliffwalk_preset(config["preset"], **config["overrides"])
+
+
+def _complete(config: Config) -> Config:
+    """All values, with the preset's own sizes where none are given."""
+    found = checked(config, _DEFAULTS, "cliffwalk")
+    if found["world"] != "cliffwalk":
+        raise unknown("world of kind cliffwalk", found["world"], ["cliffwalk"])
+    if found["agent"] not in METHODS:
+        raise unknown("agent of kind cliffwalk", found["agent"], METHODS)
+    if not isinstance(found["sizes"], list | tuple):
+        raise NeedReplayError(f"sizes is {found['sizes']!r}; it must be a list.")
+    settings = _settings_of(found)
+    if "sizes" in found["overrides"]:
+        raise NeedReplayError(
+            "sizes is in the overrides of a cliffwalk run; set it beside them instead."
+        )
+    sizes = list(found["sizes"]) or list(settings.sizes)
+    for size in sizes:
+        check_number("a size of the cliffwalk", size, int, (2, math.inf))
+    return {**found, "sizes": sizes}
+
+
+def _cases(config: Config) -> list[tuple[int, int]]:
+    return [(states, trial) for states in config["sizes"] for trial in trial_numbers(config)]
+
+
+def _run(config: Config, folder: Path, on_units: OnUnits) -> None:
+    """Updates until Q is right; a trial that did not converge counts as its budget."""
+    rows_of = partial(_row, _settings_of(config), config)
+    tabular_runs.run_cases(_cases(config), rows_of, 1, folder, on_units)
+
+
+def _row(settings: CliffwalkSettings, config: Config, case: tuple[int, int]) -> Rows:
+    states, number = case
+    row = trial_row(
+        Case("", settings, config["agent"], states, config["trials"], config["seed"]), number
+    )
+    updates = row["updates"] if row["converged"] else row["budget"]
+    need_row = " ".join(map(repr, row["need_row"].tolist()))
+    row |= {"replayed": row["updates"], "updates": updates, "need_row": need_row}
+    return {
+        name: np.array([value])
+        for name, value in {"states": states, "trial": number, **row}.items()
+    }
+
+
+KIND = Kind(
+    _run, _complete, lambda config: len(_cases(config)), "trials", partial(fewer_trials, most=3)
+)
+"""Runs of kind ``cliffwalk``: trials of one method in Blind Cliffwalks of several sizes."""

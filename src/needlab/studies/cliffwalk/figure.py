@@ -13,11 +13,10 @@ from needlab.core.tables import Table
 from needlab.report.data import shipped_table
 from needlab.report.figures import AGENT_COLORS, PALETTE, draw_band, label_of, new_figure
 from needlab.report.statistics import Band
+from needlab.studies.cliffwalk.beside import COMPARED, NOTHING, Effect
 from needlab.studies.cliffwalk.cases import CaseResult, centre_interval
-from needlab.studies.cliffwalk.compare import Comparison, compare
-from needlab.studies.cliffwalk.deciding import COMPARED, NOTHING, Effect
-from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset
-from needlab.studies.cliffwalk.words import in_words
+from needlab.studies.cliffwalk.claims import Comparison, compare
+from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset, in_words
 
 COLORS: dict[str, str] = {
     "uniform": AGENT_COLORS["uniform"],

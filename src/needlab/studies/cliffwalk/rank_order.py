@@ -71,32 +71,33 @@ def place_at(cumulative: FloatArray, uniform: float) -> int:
 
 
 @compiled_in_place
-def slot_at_place(order: RankOrder, place: int) -> int:
-    """The slot at ``place``."""
+def entry_of(order: RankOrder, place: int) -> tuple[int, int]:
+    """The block of ``place`` and the position in it."""
     width = order.slot.shape[1]
     block = place // width
-    slot: int = order.slot[block, (order.head[block] + place) & (width - 1)]
+    return block, (order.head[block] + place) & (width - 1)
+
+
+@compiled_in_place
+def slot_at_place(order: RankOrder, place: int) -> int:
+    """The slot at ``place``."""
+    slot: int = order.slot[entry_of(order, place)]
     return slot
 
 
 @compiled_in_place
 def gain_at_place(order: RankOrder, place: int) -> float:
     """The gain at ``place``."""
-    width = order.slot.shape[1]
-    block = place // width
-    gain: float = order.gain[block, (order.head[block] + place) & (width - 1)]
+    gain: float = order.gain[entry_of(order, place)]
     return gain
 
 
 @compiled_in_place
 def copy_place(order: RankOrder, source: int, target: int) -> None:
     """Copy what is at place ``source`` to ``target``. Changes ``order``."""
-    width = order.slot.shape[1]
-    a, b = source // width, target // width
-    i = (order.head[a] + source) & (width - 1)
-    j = (order.head[b] + target) & (width - 1)
-    order.slot[b, j] = order.slot[a, i]
-    order.gain[b, j] = order.gain[a, i]
+    before, after = entry_of(order, source), entry_of(order, target)
+    order.slot[after] = order.slot[before]
+    order.gain[after] = order.gain[before]
 
 
 @compiled_in_place
@@ -141,7 +142,6 @@ def move(order: RankOrder, place: int, size: int, gain: float) -> None:
             hole = block * width + width - 1 - entry
         copy_place(order, hole + step, hole)
         hole += step
-    block = target // width
-    position = (order.head[block] + target) & (width - 1)
-    order.slot[block, position] = slot
-    order.gain[block, position] = gain
+    entry_there = entry_of(order, target)
+    order.slot[entry_there] = slot
+    order.gain[entry_there] = gain

@@ -44,12 +44,12 @@ def check_world(table: TabularWorld, settings: CliffwalkSettings) -> None:
         raise NeedReplayError(
             f'The settings have right_actions="{settings.right_actions}", but in the table another '
             "action is right, or it is no cliffwalk. Make it with "
-            "cliffwalk_table(n, settings.fall, settings.right_actions)."
+            "cliffwalk_world(n, settings.fall, settings.right_actions)."
         )
     if (table.ends[states, 1 - right] != (settings.fall == "ends")).any():
         raise NeedReplayError(
             f'The settings have fall="{settings.fall}", but not every fall of the table does so. '
-            "Make it with cliffwalk_table(n, settings.fall, settings.right_actions)."
+            "Make it with cliffwalk_world(n, settings.fall, settings.right_actions)."
         )
 
 

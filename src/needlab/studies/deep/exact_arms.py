@@ -12,17 +12,15 @@ from scipy.sparse.csgraph import shortest_path
 
 from needlab.studies.deep.exact_tasks import ExactTask
 from needlab.tabular.successor import transition_matrix
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
+from needreplay.equations import closed_form
 from needreplay.need import NeedForm, ShuffledNeed, tabular_need
 from needreplay.replay import Batch, ProportionalSampler, ReplayBuffer, UniformSampler
 from needreplay.replay.samplers import StateNeedSampler
 
 HORIZON = 0.9
 """γ of need"""
-TERMS = 60
-"""of the sum (γ T)^k"""
 BATCH, CAPACITY = 32, 10_000
 RECENT = 2_000
 """A recent state is that of one of so many newest transitions."""
@@ -37,9 +35,8 @@ class Arm(NamedTuple):
     form: NeedForm = NeedForm(relative=False)
     table: Literal["M", "0.5^distance"] = "M"
     """what need is read from"""
-    shuffled: Literal["no", "drawn", "permuted"] = "no"
-    """each transition has the need of another one: of one that was drawn when it was stored (one
-    may serve many), or of the next along a cycle of all slots (each serves one)"""
+    shuffled: bool = False
+    """each transition has the need of another one (``ShuffledNeed``)"""
 
 
 ARMS: dict[str, Arm] = {
@@ -49,16 +46,14 @@ ARMS: dict[str, Arm] = {
     "exact need": Arm("gain x need"),
     "exact need, .25 uniform": Arm("gain x need", 0.25),
     "exact need, .5 uniform": Arm("gain x need", 0.5),
-    "shuffled need, .25 uniform": Arm("gain x need", 0.25, shuffled="drawn"),
+    "shuffled need, .25 uniform": Arm("gain x need", 0.25, shuffled=True),
     "backward need, .25 uniform": Arm("gain x need", 0.25, NeedForm(direction="backward")),
     "0.5^distance, .25 uniform": Arm("gain x need", 0.25, table="0.5^distance"),
     "relative need, .25 uniform": Arm("gain x need", 0.25, NeedForm()),
-    "relative need shuffled, .25 uniform": Arm(
-        "gain x need", 0.25, NeedForm(), shuffled="permuted"
-    ),
+    "relative need shuffled, .25 uniform": Arm("gain x need", 0.25, NeedForm(), shuffled=True),
     "recent need, .25 uniform": Arm("gain x need", 0.25, NeedForm("recent")),
     "recent need shuffled, .25 uniform": Arm(
-        "gain x need", 0.25, NeedForm("recent"), shuffled="permuted"
+        "gain x need", 0.25, NeedForm("recent"), shuffled=True
     ),
     "start need, .25 uniform": Arm("gain x need", 0.25, NeedForm("start")),
 }
@@ -153,28 +148,6 @@ QUICK_BLOCKS = dict.fromkeys(BLOCKS, QUICK) | {
 """What the quick size runs for each preset."""
 
 
-@jit
-def visits(next_state: Any, flows: Any, state: int, terms: int, backward: bool) -> Any:
-    """Σ_k (γ T)^k from ``state``, a row of M, or ``backward`` to it, a column.
-
-    ``flows`` is π(a | s), 0 where the step ends.
-    """
-    n_states, n_actions = next_state.shape
-    now, total = np.zeros(n_states), np.zeros(n_states)
-    now[state] = total[state] = 1.0
-    for _ in range(terms):
-        following = np.zeros(n_states)
-        for s in range(n_states):
-            for a in range(n_actions):
-                if backward:
-                    following[s] += HORIZON * flows[s, a] * now[next_state[s, a]]
-                elif now[s] != 0.0:
-                    following[next_state[s, a]] += HORIZON * flows[s, a] * now[s]
-        now = following
-        total += now
-    return total
-
-
 def distance_kernel(task: ExactTask) -> FloatArray:
     """[state, state]: 0.5^d with d the steps of a shortest path; 0 where there is none."""
     anywhere = np.ones(task.world.next_state.shape)
@@ -200,9 +173,6 @@ class StateRing:
     def __len__(self) -> int:
         return min(self._added, len(self._states))
 
-    def __getitem__(self, slot: int) -> int:
-        return int(self._states[slot])
-
     def add(self, state: int) -> None:
         """A transition from ``state`` takes the next slot, and the place of the oldest if full."""
         slot = self._added % len(self._states)
@@ -226,7 +196,7 @@ class StateRing:
 
 
 class ExactNeed:
-    """The need of all states, seen from one. Rows of M are computed when they are first asked for.
+    """The need of all states, seen from one.
 
     Args:
         task: the known world.
@@ -234,26 +204,18 @@ class ExactNeed:
     """
 
     def __init__(self, task: ExactTask, arm: Arm) -> None:
-        self._task, self._form = task, arm.form
-        self._fixed = arm.table != "M"
-        n_states = len(task.world.next_state)
-        self._M = distance_kernel(task) if self._fixed else np.zeros((n_states, n_states))
-        self._flows = np.zeros(task.world.next_state.shape)
-        self._known = np.full(n_states, self._fixed)
+        self._world, self._form = task.world, arm.form
+        self._follows = arm.table == "M"
+        self._M = np.eye(task.world.n_states) if self._follows else distance_kernel(task)
 
     def follow(self, policy: FloatArray) -> None:
         """M is that of ``policy``, [state, action], from now on."""
-        self._flows = np.where(self._task.world.ends, 0.0, policy)
-        self._known[:] = self._fixed
+        if self._follows:
+            T = transition_matrix(self._world.next_state, self._world.ends, policy)
+            self._M = np.maximum(closed_form(T, HORIZON), 0.0)  # a 0 may come out as -1e-18
 
     def seen_from(self, state: int, p: FloatArray) -> FloatArray:
         """Need, [state]; ``p`` is how often each state is stored."""
-        if not self._known[state]:
-            backward = self._form.direction == "backward"
-            column = (slice(None), state) if backward else state
-            moves = self._task.world.next_state
-            self._M[column] = visits(moves, self._flows, state, TERMS, backward)
-            self._known[state] = True
         return tabular_need(self._M, p, state, self._form)
 
 
@@ -276,17 +238,15 @@ class Memory:
         self._need = ExactNeed(task, arm) if self.by_need else None
         self._stored = StateRing(CAPACITY, n_states)
         self._queries = stream(seed, "exact need", "queries")
-        self._cycle = ShuffledNeed(self.buffer, seed) if arm.shuffled == "permuted" else None
+        self._cycle = ShuffledNeed(self.buffer, seed) if arm.shuffled else None
 
-    def add(self, state: int, rng: np.random.Generator, **columns: Any) -> None:
-        """Store a transition; arms by need draw one number, so that they share all others."""
+    def add(self, state: int, **columns: Any) -> None:
+        """Store a transition."""
         if not self.by_need:
             self.buffer.add(s=state, **columns)
             return
         self._stored.add(state)
-        donor = self._stored[int(rng.integers(len(self._stored)))]
-        has_need_of = donor if self._arm.shuffled == "drawn" else state
-        ids = self.buffer.add(s=state, state=has_need_of, **columns)
+        ids = self.buffer.add(s=state, state=state, **columns)
         if self._cycle is not None:
             changed = self._cycle.affected(np.array(ids))
             self.buffer.set_states(changed, self.buffer.read(self._cycle.donors(changed))["s"])

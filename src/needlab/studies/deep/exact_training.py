@@ -17,7 +17,7 @@ from needlab.studies.deep.exact_tasks import ExactTask, exact_task
 from needlab.tabular.successor import transition_matrix
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
-from needreplay.equations import annealed
+from needreplay.equations import annealed, closed_form
 from needreplay.replay import Batch
 
 DISCOUNT = 0.99
@@ -41,7 +41,7 @@ def policy_value(task: ExactTask, policy: FloatArray) -> float:
     world = task.world
     T = transition_matrix(world.next_state, world.ends, policy)
     expected = (policy * world.reward_mean).sum(axis=1)
-    values = np.linalg.solve(np.eye(len(T)) - DISCOUNT * T, expected)
+    values = closed_form(T, DISCOUNT) @ expected
     return float(np.mean([values[starts].mean() for starts in task.starts]))
 
 
@@ -81,7 +81,7 @@ def train(case: Case) -> FloatArray:
         action = int(rng.integers(n_actions)) if explores else agent.best_action(state)
         next_state, ends = int(world.next_state[state, action]), bool(world.ends[state, action])
         memory.add(
-            state, rng, action=action, reward=reward[state, action], next_s=next_state,
+            state, action=action, reward=reward[state, action], next_s=next_state,
             discount=0.0 if ends else DISCOUNT,
         )  # fmt: skip
         age += 1

@@ -14,11 +14,16 @@ import numpy.typing as npt
 
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.settings import numbers_of
+from needreplay import equations
 from needreplay._core.jit import jit
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 Records: TypeAlias = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator
+
+absolute_gain = jit(equations.absolute_gain)
+combine = jit(equations.combine)
+moved_towards = jit(equations.moved_towards)
 
 BACKUP = np.dtype(
     [
@@ -159,8 +164,8 @@ def element_gain(agent: Agent, rule: Rule, state: int, action: int, target: floa
     """The gain of moving Q(s, a) towards ``target``."""
     error = target - agent.Q[state, action]
     if rule.gain == TD_GAIN:
-        return float(abs(error))
-    updated = agent.Q[state, action] + rule.step_size * error
+        return float(absolute_gain(error))
+    updated = moved_towards(agent.Q[state, action], rule.step_size, error)
     return policy_gain(agent.Q[state], action, updated, rule.inverse_temperature)
 
 
@@ -196,7 +201,7 @@ def run_backup(agent: Agent, rule: Rule, chain: IntArray, length: int) -> None:
     for j in range(length):
         s, a = chain[j, 0], chain[j, 1]
         error = chain_target(agent, rule, chain, j, length) - agent.Q[s, a]
-        agent.Q[s, a] += rule.step_size * error
+        agent.Q[s, a] = moved_towards(agent.Q[s, a], rule.step_size, error)
 
 
 @jit
@@ -242,7 +247,7 @@ def best_single(
             if changed[s] or changed[after]:
                 single[0, 0], single[0, 1] = s, a
                 gains[pair] = backup_gain(agent, rule, single, 1)
-                evb[pair] = need[s] * gains[pair]
+                evb[pair] = combine(gains[pair], need[s])
             if evb[pair] > best:
                 best, ties = evb[pair], 1
             elif evb[pair] == best:
@@ -277,7 +282,7 @@ def replay(
         longer = False
         if rule.extend_chains and length > 0 and extend(agent, goal, chain, length, rng):
             chain_gain = backup_gain(agent, rule, chain, length + 1)
-            chain_evb = need[chain[length, 0]] * chain_gain
+            chain_evb = combine(chain_gain, need[chain[length, 0]])
             if chain_evb > best:
                 longer, best, gain = True, chain_evb, chain_gain
         if not best > rule.threshold:

@@ -16,36 +16,11 @@ from needlab.tabular.evb.backups import (
     Rule,
     softmax,
 )
+from needreplay import equations
 from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray
 
-
-@jit
-def successor_row(T: FloatArray, discount: float, state: int) -> FloatArray:
-    """The row of ``state`` in inverse(I - γT): expected discounted visits, the present included.
-
-    Elimination without pivoting: I - γT is diagonally dominant, and the order of operations does
-    not depend on a linear algebra library.
-    """
-    size = T.shape[0]
-    A = np.empty((size, size))
-    for i in range(size):
-        for j in range(size):
-            A[i, j] = (i == j) - discount * T[j, i]
-    row = np.zeros(size)
-    row[state] = 1.0
-    for k in range(size):
-        for i in range(k + 1, size):
-            if A[i, k] != 0.0:
-                factor = A[i, k] / A[k, k]
-                for j in range(k + 1, size):
-                    A[i, j] -= factor * A[k, j]
-                row[i] -= factor * row[k]
-    for k in range(size - 1, -1, -1):
-        for j in range(k + 1, size):
-            row[k] -= A[k, j] * row[j]
-        row[k] /= A[k, k]
-    return row
+successor_row = jit(equations.successor_row)
 
 
 @jit
