@@ -142,7 +142,7 @@ def test_the_dyna_maze_is_the_book_s() -> None:
     maze = tabular_world("dyna-maze")
     assert (maze.n_states, maze.n_actions, maze.columns) == (54, 4, 9)
     walls = {(1, 2), (2, 2), (3, 2), (0, 7), (1, 7), (2, 7), (4, 5)}
-    assert {maze.cell(state) for state in np.flatnonzero(~maze.free)} == walls
+    assert {maze.cell(state) for state in np.flatnonzero(~maze.free).tolist()} == walls
     assert (maze.start, maze.goals.tolist()) == (18, [8])
     expected = np.zeros((54, 4), dtype=bool)
     expected[17, UP] = True  # (0, 7), the goal's other neighbor, is a wall

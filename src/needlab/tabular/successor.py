@@ -35,6 +35,12 @@ def transition_matrix(next_state: IntArray, ends: BoolArray, policy: FloatArray)
     return T
 
 
+def random_policy_matrix(next_state: IntArray, ends: BoolArray) -> FloatArray:
+    """T of the policy that takes every action equally often."""
+    policy = np.full(next_state.shape, 1.0 / next_state.shape[1])
+    return transition_matrix(next_state, ends, policy)
+
+
 def td_lambda(
     M: FloatArray,
     trace: FloatArray,

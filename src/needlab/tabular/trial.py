@@ -16,7 +16,7 @@ from needlab.tabular.settings import (
     agent_settings,
     parameters_of,
 )
-from needlab.tabular.successor import transition_matrix
+from needlab.tabular.successor import random_policy_matrix
 from needlab.tabular.sweeping import EVENT, clear_trace, sweeping_step
 from needlab.worlds import tabular as _worlds
 from needlab.worlds.tabular import Schedule, TabularWorld, check_schedule, steps_to_end
@@ -95,8 +95,7 @@ def run_trials(
 
 def random_policy_successor(world: TabularWorld, discount: float) -> FloatArray:
     """M = (I − γ T)⁻¹ of the policy that takes every action equally often."""
-    policy = np.full(world.next_state.shape, 1.0 / world.n_actions)
-    return closed_form(transition_matrix(world.next_state, world.ends, policy), discount)
+    return closed_form(random_policy_matrix(world.next_state, world.ends), discount)
 
 
 def initial_successor(world: TabularWorld, settings: LearningSettings) -> FloatArray | None:

@@ -15,17 +15,21 @@ from needlab.studies.cliffwalk.task import (
     greedy_occupancy,
     initial_matrix,
     optimal_transitions,
-    random_transitions,
     right_actions,
     task_discount,
     true_values,
 )
 from needlab.tabular.arrays import PAIR
-from needlab.tabular.successor import transition_matrix
+from needlab.tabular.successor import random_policy_matrix, transition_matrix
 from needlab.worlds.cliffwalk import cliffwalk_world
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 from needreplay.equations import closed_form
+
+
+def random_T(table: TabularWorld) -> FloatArray:
+    return random_policy_matrix(table.next_state, table.ends)
 
 
 def test_discount_by_hand() -> None:
@@ -47,14 +51,14 @@ def test_true_values_are_the_fixed_point(
 
 def test_rows_of_the_matrices() -> None:
     table = cliffwalk_world(4, "teleports", "first")
-    np.testing.assert_allclose(random_transitions(table).sum(axis=1), [1, 1, 1, 1, 0])
+    np.testing.assert_allclose(random_T(table).sum(axis=1), [1, 1, 1, 1, 0])
     np.testing.assert_allclose(optimal_transitions(table).sum(axis=1), [1, 1, 1, 1, 0])
     np.testing.assert_allclose(
         faulty_transitions(table, optimal=False).sum(axis=1), [1, 1.5, 1.5, 1.5, 0]
     )
     np.testing.assert_allclose(faulty_transitions(table, optimal=True).sum(axis=1), [1, 2, 2, 2, 0])
     ends = cliffwalk_world(4, "ends", "alternate")
-    np.testing.assert_allclose(random_transitions(ends).sum(axis=1), [0.5, 0.5, 0.5, 0.5, 0])
+    np.testing.assert_allclose(random_T(ends).sum(axis=1), [0.5, 0.5, 0.5, 0.5, 0])
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 9])
@@ -74,7 +78,7 @@ def test_which_matrix_a_method_starts_from() -> None:
     assert right[0, 1] == 0.75
     faulty = closed_form(faulty_transitions(table, optimal=True), 0.75)
     np.testing.assert_array_equal(initial_matrix(released, "need-optimal", table, 0.75), faulty)
-    random = closed_form(random_transitions(table), 0.75)
+    random = closed_form(random_T(table), 0.75)
     np.testing.assert_array_equal(initial_matrix(corrected, "need", table, 0.75), random)
     np.testing.assert_array_equal(initial_matrix(printed, "need-optimal", table, 0.75), random)
     faulty = closed_form(faulty_transitions(table, optimal=False), 0.75)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from needlab.studies.cliffwalk.settings import CliffwalkSettings
-from needlab.tabular.successor import transition_matrix
+from needlab.tabular.successor import random_policy_matrix, transition_matrix
 from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.jit import compiled_in_place, jit
@@ -64,12 +64,6 @@ def true_values(table: TabularWorld, discount: float) -> FloatArray:
     return q
 
 
-def random_transitions(table: TabularWorld) -> FloatArray:
-    """T of the policy that takes each action equally often."""
-    policy = np.full(table.next_state.shape, 1.0 / table.n_actions)
-    return transition_matrix(table.next_state, table.ends, policy)
-
-
 def optimal_transitions(table: TabularWorld) -> FloatArray:
     """T of the policy that always takes the right action."""
     policy = np.zeros(table.next_state.shape)
@@ -103,7 +97,7 @@ def initial_matrix(
     elif settings.random_need == "faulty":
         T = faulty_transitions(table, optimal=False)
     else:
-        T = random_transitions(table)
+        T = random_policy_matrix(table.next_state, table.ends)
     return np.ascontiguousarray(closed_form(T, discount))
 
 

@@ -23,7 +23,7 @@ from needlab.studies.study import Options, Result, Size, Study
 from needlab.studies.trials import TrialRunner
 from needlab.tabular.arrays import new_arrays
 from needlab.tabular.settings import LearningSettings, agent_settings
-from needlab.tabular.successor import transition_matrix
+from needlab.tabular.successor import random_policy_matrix
 from needlab.tabular.trial import run_episodes
 from needlab.worlds.boards import DYNA_MAZE
 from needlab.worlds.tabular import Schedule, TabularWorld, world_of_arrays
@@ -111,8 +111,7 @@ def board(resolution: int, number: int = 0) -> TabularWorld:
 def _moves(resolution: int) -> FloatArray:
     """T of the random policy, without final states."""
     next_state = board(resolution).next_state
-    ends = np.zeros(next_state.shape, np.bool_)
-    return transition_matrix(next_state, ends, np.full(next_state.shape, 0.25))
+    return random_policy_matrix(next_state, np.zeros(next_state.shape, np.bool_))
 
 
 @cache

@@ -59,7 +59,7 @@ STEP = np.dtype(
 """A step: the state that the agent left, how, and what followed."""
 
 
-class Life(NamedTuple):
+class History(NamedTuple):
     """What happened. Lists that are full are doubled."""
 
     backups: Records
@@ -67,8 +67,8 @@ class Life(NamedTuple):
     steps: Records
 
 
-class Place(NamedTuple):
-    """Where the agent is in its life; arrays of one number, since kernels write them."""
+class Present(NamedTuple):
+    """Where the agent is now; arrays of one number, since kernels write them."""
 
     state: IntArray
     episode: IntArray
@@ -127,35 +127,43 @@ def pause(
     agent: Agent,
     rule: Rule,
     world: TabularWorld,
-    place: Place,
-    life: Life,
+    present: Present,
+    past: History,
     kind: int,
     state: int,
     rng: Rng,
-) -> Life:
+) -> History:
     """Replay, with ``state`` as the current state."""
-    backups, pauses = place.counts[0], place.counts[1]
-    life = Life(
-        doubled(life.backups, backups, rule.backups), doubled(life.pauses, pauses, 1), life.steps
+    backups, pauses = present.counts[0], present.counts[1]
+    past = History(
+        doubled(past.backups, backups, rule.backups),
+        doubled(past.pauses, pauses, 1),
+        past.steps,
     )
     need = need_of(agent, rule, state)
-    ran = replay(agent, rule, world.goal, need, pauses, life.backups[backups:], rng)
-    entry = life.pauses[pauses]
-    entry["episode"], entry["step"], entry["kind"] = place.episode[0], place.counts[2], kind
+    ran = replay(agent, rule, world.goal, need, pauses, past.backups[backups:], rng)
+    entry = past.pauses[pauses]
+    entry["episode"], entry["step"], entry["kind"] = present.episode[0], present.counts[2], kind
     entry["state"], entry["first"], entry["count"] = state, backups, ran
-    entry["last_reward"] = place.last_reward[0]
-    place.counts[0], place.counts[1] = backups + ran, pauses + 1
-    return life
+    entry["last_reward"] = present.last_reward[0]
+    present.counts[0], present.counts[1] = backups + ran, pauses + 1
+    return past
 
 
 @jit
 def run_episode(
-    agent: Agent, rule: Rule, world: TabularWorld, place: Place, life: Life, cap: int, rng: Rng
-) -> tuple[Life, int]:
+    agent: Agent,
+    rule: Rule,
+    world: TabularWorld,
+    present: Present,
+    past: History,
+    cap: int,
+    rng: Rng,
+) -> tuple[History, int]:
     """One episode; the steps that it took, or -1 if ``cap`` steps did not end it."""
-    s, later = place.state[0], place.episode[0] > 0
+    s, later = present.state[0], present.episode[0] > 0
     if rule.start_replay == BEFORE_FIRST_STEP and later and rule.backups > 0:
-        life = pause(agent, rule, world, place, life, START, s, rng)
+        past = pause(agent, rule, world, present, past, START, s, rng)
     for step in range(cap):
         a = choose(agent, rule, s, rng)
         after = world.next_state[s, a]
@@ -163,10 +171,10 @@ def run_episode(
         goal = world.goal[after]
         learn(agent, rule, s, a, reward, after)
         if goal >= 0:
-            place.last_reward[0] = reward
-        life = Life(life.backups, life.pauses, doubled(life.steps, place.counts[2], 1))
-        entry = life.steps[place.counts[2]]
-        entry["episode"], entry["state"], entry["action"] = place.episode[0], s, a
+            present.last_reward[0] = reward
+        past = History(past.backups, past.pauses, doubled(past.steps, present.counts[2], 1))
+        entry = past.steps[present.counts[2]]
+        entry["episode"], entry["state"], entry["action"] = present.episode[0], s, a
         entry["next_state"], entry["reward"] = after, reward
         at_end = rule.end_replay != NOT_AT_END and goal >= 0
         at_start = rule.start_replay == AFTER_FIRST_STEP and later and step == 0
@@ -174,16 +182,16 @@ def run_episode(
         if (at_end or at_start or rule.replay_every_step) and known and rule.backups > 0:
             kind = END if goal >= 0 else START if step == 0 and later else MIDDLE
             current = after if goal >= 0 and rule.end_replay == AT_GOAL else s
-            life = pause(agent, rule, world, place, life, kind, current, rng)
-        place.counts[2] += 1
+            past = pause(agent, rule, world, present, past, kind, current, rng)
+        present.counts[2] += 1
         s = after
         if goal >= 0:
-            s = start_after(world, goal, place.episode[0] + 1, rng)
+            s = start_after(world, goal, present.episode[0] + 1, rng)
             move_row(agent.T, after, s, rule.transition_rate)
-            place.state[0] = s
-            place.episode[0] += 1
-            return life, step + 1
-    return life, -1
+            present.state[0] = s
+            present.episode[0] += 1
+            return past, step + 1
+    return past, -1
 
 
 @jit
@@ -191,15 +199,15 @@ def run_episodes(
     agent: Agent,
     rule: Rule,
     world: TabularWorld,
-    place: Place,
-    life: Life,
+    present: Present,
+    past: History,
     lengths: IntArray,
     cap: int,
     rng: Rng,
-) -> Life:
+) -> History:
     """As many episodes as ``lengths`` has entries, which become their steps (-1: never ended)."""
     for i in range(lengths.size):
-        life, lengths[i] = run_episode(agent, rule, world, place, life, cap, rng)
+        past, lengths[i] = run_episode(agent, rule, world, present, past, cap, rng)
         if lengths[i] < 0:
             break
-    return life
+    return past

@@ -117,13 +117,13 @@ def simulate(
     first = schedule[0][1]
     agent, rule = new_agent(first, settings, successor), rule_of(settings)
     start = int(rng.integers(first.starts.size)) if first.random_start else 0
-    place = _episodes.Place(
+    present = _episodes.Present(
         state=np.array([int(first.starts[start])]),
         episode=np.zeros(1, np.int64),
         last_reward=np.full(1, np.nan),
         counts=np.zeros(3, np.int64),
     )
-    life = _episodes.Life(
+    past = _episodes.History(
         np.empty((2 * episodes + 1) * settings.backups, BACKUP),
         np.empty(2 * episodes, _episodes.PAUSE),
         np.empty(32 * episodes, _episodes.STEP),
@@ -132,17 +132,17 @@ def simulate(
     ends = [when for when, _ in schedule[1:]] + [episodes]
     for (begin, now), end in zip(schedule, ends, strict=True):
         part = lengths[begin : min(end, episodes)]
-        life = _episodes.run_episodes(agent, rule, now, place, life, part, STEP_CAP, rng)
+        past = _episodes.run_episodes(agent, rule, now, present, past, part, STEP_CAP, rng)
         if np.any(part < 0):
             raise NeedReplayError(
                 f"An episode did not end within {STEP_CAP:,} steps; check the world and the policy."
             )
-    written = place.counts
+    written = present.counts
     return Simulation(
         lengths,
-        life.backups[: written[0]].copy(),
-        life.pauses[: written[1]].copy(),
-        life.steps[: written[2]].copy(),
+        past.backups[: written[0]].copy(),
+        past.pauses[: written[1]].copy(),
+        past.steps[: written[2]].copy(),
         agent,
     )
 
