@@ -19,9 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from needlab.tabular.evb import EVB, simulate
-from needlab.worlds.task import Task
-from needlab.worlds.tasks import parse_task
-from needlab.worlds.tracks import OPEN_FIELD
+from needlab.worlds import TabularWorld, world_of_text
+from needlab.worlds.boards import OPEN_FIELD
 from needreplay._core.types import FloatArray
 from timing import alternate, arguments, print_table, print_versions, ratio, write_json
 
@@ -31,14 +30,14 @@ EPISODES, BACKUPS, OURS = 10, 20, 20
 SETTINGS = replace(EVB["published"], start_replay="before-first-step", backups=BACKUPS)
 
 
-def ours(task: Task, done: list[int]) -> None:
+def ours(task: TabularWorld, done: list[int]) -> None:
     """Our simulations of a round; ``done`` gets their backups and steps."""
     for _ in range(OURS):
         found = simulate(task, SETTINGS, episodes=EPISODES, simulation=len(done))
         done.append(len(found.backups))
 
 
-def theirs(task: Task, done: list[int]) -> None:
+def theirs(task: TabularWorld, done: list[int]) -> None:
     """One simulation of CoBeL-RL's agent ``PMA`` in its ``Gridworld``."""
     from cobel.agent import PMA
     from cobel.interface import Gridworld
@@ -82,7 +81,7 @@ def theirs(task: Task, done: list[int]) -> None:
     done.append(sum(made))
 
 
-def compare(task: Task, rounds: int) -> tuple[list[str], dict[str, float]]:
+def compare(task: TabularWorld, rounds: int) -> tuple[list[str], dict[str, float]]:
     """A row of the table, and its numbers."""
     done: dict[str, list[int]] = {"ours": [], "theirs": []}
     peers: dict[str, Callable[[], object]] = {
@@ -116,7 +115,7 @@ def main() -> None:
     print_versions()
     rows, numbers = [], {}
     for name, text in WORLDS.items():
-        row, numbers[name] = compare(parse_task(text), options.rounds)
+        row, numbers[name] = compare(world_of_text(text), options.rounds)
         rows.append([name, *row])
     heads = ["world", "needreplay", "CoBeL-RL", "ratio", "backups", "ratio for each backup"]
     print_table(heads, rows)

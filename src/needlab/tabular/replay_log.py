@@ -84,8 +84,10 @@ class Board:
 
     @staticmethod
     def of_world(world: TabularWorld, name: str) -> Board:
-        """The board of a world as it was drawn, else with S and G; without columns, a row or, if
-        that is long, a square."""
+        """The board of a world as it was drawn, else with S and G.
+
+        Without columns it is a row, or a square if that is long.
+        """
         row = world.n_states
         if row > LONGEST_ROW:
             row = math.isqrt(row - 1) + 1

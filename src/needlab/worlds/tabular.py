@@ -62,7 +62,7 @@ class TabularWorld(NamedTuple):
     columns: int
     """The width of the board: state = row * columns + column. 0 if there is no board."""
     drawn: IntArray
-    """[state]: the character of its cell where the world was drawn, as a code point; 0 elsewhere."""
+    """[state]: the character of its cell where the world was drawn, as a number; 0 elsewhere."""
 
     @property
     def n_states(self) -> int:
