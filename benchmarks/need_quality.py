@@ -42,6 +42,7 @@ import numpy as np
 import torch
 
 from needlab.core.presets import parsed_settings
+from needlab.deep.successor import PaperNeed
 from needlab.runs.config import RunConfig, make_agent, make_env
 from needlab.runs.evaluation import play_episode
 from needlab.runs.train_loop import train
@@ -75,8 +76,8 @@ def measure(
     )
     env = make_env(config)
     agent = make_agent(config, env)
-    q, successor = agent.q.online, agent.successor
-    assert successor is not None
+    q, paper = agent.q.online, agent.need
+    assert isinstance(paper, PaperNeed)
     models: dict[str, NeedModel] = {}
     periods: dict[str, int] = {}
     for name in learners:
@@ -121,7 +122,7 @@ def measure(
     ) -> None:
         """A row of one need, and rows of its trivial scores."""
         quality = need_quality(
-            buffer or agent.replay,
+            buffer or agent.buffer,
             needs_of,
             stream(seed, "need quality", agent.steps),
             withheld=withholds if buffer is None else lambda n: np.ones(len(n), np.bool_),
@@ -141,27 +142,27 @@ def measure(
         for name, model in models.items():
             begun = time.perf_counter()
             if agent.updates % periods[name] == 0:
-                model.learn(agent.replay)
+                model.learn(agent.buffer)
             seconds[name] += time.perf_counter() - begun
 
     def on_step() -> None:
         if agent.steps % (steps // PARTS):
             return
-        add("successor", lambda o, c: agent.needs_of(o, c["obs"], c["action"]))
+        add("successor", paper.needs_of)
         for discount in (0.9, agent.settings.discount):
             solved = NeedModel(
                 env.observation_space,
                 learner="linear",
                 discount=discount,
-                features=successor.features,
+                features=paper.features,
                 seed=seed,
             )
             for _ in range(500):
-                solved.learn(agent.replay)
-            add(f"successor, m solved {discount:g}", solved._needs_of)
+                solved.learn(agent.buffer)
+            add(f"successor, m solved {discount:g}", solved.needs_of)
         for name, model in models.items():
             cost = seconds[name] / learning
-            add(name, model._needs_of, cost, untrained[name]._needs_of)
+            add(name, model.needs_of, cost, untrained[name].needs_of)
         if not learners:
             return
         newest = models[learners[0]]
@@ -169,9 +170,7 @@ def measure(
             age = f"{learners[0]}, age {agent.updates - updates}"
             add(
                 age,
-                lambda o, c, m=old: newest.need_of(
-                    np.stack([*map(newest.query, o)]) @ m.features(c["obs"]).T
-                ),
+                lambda o, c, m=old: newest.need_of(newest.queries(o) @ m.features(c["obs"]).T),
             )
         older.append((agent.updates, copy.deepcopy(newest)))
 
@@ -186,7 +185,7 @@ def measure(
         )
         episode += 1
     for name, model in models.items():
-        add(f"{name}, new episodes", model._needs_of, buffer=played)
+        add(f"{name}, new episodes", model.needs_of, buffer=played)
 
 
 def main() -> None:

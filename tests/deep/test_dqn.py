@@ -88,7 +88,7 @@ def test_the_gradient_is_that_of_the_value_alone() -> None:
 
 def test_an_updated_target_has_the_online_values() -> None:
     made = learner("dqn")
-    assert [made.best_action(row) for row in torch.eye(2).split(1)] == [1, 0]
+    assert [made.best_action(torch.eye(2)[i : i + 1]) for i in range(2)] == [1, 0]
     made.update_target()
     assert made.td_errors(batch()).error[0].item() == pytest.approx(0.5 + 0.9 * 5.0 - 2.0)
 

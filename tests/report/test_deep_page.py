@@ -69,6 +69,7 @@ def test_every_step_shows_the_stored_transitions_with_the_largest_need(
         page.press(*keys)
         now = (0, 1, 3)[step]
         assert page.state()["step"] == now
+        assert player.agent.need is not None
         need = player.agent.need.needs_of(played["obs"][now], columns)
         largest = page.state()["needed"]
         assert len(largest) == SHOWN

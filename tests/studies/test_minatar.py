@@ -85,10 +85,8 @@ def test_an_arm_differs_from_its_control_in_one_thing() -> None:
         assert settings(arm)["need_relative"]
     for name in ("need_learner", "need_discount", "learn_every", "refresh"):
         assert settings("need .25")[name] == getattr(DeepSettings(), name)
-    assert (settings("need .25")["need_learner"], settings("need .25")["learn_every"]) == (
-        "cosine",
-        4,
-    )
+    assert settings("need .25")["need_learner"] == "cosine"
+    assert settings("need .25")["learn_every"] == 4
 
 
 def test_the_plan_has_every_arm_of_its_tests_and_other_seeds_than_the_pilot() -> None:
