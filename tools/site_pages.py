@@ -64,7 +64,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
         "Studies and statistics",
         (
             "needlab.studies.study",
-            "needlab.studies.trials",
+            "needlab.runs.trials",
             "needlab.studies.cliffwalk.settings:cliffwalk_preset,PAPER_METHODS",
             "needlab.studies.cliffwalk.cases:cases_of,run_cases",
             "needlab.studies.cliffwalk.agent:run_trial",

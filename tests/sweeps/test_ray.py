@@ -161,7 +161,7 @@ def test_without_a_shared_folder_results_are_brought_back(
     found = run_sweep(sweep, tmp_path, engine)
     assert sorted(spec.name for spec in found.done) == names
     assert {name: results(tmp_path)[name] for name in names} == {n: expected[n] for n in names}
-    failed = {failure.spec.name: failure for failure in found.failures}
+    failed = {failure.item.name: failure for failure in found.failures}
     assert failed[bad[0].name].lines[-1] == "RuntimeError: seed 0 has <no> luck"
     assert failed[bad[0].name].attempts == 1
     assert failed[bad[1].name].attempts == 3

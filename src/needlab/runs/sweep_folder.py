@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ from typing import Any
 
 from needlab.core.tables import prepare_folder, read_json, write_json, write_text
 from needlab.runs.kinds import kind_named
+from needlab.runs.runner import LAST_LINES, Failure
 from needlab.runs.sweep_file import RunSpec, Sweep
 from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
 
 SWEEP = "sweep.json"
-CONFIG, DONE, FAILED, PROGRESS = "config.json", "done.json", "failed.json", "progress.json"
+CONFIG, DONE, FAILED = "config.json", "done.json", "failed.json"
 
 
 @dataclass(frozen=True)
@@ -70,28 +70,11 @@ class SweepFolder:
         own = kind_named(spec.kind).command(dict(spec.config), self.of(spec.name))
         return own or shlex.join([*argv, "--only", spec.name])
 
-    def is_done(self, name: str) -> bool:
-        """Whether a run is complete."""
-        return (self.of(name) / DONE).exists()
-
-    def progress(self, name: str) -> tuple[int, float]:
-        """The units of work that a run has done, and its seconds."""
-        return read_progress(self.of(name) / PROGRESS)
-
-    def write_failure(self, name: str, lines: Sequence[str], attempts: int) -> None:
+    def write_failure(self, failure: Failure) -> None:
         """Record a failure for the report; a full disk must not stop the other runs."""
+        record = {"attempts": failure.attempts, "lines": failure.lines[-LAST_LINES:]}
         with contextlib.suppress(NeedReplayError):
-            write_json(self.of(name) / FAILED, {"attempts": attempts, "lines": list(lines)})
-
-
-def read_progress(path: Path) -> tuple[int, float]:
-    """Units done and seconds worked; zeros for a missing or damaged file."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        units, seconds = int(found["units"]), float(found["seconds"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return 0, 0.0
-    return (units, seconds) if math.isfinite(seconds) else (0, 0.0)
+            write_json(self.of(failure.item.name) / FAILED, record)
 
 
 def prepare_run(folder: Path, spec: RunSpec, command: str = "") -> None:

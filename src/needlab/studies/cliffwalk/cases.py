@@ -10,9 +10,9 @@ import numpy as np
 
 from needlab.core.tables import Table, long_table
 from needlab.report.statistics import Interval, mean_interval, median_interval
+from needlab.runs.trials import Columns, TrialRunner
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import Centre, CliffwalkSettings, Method
-from needlab.studies.trials import Columns, TrialRunner
 from needlab.worlds.cliffwalk import cliffwalk_table
 from needreplay._core.rng import stream
 from needreplay._core.types import BoolArray, FloatArray

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from needlab.runs.kinds import REQUIRED, Config, Kind, OnUnits
+from needlab.runs.kinds import REQUIRED, Config, Kind
+from needlab.runs.runner import OnUnits
 from needlab.runs.tabular_runs import Rows, checked, fewer_trials, run_cases, trial_numbers
 from needlab.studies.cliffwalk.settings import METHODS, CliffwalkSettings, cliffwalk_preset
 from needreplay._core.checks import check_number
