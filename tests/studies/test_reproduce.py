@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFix
     assert set(meta["versions"]) >= {"needreplay", "python", "numpy", "numba"}
     assert set(meta["files"]) == written
     assert {"seconds", "date", "machine"} <= set(meta)
+    assert meta["commit"] is None or re.fullmatch(r"[0-9a-f]{12,}(-dirty)?", meta["commit"])
     assert str(page) in capsys.readouterr().out
 
 
