@@ -108,7 +108,7 @@ def test_a_run_that_was_stopped_starts_again(tmp_path: Path) -> None:
     case = Case("breakout", "PER .25", 3, 1_000)
     assert case.file_name == "breakout-PER-25-3-1000.csv"
     path = tmp_path / case.file_name
-    left = path.with_suffix("")
+    left = path.with_name(f".{path.stem}")
     left.mkdir()
     (left / "metrics.csv").write_text("damaged")
     shares: list[float] = []

@@ -139,7 +139,7 @@ def test_a_worker_that_dies_is_reported_and_its_trials_run_again(
     with runner(tmp_path / "once", 2) as run:
         found = run([once, case("ps-sr")], 3)
     assert mended.exists()
-    assert "test: a worker process died" in capsys.readouterr().err
+    assert "needreplay: test-0-0 was lost with its process" in capsys.readouterr().err
     with runner(tmp_path / "never") as run:
         assert run([case(), case("ps-sr")], 3) == found
     with (

@@ -171,8 +171,6 @@ def _report(result: RunState, sweep: SweepOfRuns, out: Path) -> None:
             "within rounding at each update, not bit for bit.",
             file=sys.stderr,
         )
-    for name in sorted(set(result.retried)):
-        print(f"lost with its process and started again: {name}", file=sys.stderr)
     print(
         f"{sweep.name}: {counted(len(result.done), 'run')} done, "
         f"{len(result.kept)} done before, {len(result.failures)} failed -> {out}\n"

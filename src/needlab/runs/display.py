@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from needlab.core.clock import duration
 from needlab.runs.runner import Item, RunState, Worked, read_progress
@@ -19,6 +19,7 @@ LINE_PERIOD = 30.0
 """Seconds between two lines where standard error is not a terminal."""
 _LIVE_PERIOD = 0.5
 _SHOWN = 12
+Watch: TypeAlias = Callable[[RunState], None]
 
 
 class Display:
@@ -35,7 +36,7 @@ class Display:
     @contextmanager
     def showing(
         self, label: str, slots: int | None, expected: float | None = None
-    ) -> Iterator[Callable[[RunState], None]]:
+    ) -> Iterator[Watch]:
         """Show the states that are passed inside the block.
 
         Args:
@@ -44,31 +45,27 @@ class Display:
             expected: units per second that one of them is expected to do.
         """
         report = Report(label, slots, expected)
+        shown = time.monotonic()
+
+        def at_times(show: Watch, period: float) -> Watch:
+            def watch(state: RunState) -> None:
+                nonlocal shown
+                if time.monotonic() - shown >= period or (self._live and not _left(state)):
+                    shown = time.monotonic()
+                    show(state)
+
+            return watch
+
         if self._live:
             from rich.console import Console
             from rich.live import Live
 
             with Live(console=Console(stderr=True), refresh_per_second=4) as live:
-                yield _at_times(lambda state: live.update(report.drawn(state)), _LIVE_PERIOD, 0.0)
+                yield at_times(lambda state: live.update(report.drawn(state)), _LIVE_PERIOD)
         elif self.prints_lines:
-            show = lambda state: print(report.line(state), file=sys.stderr, flush=True)  # noqa: E731
-            yield _at_times(show, LINE_PERIOD, time.monotonic())
+            yield at_times(lambda state: print(report.line(state), file=sys.stderr), LINE_PERIOD)
         else:
             yield lambda _state: None
-
-
-def _at_times(
-    show: Callable[[RunState], None], period: float, shown: float
-) -> Callable[[RunState], None]:
-    def watch(state: RunState) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        is_last = period == _LIVE_PERIOD and not _left(state)
-        if is_last or now - shown >= period:
-            shown = now
-            show(state)
-
-    return watch
 
 
 def _left(state: RunState) -> list[Item]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 import traceback
 from collections import deque
@@ -170,6 +171,8 @@ def run_items(
         watch(state)
     except BaseException:
         engine.close()
+        for item in state.running.values():
+            _forget_progress(item)
         raise
 
 
@@ -179,11 +182,23 @@ def _settle(state: RunState, ended: Ended, attempts: int) -> None:
         state.done.append(item)
         state.worked[item.name] = ended.worked
     elif ended.how == "lost" and attempts < ATTEMPTS:
+        _forget_progress(item)
+        print(
+            f"needreplay: {item.label or item.name} was lost with its process (killed, or out of "
+            "memory) and started again.",
+            file=sys.stderr,
+        )
         state.retried.append(item.name)
         state.waiting.appendleft(item)
     else:
         lines = ended.lines or (f"It ended without writing {item.path.name}.",)
         state.failures.append(Failure(item, lines, attempts, ended.how == "lost"))
+
+
+def _forget_progress(item: Item) -> None:
+    """Of an item whose process was killed, unless its folder keeps it."""
+    if not item.owns_folder:
+        item.progress.unlink(missing_ok=True)
 
 
 def do(item: Item, folder: Path) -> Ended:

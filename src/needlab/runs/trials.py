@@ -105,7 +105,7 @@ class TrialRunner:
         if len(set(cases)) < len(cases):
             raise NeedReplayError(f"{label} has a case twice; each must be different.")
         stem = "".join(letter if letter.isalnum() else "-" for letter in label)
-        parts: dict[C, list[Item]] = {case: [] for case in cases}
+        chunks: dict[C, list[Item]] = {case: [] for case in cases}
         for number, (case, count, each) in enumerate(
             zip(cases, _each(trials, cases), _each(seconds, cases), strict=True)
         ):
@@ -113,21 +113,15 @@ class TrialRunner:
             for first in range(0, count, size):
                 chunk = _Chunk(function, case, first, min(size, count - first), each)
                 path = self.cache / f"{stem}-{number}-{first}.npz"
+                if _read_chunk(path, chunk.trials) is None:
+                    path.unlink(missing_ok=True)
                 item = Item(path.stem, _run_chunk, chunk, path, chunk.trials * each)
-                parts[case].append(item)
-        chunks = [item for own in parts.values() for item in own]
-        found = {item.path: _read_chunk(item.path, item.what.trials) for item in chunks}
-        for path, columns in found.items():
-            if columns is None:
-                path.unlink(missing_ok=True)
-        self._run(chunks, label)
-
-        def columns_of(item: Item) -> Columns:
-            columns = found[item.path] or _read_chunk(item.path, item.what.trials)
-            assert columns is not None
-            return columns
-
-        return {case: _stacked([columns_of(item) for item in own]) for case, own in parts.items()}
+                chunks[case].append(item)
+        self._run([item for own in chunks.values() for item in own], label, expected=1.0)
+        return {
+            case: _stacked([_read_chunk(item.path, item.what.trials) for item in own])
+            for case, own in chunks.items()
+        }
 
     def files(
         self,
@@ -149,32 +143,21 @@ class TrialRunner:
             seconds: about how long one of them takes.
         """
         items = [
-            Item(Path(name).stem, _run_file, (function, case, seconds), self.cache / name, seconds,
-                 label=Path(name).stem)
+            Item(name, function, case, self.cache / name, label=Path(name).stem.replace("-", " "))
             for name, case in cases.items()
-        ]  # fmt: skip
-        self._run(items, label)
+        ]
+        self._run(items, label, expected=1.0 / seconds)
         return [item.path for item in items]
 
-    def _run(self, items: Sequence[Item], label: str) -> None:
+    def _run(self, items: Sequence[Item], label: str, expected: float) -> None:
         prepare_folder(self.cache)
         began = time.perf_counter()
         # The longest first; equal ones keep their order.
         state = RunState.of(sorted(items, key=lambda item: -item.units))
-        retried = 0
-
-        with self.display.showing(label, self.engine.slots, expected=1.0) as show:
+        with self.display.showing(label, self.engine.slots, expected) as show:
 
             def watch(state: RunState) -> None:
-                nonlocal retried
                 show(state)
-                if len(state.retried) > retried:
-                    retried = len(state.retried)
-                    print(
-                        f"needreplay: {label}: a worker process died (killed, or out of memory); "
-                        "its work starts again.",
-                        file=sys.stderr,
-                    )
                 _raise_failure(state, label)
 
             run_items(state, self.engine, watch)
@@ -194,11 +177,6 @@ def _raise_failure(state: RunState, label: str) -> None:
         if len(failure.lines) == 1:
             raise NeedReplayError(failure.lines[0])
         raise RuntimeError("\n".join(failure.lines))
-
-
-def _run_file(what: tuple[Any, Any, float], path: Path, on_units: OnUnits) -> None:
-    function, case, seconds = what
-    function(case, path, lambda share: on_units(share * seconds))
 
 
 def _each(value: Any, cases: Sequence[Any]) -> Sequence[Any]:

@@ -86,8 +86,9 @@ def reproduce(
 
 
 def _has_work(cache: Path) -> bool:
-    """Whether anything is finished there; hidden files are locks and progress."""
-    return any(path.is_file() and path.name[0] != "." for path in cache.rglob("*"))
+    """Whether there is anything to resume from; what is hidden is not used again."""
+    names = (path.relative_to(cache).parts for path in cache.rglob("*") if path.is_file())
+    return any(not any(name.startswith(".") for name in parts) for parts in names)
 
 
 def _make(

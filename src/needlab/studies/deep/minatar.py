@@ -164,7 +164,8 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
 
     A run that was stopped starts again, because its CPU time is part of the record.
     """
-    folder = path.with_suffix("")
+    # Hidden: nothing in it is used again.
+    folder = path.with_name(f".{path.stem}")
     shutil.rmtree(folder, ignore_errors=True)
     rows: list[float] = []
     began = stepped = 0.0
