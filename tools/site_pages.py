@@ -371,7 +371,8 @@ def results() -> str:
             lines += [*table(["preset", "verdict", "measured", "how"], cells), ""]
         cpu, cores = meta["machine"]["processor"], meta["machine"]["cores"]
         lines += [
-            f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores.",
+            f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores, at commit "
+            f"{meta['commit']}.",
             "",
             *_left_out(folder, meta),
             f"More: [{meta['documentation']}](../{meta['documentation']})",

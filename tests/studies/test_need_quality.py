@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,8 @@ def rows(scores: dict[str, tuple[float, float, float]], preset: str = "rows") ->
     names = [*scores, *scores]
     numbers = np.array([*[(0.0, 0.0, 0.0)] * len(scores), *scores.values()])
     columns = dict(zip(study.COLUMNS, numbers.T, strict=True))
-    keys = {"preset": [preset] * len(names), "world": ["a"] * len(names), "seed": [0] * len(names)}
+    run: dict[str, Any] = {"preset": preset, "world": "a", "seed": 0}
+    keys = {name: [value] * len(names) for name, value in run.items()}
     return Table({**keys, "need": names, **columns})
 
 

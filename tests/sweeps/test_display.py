@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from needlab.runs import display
 from needlab.runs.display import Display, Report
 from needlab.runs.runner import Item, RunState, Worked
 
 
 def item(folder: Path, name: str, units: float, like: str = "") -> Item:
-    return Item(name, print, None, folder / f"{name}.npz", units, like)  # type: ignore[arg-type]
+    return Item(name, print, None, folder / f"{name}.npz", units, like)
 
 
 def progress(one: Item, units: float, seconds: float) -> None:
@@ -59,7 +58,7 @@ def test_a_log_gets_a_line_now_and_then(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(display.time, "monotonic", lambda: now)
+    monkeypatch.setattr("needlab.runs.display.time.monotonic", lambda: now)
     state = RunState.of([item(tmp_path, "a", 60.0)])
     with Display().showing("fig2", 1, expected=1.0) as watch:
         for now in (101.0, 129.0, 131.0, 140.0, 161.0):  # noqa: B007

@@ -22,6 +22,10 @@ from needreplay._core.uninterrupted import Uninterrupted
 LOG = "log.txt"
 SECONDS_TO_SAVE = GRACE + 50.0
 """How long an item that is stopped may take to save a checkpoint."""
+_STOPPING = (
+    f"needreplay: stopping; training saves a checkpoint first, for {SECONDS_TO_SAVE:g} s at most. "
+    "Ctrl-C again stops at once."
+)
 _SECONDS_TO_EXIT = 5.0
 """A run may leave a thread that never ends."""
 
@@ -104,9 +108,12 @@ class LocalEngine:
         with suppress(KeyboardInterrupt):
             for worker in workers:
                 worker.process.terminate()
-            end = time.monotonic() + SECONDS_TO_SAVE
-            for worker in workers:
-                worker.process.join(max(0.0, end - time.monotonic()))
+            for seconds in (1.0, SECONDS_TO_SAVE):
+                end = time.monotonic() + seconds
+                for worker in workers:
+                    worker.process.join(max(0.0, end - time.monotonic()))
+                if seconds == 1.0 and any(worker.process.is_alive() for worker in workers):
+                    print(_STOPPING, file=sys.stderr, flush=True)
         for worker in workers:
             worker.process.kill()
         for worker in workers:

@@ -39,10 +39,9 @@ from needlab.studies.deep.minatar_analysis import (
     pilot_of,
     ratios_of,
 )
-from needlab.studies.deep.ours import SECONDS_PER_STEP, random_return
+from needlab.studies.deep.ours import SECONDS_PER_STEP, numbers_of, random_return
 from needlab.studies.study import Options, Result, Study
 from needreplay._core.errors import NeedReplayError, counted
-from needreplay._core.types import AnyArray, FloatArray
 
 PRESET = "default"
 STEPS = 50_000
@@ -181,7 +180,7 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
         stepped = now
 
     metrics = read_table(run_training(case.config, folder, on_steps=on_steps))
-    record = {name: _numbers(metrics[name]) for name in COLUMNS}
+    record = {name: numbers_of(metrics[name]) for name in COLUMNS}
     record["train_cpu_seconds"] = np.array(rows)
     write_table(path, Table(record))
     shutil.rmtree(folder)
@@ -211,10 +210,6 @@ def put_in_place(cases: Mapping[str, Case], cache: Path, folder: Path = FINISHED
     return copied
 
 
-def _numbers(column: AnyArray) -> FloatArray:
-    return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
-
-
 def run(options: Options, runner: TrialRunner) -> Result:
     """Run round after round (one seed of every game and arm), then compare the arms once."""
     (preset,) = options.presets
@@ -239,7 +234,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     data = long_table(
         keys,
         {
-            (case.game, case.arm, case.seed): {n: _numbers(table[n]) for n in table.names}
+            (case.game, case.arm, case.seed): {n: numbers_of(table[n]) for n in table.names}
             for case, table in zip(cases, found, strict=True)
         },
     )

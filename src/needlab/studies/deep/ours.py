@@ -124,7 +124,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
         COLUMNS[:4],
         {
             (run.config.world, run.label, PRESET, run.config.seed): {
-                name: metrics[name] if name in INTEGERS else _numbers(metrics[name])
+                name: metrics[name] if name in INTEGERS else numbers_of(metrics[name])
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
@@ -132,7 +132,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
     )
 
 
-def _numbers(column: AnyArray) -> FloatArray:
+def numbers_of(column: AnyArray) -> FloatArray:
     """A cell is empty if there is nothing to report: no need, or no update yet."""
     return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
 
