@@ -18,7 +18,6 @@ from needlab.runs.local import LocalEngine
 from needlab.runs.runner import NOTHING, Worked, read_progress
 from needlab.runs.speed import Estimate, _speed, estimate, probe, speeds_of
 from needlab.runs.sweep_file import parsed
-from needlab.runs.sweep_folder import SweepFolder
 from needlab.runs.sweep_run import execute as execute_item
 from needlab.runs.sweep_run import item_of
 from needlab.studies import SWEEP_KINDS
@@ -154,7 +153,7 @@ def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_is_refused_where_it_cannot_be_right(tmp_path: Path) -> None:
-    item = item_of(one(MAZE), SweepFolder(tmp_path / "a"))
+    item = item_of(one(MAZE), tmp_path / "a")
     with pytest.raises(NeedReplayError, match="the same version on every machine"):
         cluster._task(item, str(tmp_path / "a"), "runs", "token", version="0.0.0")
     execute(one(MAZE), tmp_path / "b")
@@ -190,8 +189,7 @@ def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
 
 
 def test_the_time_is_estimated_from_measured_speed(tmp_path: Path) -> None:
-    folder = SweepFolder(tmp_path)
-    maze, more, cliff = (item_of(one(t), folder) for t in (MAZE, MAZE + "seed = 1\n", CLIFF))
+    maze, more, cliff = (item_of(one(t), tmp_path) for t in (MAZE, MAZE + "seed = 1\n", CLIFF))
     assert maze.like == more.like != cliff.like
     worked = {more.name: Worked(2, 10.0)}
     speeds = speeds_of([maze, more, cliff], worked)

@@ -19,7 +19,6 @@ from needlab.runs import RunSpec, RunState, Sweep, load_sweep, run_sweep
 from needlab.runs.display import Display, Report
 from needlab.runs.local import LocalEngine
 from needlab.runs.runner import Item
-from needlab.runs.sweep_folder import SweepFolder
 from needlab.runs.sweep_run import item_of
 from needreplay._core.errors import NeedReplayError
 
@@ -313,8 +312,7 @@ def test_the_display_tells_submitted_from_running(tmp_path: Path) -> None:
     from fake_runs import counting
     from rich.console import Console
 
-    folder = SweepFolder(tmp_path)
-    items = [item_of(counting(seed), folder) for seed in range(20)]
+    items = [item_of(counting(seed), tmp_path) for seed in range(20)]
     state = RunState(running={item.name: item for item in items})
 
     def progress(item: Item, units: int, seconds: float) -> None:

@@ -194,11 +194,9 @@ def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needlab.runs.kinds import kind_named
     from needlab.runs.runner import read_progress
     from needlab.runs.speed import STARTING, estimate, probe, speeds_of
-    from needlab.runs.sweep_folder import SweepFolder
     from needlab.runs.sweep_run import item_of
 
-    folder = SweepFolder(out)
-    items = {item_of(spec, folder): spec for spec in sweep.runs}
+    items = {item_of(spec, out): spec for spec in sweep.runs}
     for item, spec in items.items():
         size = f"{item.units:,} {kind_named(spec.kind).unit}"
         done = " (done)" if item.is_complete else ""

@@ -112,7 +112,8 @@ class LocalEngine:
                 end = time.monotonic() + seconds
                 for worker in workers:
                     worker.process.join(max(0.0, end - time.monotonic()))
-                if seconds == 1.0 and any(worker.process.is_alive() for worker in workers):
+                saving = (w for w in workers if w.process.is_alive() and w.item.owns_folder)
+                if seconds == 1.0 and any(saving):
                     print(_STOPPING, file=sys.stderr, flush=True)
         for worker in workers:
             worker.process.kill()
