@@ -30,6 +30,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from needlab.core.tables import Table, long_table, read_table, write_table
+from needlab.deep.successor import PaperNeed
 from needlab.report.claims import Claim, Verdict
 from needlab.runs.config import RunConfig, make_agent, make_env
 from needlab.runs.evaluation import play_episode
@@ -155,6 +156,8 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
     )
     env = make_env(config)
     agent = make_agent(config, env)
+    papers = agent.need
+    assert isinstance(papers, PaperNeed)
     rows = _Rows(case.seed, plan.queries, agent)
     models = {name: _model(name, agent, env, case.seed) for name in plan.learners}
     untrained = copy.deepcopy(models)
@@ -176,7 +179,7 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
         for name, model in models.items():
             begun = time.perf_counter()
             if agent.updates % int(name.partition("/")[2] or 1) == 0:
-                model.learn(agent.replay)
+                model.learn(agent.buffer)
             seconds[name] += time.perf_counter() - begun
 
     def on_step() -> None:
@@ -185,9 +188,9 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
             on_units(agent.steps / plan.steps)
 
     def measure_all() -> None:
-        rows.add("successor", lambda o, c: agent.needs_of(o, c["obs"], c["action"]))
+        rows.add("successor", papers.needs_of)
         for discount in (0.9, agent.settings.discount):
-            solved = _solved(agent, env, discount, case.seed)
+            solved = _solved(papers, agent.buffer, env, discount, case.seed)
             rows.add(f"successor, m solved {discount:g}", _needs(solved))
         for name, model in models.items():
             cost = seconds[name] / learning
@@ -221,17 +224,19 @@ def _model(name: str, agent: Any, env: Any, seed: int) -> NeedModel:
     return NeedModel(env.observation_space, learner=learner, features=features, seed=seed)
 
 
-def _solved(agent: Any, env: Any, discount: float, seed: int) -> NeedModel:
-    """``linear`` on the agent's features, from 500 batches."""
+def _solved(
+    papers: PaperNeed, buffer: ReplayBuffer, env: Any, discount: float, seed: int
+) -> NeedModel:
+    """``linear`` on the features of the paper's need, from 500 batches."""
     solved = NeedModel(
         env.observation_space,
         learner="linear",
         discount=discount,
-        features=agent.successor.features,
+        features=papers.features,
         seed=seed,
     )
     for _ in range(500):
-        solved.learn(agent.replay)
+        solved.learn(buffer)
     return solved
 
 
@@ -265,7 +270,7 @@ class _Rows:
     ) -> None:
         """Measure a need on the agent's buffer, or on ``new`` episodes."""
         quality = need_quality(
-            self._agent.replay if new is None else new,
+            self._agent.buffer if new is None else new,
             needs_of,
             stream(self._seed, "need quality", self._agent.steps),
             withheld=withholds if new is None else lambda n: np.ones(len(n), np.bool_),
