@@ -203,7 +203,7 @@ def test_the_time_is_estimated_from_measured_speed(tmp_path: Path) -> None:
     # Too short to measure; with an expected speed, both count by their seconds.
     short = {more.name: Worked(6, 3.0)}
     assert speeds_of([maze, more], short) == {}
-    assert speeds_of([maze, more], short, expected=0.5) == {maze.like: (6 + 1) / (3 + 2)}
+    assert speeds_of([maze, more], short, expected=0.5) == {maze.like: (6 + 10) / (3 + 20)}
     assert speeds_of([maze], {}, expected=0.5) == {maze.like: 0.5}
 
 

@@ -63,7 +63,20 @@ class Display:
             with Live(console=Console(stderr=True), refresh_per_second=4) as live:
                 yield at_times(lambda state: live.update(report.drawn(state)), _LIVE_PERIOD)
         elif self.prints_lines:
-            yield at_times(lambda state: print(report.line(state), file=sys.stderr), LINE_PERIOD)
+            print_line = at_times(
+                lambda state: print(report.line(state), file=sys.stderr), LINE_PERIOD
+            )
+            begun = False
+
+            def watch_lines(state: RunState) -> None:
+                nonlocal begun
+                line = "" if begun else report.line(state)
+                if line and report.seconds_left >= LINE_PERIOD:
+                    print(line, file=sys.stderr)
+                begun = True
+                print_line(state)
+
+            yield watch_lines
         else:
             yield lambda _state: None
 
@@ -78,6 +91,8 @@ class Report:
     def __init__(self, label: str, slots: int | None, expected: float | None = None) -> None:
         self._label, self._slots, self._expected = label, slots, expected
         self._earlier: dict[str, Worked] | None = None
+        self.seconds_left = 0.0
+        """of the last line; 0: none or not known"""
 
     def line(self, state: RunState) -> str:
         """Share, counts of items that have a name, and the time to finish."""
@@ -100,10 +115,10 @@ class Report:
         if state.retried:
             words.append(f"{len(state.retried)} lost and started again")
         found = estimate(left, worked, speeds_of([*complete, *left], worked, self._expected))
+        self.seconds_left = found.wall(self._slots or max(1, moved))
         if found.seconds:
             more = "more than " if found.unknown else ""
-            seconds = found.wall(self._slots or max(1, moved))
-            words.append(f"{more}{duration(seconds)} to finish")
+            words.append(f"{more}{duration(self.seconds_left)} to finish")
         return ", ".join(words)
 
     def drawn(self, state: RunState) -> RenderableType:

@@ -19,7 +19,7 @@ STARTING = 4.0
 _PROBE_SECONDS = 4.0
 _WARM_SECONDS = 1.0
 _LEAST_SECONDS = 5.0
-_TRUST = 2.0
+_TRUST = 20.0
 """For how many seconds of work an expected speed counts as much as a measured one."""
 Mark: TypeAlias = tuple[float, float]
 """a time, and the units done by then"""
