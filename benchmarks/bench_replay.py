@@ -20,13 +20,11 @@ import gc  # noqa: E402
 import platform  # noqa: E402
 import time  # noqa: E402
 import warnings  # noqa: E402
-from collections.abc import Callable  # noqa: E402
 from dataclasses import asdict, dataclass, field  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from needlab.core.progress import Progress  # noqa: E402
 from needlab.core.tables import write_json  # noqa: E402
 from needreplay.replay import native  # noqa: E402
 from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
@@ -163,11 +161,10 @@ def run(
     capacity: int = 10**6,
     clock: str = "wall",
     tasks: list[str] | None = None,
-    done: Callable[[], None] = lambda: None,
 ) -> Report:
     """Measure every task (or those named) in every library that is installed.
 
-    ``done`` is called after each task. The process stays on one core from here on.
+    The process stays on one core from here on.
     """
     installed = {name: version for name in LIBRARIES if (version := version_of(name)) is not None}
     missing = [name for name in LIBRARIES if name not in installed]
@@ -188,7 +185,6 @@ def run(
                     task, rounds=rounds, capacity=capacity, clock=clock, libraries=list(installed)
                 )
             )
-            done()
     return report
 
 
@@ -211,13 +207,7 @@ def main() -> None:
     options = parser.parse_args()
     # Warnings of other libraries at import would end up in the middle of the table.
     warnings.simplefilter("ignore")
-    with Progress().task("replay", total=len(TASKS)) as bar:
-        report = run(
-            rounds=options.rounds,
-            capacity=options.capacity,
-            clock=options.clock,
-            done=bar.advance,
-        )
+    report = run(rounds=options.rounds, capacity=options.capacity, clock=options.clock)
     print(report.text())
     if options.json is not None:
         write_json(options.json, asdict(report))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -88,3 +89,21 @@ def test_a_workflow_runs_targets_and_files_that_exist(path: Path) -> None:
                 assert set(words[1:]) <= targets
             for file in (word for word in words if word.endswith(".py")):
                 assert (ROOT / file).exists()
+
+
+@pytest.mark.parametrize(
+    "folder", [path for path in sorted((ROOT / "results").iterdir()) if path.is_dir()], ids=str
+)
+def test_every_result_says_where_it_comes_from(folder: Path) -> None:
+    """Command, commit, date and machine: of the folder, or of each of its parts."""
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    parts = meta.get("parts", {"": {}})
+    for name, part in parts.items():
+        record = {**meta, **part}
+        for key in ("command", "commit", "date", "machine"):
+            assert record.get(key), f"{name or folder.name} has no {key}"
+        assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?", record["commit"]), record["commit"]
+        assert re.match(r"2\d{3}-\d\d-\d\d", record["date"]), record["date"]
+    files = {path.name for path in folder.iterdir() if path.suffix in (".csv", ".txt", ".json")}
+    named = {name for name in parts if "." in name}
+    assert not named or files - {"meta.json"} == named, "each file has its own part"

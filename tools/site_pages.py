@@ -64,7 +64,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
         "Studies and statistics",
         (
             "needlab.studies.study",
-            "needlab.studies.trials",
+            "needlab.runs.trials",
             "needlab.studies.cliffwalk.settings:cliffwalk_preset,PAPER_METHODS",
             "needlab.studies.cliffwalk.cases:cases_of,run_cases",
             "needlab.studies.cliffwalk.agent:run_trial",
@@ -371,7 +371,8 @@ def results() -> str:
             lines += [*table(["preset", "verdict", "measured", "how"], cells), ""]
         cpu, cores = meta["machine"]["processor"], meta["machine"]["cores"]
         lines += [
-            f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores.",
+            f"Made by `{meta['command']}` on {meta['date'][:10]}, {cpu}, {cores} cores, at commit "
+            f"{meta['commit']}.",
             "",
             *_left_out(folder, meta),
             f"More: [{meta['documentation']}](../{meta['documentation']})",

@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -247,87 +247,71 @@ def rows_of(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def quality_rows() -> list[dict[str, str]]:
-    """All rows of results/need-quality."""
-    paths = sorted((ROOT / "results/need-quality").glob("*.csv"))
-    return [row for path in paths for row in rows_of(f"need-quality/{path.name}")]
-
-
-def last_rows() -> dict[tuple[str, str], dict[str, str]]:
-    """The last of these rows for each world and learner."""
-    return {(row["world"], row["learner"]): row for row in quality_rows()}
-
-
-LEARNERS = {"successor": "the paper's", "linear/4": "`linear`", "spectral/4": "`spectral`",
-            "cosine/4": "`cosine`"}  # fmt: skip
-TRIVIAL = ("recency", "similarity", "blurred similarity", "brightness",
-           "cosine/4, untrained", "cosine/4, other query")  # fmt: skip
-
-
 def need_accuracy() -> list[str]:
     """The last AUC of each learner beside the best trivial score, by world."""
-    return accuracy_rows("auc", TRIVIAL)
+    return accuracy_rows("auc")
 
 
 def need_past() -> list[str]:
     """The same against the own episode's past, where recency does not count."""
-    return accuracy_rows("auc_past", TRIVIAL[1:])
+    return accuracy_rows("auc_past")
 
 
 def need_time() -> list[str]:
     """The same against other episodes at the same time steps."""
-    return accuracy_rows("auc_time", TRIVIAL)
+    return accuracy_rows("auc_time")
 
 
-def accuracy_rows(column: str, trivial: Sequence[str]) -> list[str]:
+LEARNERS = {"the paper's": "the paper's", "linear": "`linear`", "spectral": "`spectral`",
+            "cosine": "`cosine`"}  # fmt: skip
+
+
+def accuracy_rows(number: str) -> list[str]:
     """Worlds down; the best trivial score, then the learners."""
-    found, rows = last_rows(), []
-    for world in dict.fromkeys(world for world, _ in found):
-        own = {name: float(row[column]) for (w, name), row in found.items() if w == world}
-        best = max((own[name], name.partition(", ")[2] or name) for name in trivial if name in own)
-        cells = [f"{own[name]:.3f}" for name in LEARNERS]
-        rows.append([world, f"{best[0]:.3f} ({best[1]})", *cells])
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows_of("need-quality/accuracy.csv"):
+        if row["preset"] in ("minatar", "rows", "atari") and row["number"] == number:
+            found.setdefault(row["world"], {})[row["need"]] = row
+    rows = []
+    for world, own in found.items():
+        best = own["cosine"]
+        cells = [f"{float(own[need]['found']):.3f}" for need in LEARNERS]
+        trivial = f"{float(best['trivial']):.3f} ({best['trivial_score']})"
+        rows.append([world, trivial, *cells])
     return table(["world", "best trivial score", *LEARNERS.values()], rows)
 
 
 def need_seeds() -> list[str]:
-    """`cosine` and `spectral` with another seed, and on new episodes."""
-    rows = []
-    for path in sorted((ROOT / "results/need-quality/seeds").glob("*.csv")):
-        last = {row["learner"]: row for row in rows_of(f"need-quality/seeds/{path.name}")}
-        cells = [
-            f"{float(last[name][column]):.3f}"
-            for name in ("cosine/4", "spectral/4")
-            for column in ("auc", "auc_past", "auc_time")
-        ]
-        rows.append([last["cosine/4"]["world"], *cells])
-    heads = [
-        f"`{name}`, {what}" for name in ("cosine", "spectral") for what in ("auc", "past", "time")
-    ]
+    """`cosine` and `spectral` with another seed."""
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for row in rows_of("need-quality/accuracy.csv"):
+        if row["preset"] == "another-seed":
+            cell = f"{float(row['found']):.3f}"
+            found.setdefault(row["world"], {})[row["need"], row["number"]] = cell
+    numbers = {"auc": "auc", "auc_past": "past", "auc_time": "time"}
+    columns = [(need, number) for need in ("cosine", "spectral") for number in numbers]
+    heads = [f"`{need}`, {numbers[number]}" for need, number in columns]
+    rows = [[world, *map(own.__getitem__, columns)] for world, own in found.items()]
     return table(["world, seed 1", *heads], rows)
 
 
 def need_paper() -> list[str]:
     """The AUC of the paper's need by preset, and of `linear` on the same features, of all seeds."""
+    needs = ("successor", "successor, m solved 0.9", "successor, m solved 0.99")
+    last: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
+    for row in rows_of("need-quality/data.csv"):
+        if row["need"] in needs:
+            run = row["preset"], row["world"], row["seed"]
+            last.setdefault(run, {})[row["need"]] = row
     found: dict[tuple[str, str, int], list[list[float]]] = {}
-    folder = ROOT / "results/need-quality"
-    for path in [*sorted(folder.glob("*.csv")), *sorted(folder.glob("seeds/*.csv"))]:
-        last = {
-            (row["world"], row["learner"]): row
-            for row in rows_of(str(path.relative_to(ROOT / "results")))
-        }
-        for (world, learner), row in last.items():
-            name, solved, preset = learner.partition(", m solved 0.9")
-            if not solved or preset.startswith("9"):
-                continue
-            own = [last[world, f"{name}{how}{preset}"] for how in ("", solved, f"{solved}9")]
-            key = world, preset.strip(" ()") or "corrected", int(row["steps"])
-            found.setdefault(key, []).append([float(one["auc"]) for one in own])
+    for (preset, world, _), own in last.items():
+        agent = preset if preset in ("printed", "released") else "corrected"
+        key = world, agent, int(own["successor"]["steps"])
+        found.setdefault(key, []).append([float(own[need]["auc"]) for need in needs])
     rows = []
     for (world, preset, steps), runs in sorted(found.items()):
         columns = [span([f"{one:.2f}" for one in sorted(part)]) for part in zip(*runs, strict=True)]
-        head = [world, preset, f"{steps:,}", str(len(runs))]
-        rows.append([*head, *columns, *[""] * (3 - len(columns))])
+        rows.append([world, preset, f"{steps:,}", str(len(runs)), *columns])
     names = ["the paper's m", "`linear` on the same φ, γ = 0.9", "the same, γ = 0.99"]
     return table(["world", "preset", "steps", "runs", *names], rows)
 
@@ -518,9 +502,9 @@ def deciding(one: str, other: str, settings: Iterable[tuple[str, str, str]]) -> 
 def need_age() -> list[str]:
     """The AUC of stored vectors by their age in updates, at several moments of a run on MinAtar."""
     ages, found = ["", "3750", "7500", "11250"], {}
-    for row in quality_rows():
-        name, _, age = row["learner"].partition(", age ")
-        if name == "cosine/4" and row["world"].startswith("minatar/"):
+    for row in rows_of("need-quality/data.csv"):
+        name, _, age = row["need"].partition(", age ")
+        if name == "cosine/4" and row["preset"] == "minatar":
             found[row["world"], int(row["steps"]), age] = f"{float(row['auc']):.2f}"
     rows = [
         [world, f"{steps:,}", *(found.get((world, steps, age), "") for age in ages)]

@@ -138,8 +138,12 @@ def test_a_reader_that_stops_reading_is_no_error(fakes_folder: Path, unbuffered:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_keeps_finished_figures(fakes_folder: Path, tmp_path: Path, workers: str) -> None:
+@pytest.mark.parametrize(
+    ("workers", "how"), [("1", signal.SIGINT), ("2", signal.SIGINT), ("2", signal.SIGTERM)]
+)
+def test_a_stop_keeps_finished_figures(
+    fakes_folder: Path, tmp_path: Path, workers: str, how: signal.Signals
+) -> None:
     started = tmp_path / "started"
     started.mkdir()
     out = tmp_path / "out"
@@ -156,9 +160,13 @@ def test_ctrl_c_keeps_finished_figures(fakes_folder: Path, tmp_path: Path, worke
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     wait_for(lambda: len(list(started.iterdir())) == int(workers))
-    os.killpg(process.pid, signal.SIGINT)
+    if how == signal.SIGINT:
+        # Ctrl-C in a terminal reaches every process of the group.
+        os.killpg(process.pid, how)
+    else:
+        process.send_signal(how)
     stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + how
     assert stdout.startswith("curve: ")
     assert stderr.partition("\n")[2] == (
         f"\nneedreplay: stopped; finished in {out}: curve. Run the rest with:\n"

@@ -9,8 +9,8 @@ from needlab.core.tables import Table
 from needlab.report.claims import Claim, verdict_of
 from needlab.report.figures import colors_of, draw_band, house_style, label_of, new_figure
 from needlab.report.statistics import difference_interval, mean_band
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needreplay._core.rng import stream
 
 

@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 
 
 def begin_and_sleep(case: int, trial: int) -> dict[str, int]:

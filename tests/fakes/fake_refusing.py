@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needreplay._core.errors import NeedReplayError
 
 

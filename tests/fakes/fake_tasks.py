@@ -18,7 +18,9 @@ from typing import Any
 
 from needlab.runs import RunSpec
 from needlab.runs.local import LocalEngine
+from needlab.runs.runner import Item
 from needlab.runs.stopping import Stop
+from needlab.runs.sweep_run import execute
 
 Config = dict[str, Any]
 OnUnits = Callable[[int], None]
@@ -84,7 +86,8 @@ if __name__ == "__main__":
     try:
         for seed in range(2):
             spec = RunSpec("fake_tasks:begin_and_sleep", {"path": sys.argv[1], "seed": seed})
-            engine.start(spec, Path(sys.argv[2], spec.name))
+            done = Path(sys.argv[2], spec.name, "done.json")
+            engine.start(Item(spec.name, execute, spec, done, owns_folder=True))
         engine.wait(600)
     finally:
         engine.close()

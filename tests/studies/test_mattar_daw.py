@@ -10,6 +10,8 @@ import pytest
 
 from needlab.report.figures import save_figure
 from needlab.report.statistics import Interval
+from needlab.runs.local import LocalEngine
+from needlab.runs.trials import TrialRunner, trial_runner
 from needlab.studies import mattar_daw
 from needlab.studies.mattar_daw.cases import (
     CHANGES,
@@ -31,7 +33,6 @@ from needlab.studies.mattar_daw.measures import (
     visit_counts,
 )
 from needlab.studies.study import Options
-from needlab.studies.trials import TrialRunner, WorkerPool
 from needlab.tabular.evb.settings import EVB
 from needlab.tabular.evb.simulation import simulate
 from needlab.worlds.boards import linear_track
@@ -62,7 +63,7 @@ class HereRunner(TrialRunner):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    runner = HereRunner(WorkerPool(1), tmp_path_factory.mktemp("cache"))
+    runner = HereRunner(LocalEngine(1), tmp_path_factory.mktemp("cache"))
     # Changes of the preset show what they do in two simulations; claims need six for an interval.
     # The linear track has more than the others, as in the full size.
     few = {kind: 2 if kind == "change" else 6 for kind in mattar_daw.SIMULATIONS["quick"]}
@@ -154,22 +155,18 @@ def test_the_legend_of_what_decides_hides_no_point(result: Any, tmp_path: Path) 
 
 def test_text_alone_runs_without_changes(tmp_path: Path) -> None:
     assert mattar_daw.variants_of(("text",)) == [Variant("text")]
-    runner = HereRunner(WorkerPool(1), tmp_path)
+    runner = HereRunner(LocalEngine(1), tmp_path)
     found = mattar_daw.run(options(presets=("text",), trials=2), runner)
     assert set(found.tables["data"]["preset"]) == {"text"}
     assert "deciding" not in found.figures
 
 
-def test_workers_change_nothing(tmp_path: Path) -> None:
+def test_workers_change_nothing() -> None:
     case = Case(PUBLISHED, LINEAR, "1-or-4")
     columns = []
     for workers in (1, 2):
-        pool = WorkerPool(workers)
-        try:
-            runner = TrialRunner(pool, tmp_path / str(workers))
+        with trial_runner(workers) as runner:
             columns.append(runner.run(run_events, [case], 4, label="events", seconds=3.0)[case])
-        finally:
-            pool.close()
     here = run_events(case, 3)
     for name, values in columns[0].items():
         np.testing.assert_array_equal(values, columns[1][name])

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needlab.core.progress import Progress
 from needlab.core.tables import read_table, write_table
 from needlab.report.statistics import median_interval
 from needlab.report.watched import watched_run, watched_runs, world_named
+from needlab.runs.display import Display
+from needlab.runs.trials import trial_runner
 from needlab.studies import load_study, study_names
 from needlab.studies.maze import dyna, fig1, growth, settings, world
 from needlab.studies.maze.world import best_mean_steps, dyna_world, trial_stream
 from needlab.studies.reproduce import reproduce
 from needlab.studies.study import Options, Result
-from needlab.studies.trials import trial_runner
 from needlab.tabular.settings import PS_SR, agent_settings, without_need
 from needlab.tabular.trial import new_agent, run_trial
 from needlab.worlds import shortest_path_length
@@ -237,7 +237,7 @@ def test_data_does_not_depend_on_workers(tmp_path: Path) -> None:
     for workers in (1, 2):
         options = Options((), 45, seed=9, workers=workers, size="quick")
         reproduce(
-            ["fig2"], options, tmp_path / str(workers), ["test"], progress=Progress(visible=False)
+            ["fig2"], options, tmp_path / str(workers), ["test"], display=Display(visible=False)
         )
     one, two = ((tmp_path / name / "fig2" / "data.csv").read_bytes() for name in ("1", "2"))
     assert one == two

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from needlab.core.tables import Table, long_table, read_table
 from needlab.deep.settings import DeepSettings
+from needlab.runs.display import Display
 from needlab.studies.deep import minatar
-from needlab.studies.deep.minatar import ARMS, PLANS, Case, train
+from needlab.studies.deep.minatar import ARMS, PLANS, Case, put_in_place, train
 from needlab.studies.deep.minatar_analysis import (
     METRICS,
     OTHERS,
@@ -25,6 +27,9 @@ from needlab.studies.deep.minatar_analysis import (
     ratios_of,
     seeds_for,
 )
+from needlab.studies.reproduce import reproduce
+from needlab.studies.study import Options
+from needreplay._core.errors import NeedReplayError
 from needreplay.equations import mean_age_for
 
 ROOT = Path(__file__).parents[2]
@@ -97,22 +102,61 @@ def test_the_plan_has_every_arm_of_its_tests_and_other_seeds_than_the_pilot() ->
     assert set(main.games) <= set(pilot.games)
 
 
-def test_a_finished_run_is_read_and_a_stopped_one_starts_again(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_starts_again(tmp_path: Path) -> None:
     case = Case("breakout", "PER .25", 3, 1_000)
     assert case.file_name == "breakout-PER-25-3-1000.csv"
-    left = tmp_path / "breakout-PER-25-3-1000"
+    path = tmp_path / case.file_name
+    left = path.with_name(f".{path.stem}")
     left.mkdir()
     (left / "metrics.csv").write_text("damaged")
-    record = train(case, tmp_path)
+    shares: list[float] = []
+    train(case, path, shares.append)
     assert not left.exists()
+    record = read_table(path)
     assert len(record["steps"]) > 3
     assert record["steps"][-1] >= 1_000
+    assert shares[0] == 0.0
+    assert max(shares) == record["steps"][-1] / 1_000
     assert (record["train_cpu_seconds"].astype(float) > 0.0).all()
     assert np.isnan(record["need_auc"].astype(float)).all()
-    path = tmp_path / case.file_name
-    path.write_text(path.read_text().replace(str(record["steps"][-1]), "12345"))
-    assert train(case, tmp_path)["steps"][-1] == 12_345
-    assert read_table(path).names == record.names
+
+
+def test_finished_runs_of_the_full_size_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two committed files, made at an older commit, are all runs of this plan: nothing trains."""
+    arms = ("PER .25", "need .25")
+    names = ["breakout-PER-25-100-50000.csv", "breakout-need-25-100-50000.csv"]
+    folder = tmp_path / "results/minatar/runs"
+    folder.mkdir(parents=True)
+    for name in names:
+        shutil.copy(ROOT / "results/minatar/runs" / name, folder)
+    monkeypatch.chdir(tmp_path)
+    plan = PLANS["main"]._replace(games=("breakout",), arms=arms, seeds=1)
+    monkeypatch.setitem(PLANS, "main", plan)
+    monkeypatch.setattr(minatar, "claims_of", lambda *_: [])
+    monkeypatch.setattr(minatar, "train", None)  # would fail
+    out = tmp_path / "out"
+    options = Options(("main",), None, 0, 1, "full")
+    reproduce(["minatar"], options, out, [], display=Display(visible=False))
+    assert f"2 finished runs of {minatar.FINISHED} used" in capsys.readouterr().err
+    data = read_table(out / "minatar/data.csv")
+    for arm, name in zip(arms, names, strict=True):
+        own, committed = data.where(arm=arm, seed=100), read_table(folder / name)
+        assert own["train_return"].tolist() == committed["train_return"].tolist()
+        assert own["steps"].tolist() == committed["steps"].tolist()
+
+    cases = {
+        name: Case("breakout", arm, 100, 50_000) for arm, name in zip(arms, names, strict=True)
+    }
+    assert [case.file_name for case in cases.values()] == names
+    (folder / names[0]).write_text("steps,train_return\n50001,1.0\n")
+    with pytest.raises(NeedReplayError, match="has no column 'eval_return'"):
+        put_in_place(cases, tmp_path / "cache")
+    lines = (ROOT / "results/minatar/runs" / names[0]).read_text().splitlines()
+    (folder / names[0]).write_text("\n".join(lines[:-1]) + "\n")
+    with pytest.raises(NeedReplayError, match="is too short"):
+        put_in_place(cases, tmp_path / "cache")
 
 
 def runs(areas: dict[tuple[str, str], Any], seconds: float = 2.0) -> Table:

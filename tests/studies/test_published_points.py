@@ -9,9 +9,9 @@ import pytest
 
 from needlab.core.tables import read_json
 from needlab.report.claims import Claim, Verdict, claim_from, published_claim
+from needlab.runs.trials import trial_runner
 from needlab.studies import load_study
 from needlab.studies.study import Options
-from needlab.studies.trials import trial_runner
 
 RESULTS = Path(__file__).parents[2] / "results"
 

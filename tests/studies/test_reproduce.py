@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,13 +17,14 @@ from typing import Any
 import pytest
 
 from needlab.core import tables
-from needlab.core.progress import Bar, Progress
 from needlab.report import figures
+from needlab.runs.display import Display
+from needlab.runs.runner import RunState
+from needlab.runs.stopping import Stopped
 from needlab.studies import folder as folders
 from needlab.studies import load_study, study_names
 from needlab.studies import reproduce as reproducing
 from needlab.studies.reproduce import (
-    Stopped,
     cache_folder,
     is_up_to_date,
     only_one,
@@ -76,6 +78,7 @@ def test_a_figures_folder_and_the_page(tmp_path: Path, capsys: pytest.CaptureFix
     assert set(meta["versions"]) >= {"needreplay", "python", "numpy", "numba"}
     assert set(meta["files"]) == written
     assert {"seconds", "date", "machine"} <= set(meta)
+    assert meta["commit"] is None or re.fullmatch(r"[0-9a-f]{12,}(-dirty)?", meta["commit"])
     assert str(page) in capsys.readouterr().out
 
 
@@ -165,8 +168,8 @@ def test_a_stop_says_what_is_done_and_how_to_resume(
     assert 'id="figure-curve"' in (tmp_path / "report.html").read_text("utf-8")
 
 
-class Stopping(Progress):
-    """A bar on which somebody presses Ctrl-C when so many trials (of 2 s each) are done."""
+class Stopping(Display):
+    """Somebody presses Ctrl-C when so many trials (of 2 s each) are done."""
 
     def __init__(self, log: Path, after: int) -> None:
         super().__init__(visible=False)
@@ -174,18 +177,15 @@ class Stopping(Progress):
         self.hang = log.with_name("hang after")
 
     @contextmanager
-    def task(self, label: str, total: float, *, speed: float = 0.0) -> Iterator[Bar]:  # noqa: ARG002
-        done = 0.0
+    def showing(self, *_: Any, **__: Any) -> Iterator[Any]:
         self.hang.write_text(str(self.after))
 
-        def moved(amount: float) -> None:
-            nonlocal done
-            done += amount / 2.0
-            if done >= self.after:
+        def watch(state: RunState) -> None:
+            if sum(item.units for item in state.done) >= 2.0 * self.after:
                 raise KeyboardInterrupt
 
         try:
-            yield Bar(moved)
+            yield watch
         finally:  # Only now is the worker dead that would run one more trial.
             self.hang.unlink()
 
@@ -211,7 +211,7 @@ def test_a_figure_that_was_stopped_resumes(tmp_path: Path, log: Path) -> None:
         path.unlink()
     out = tmp_path / "stopped"
     with pytest.raises(Stopped) as stop:
-        reproduce(["curve"], OPTIONS, out, ARGV, progress=Stopping(log, after=8))
+        reproduce(["curve"], OPTIONS, out, ARGV, display=Stopping(log, after=8))
     assert str(stop.value).startswith(
         "stopped; no figure is finished; curve resumes from its cache. Run the rest with:\n"
     )
@@ -260,7 +260,7 @@ def test_runs_of_another_source_are_not_resumed(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Stopped):
-        reproduce(["curve"], OPTIONS, tmp_path, ARGV, progress=Stopping(log, after=8))
+        reproduce(["curve"], OPTIONS, tmp_path, ARGV, display=Stopping(log, after=8))
     assert len(run_so_far(log)) == 8
     (tmp_path / "curve-cache" / "mine.txt").write_text("mine")
     monkeypatch.setattr(reproducing, "source_digest", another_source)
@@ -275,7 +275,7 @@ def test_a_shorter_request_leaves_the_runs_of_a_longer_one_that_was_stopped(
 ) -> None:
     longer = replace(OPTIONS, trials=10)
     with pytest.raises(Stopped):
-        reproduce(["curve"], longer, tmp_path, ARGV, progress=Stopping(log, after=20))
+        reproduce(["curve"], longer, tmp_path, ARGV, display=Stopping(log, after=20))
     before = run_so_far(log)
     reproduce(["curve"], OPTIONS, tmp_path, ARGV)
     assert (tmp_path / "curve-cache").is_dir()

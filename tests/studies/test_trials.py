@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from needlab.core.progress import Bar, Progress
-from needlab.studies import trials
-from needlab.studies.trials import TrialRunner, WorkerPool
+from needlab.runs import trials
+from needlab.runs.display import Display, Report
+from needlab.runs.local import LocalEngine
+from needlab.runs.runner import RunState
+from needlab.runs.trials import TrialRunner
 from needreplay._core.errors import NeedReplayError
 
 
@@ -21,38 +23,41 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, fakes_folder: Path) -> None:
     monkeypatch.syspath_prepend(str(fakes_folder))
 
 
-class Counting(Progress):
-    """A bar that only adds up."""
+class Recording(Display):
+    """Remembers what would be shown."""
 
     def __init__(self) -> None:
         super().__init__(visible=False)
-        self.total = self.done = 0.0
+        self.lines: list[str] = []
+        self.done = 0.0
 
     @contextmanager
-    def task(self, label: str, total: float, *, speed: float = 0.0) -> Iterator[Bar]:  # noqa: ARG002
-        self.total = total
+    def showing(self, label: str, slots: int | None, expected: float | None = None) -> Any:
+        report = Report(label, slots, expected)
 
-        def advance(amount: float) -> None:
-            self.done += amount
+        def watch(state: RunState) -> None:
+            self.lines.append(report.line(state))
+            self.done = sum(item.units for item in state.done)
 
-        yield Bar(advance)
+        yield watch
+
+
+SILENT = Display(visible=False)
 
 
 @contextmanager
-def runner(cache: Path, workers: int = 1, progress: Progress | None = None) -> Iterator[Any]:
+def runner(cache: Path, workers: int = 1, display: Display = SILENT) -> Iterator[Any]:
     """``run(cases, trials, seconds)`` of fake trials."""
     from fake_trials import trial
 
-    pool = WorkerPool(workers, progress or Progress(visible=False))
+    with closing(LocalEngine(workers, reuse=True)) as engine:
 
-    def run(cases: Any, count: Any, seconds: Any = 1.0) -> list[Any]:
-        found = TrialRunner(pool, cache).run(trial, cases, count, label="test", seconds=seconds)
-        return [columns["steps"].tolist() for columns in found.values()]
+        def run(cases: Any, count: Any, seconds: Any = 1.0) -> list[Any]:
+            runner = TrialRunner(engine, cache, display)
+            found = runner.run(trial, cases, count, label="test", seconds=seconds)
+            return [columns["steps"].tolist() for columns in found.values()]
 
-    try:
         yield run
-    finally:
-        pool.close()
 
 
 def case(agent: str = "ps", **how: Any) -> Any:
@@ -70,10 +75,13 @@ def test_trials_are_in_order_for_any_number_of_workers(tmp_path: Path) -> None:
         for c, count in zip(cases, counts, strict=True)
     ]
     for workers in (1, 2):
-        progress = Counting()
-        with runner(tmp_path / str(workers), workers, progress) as run:
+        display = Recording()
+        with runner(tmp_path / str(workers), workers, display) as run:
             assert run(cases, counts, [1.0, 0.5, 100.0]) == expected
-        assert progress.total == progress.done == 5 + 23 * 0.5 + 7 * 100.0
+        # 716.5 seconds are expected, in the first moment and on both workers.
+        assert display.done == 5 + 23 * 0.5 + 7 * 100.0
+        assert display.lines[0] == f"test: 0%, {12 // workers} min to finish"
+        assert display.lines[-1] == "test: 100%"
     # Chunks are cut by time, not by workers: 1 of 5 trials, 3 of up to 10, 7 of one.
     names = [sorted(p.name for p in (tmp_path / workers).iterdir()) for workers in ("1", "2")]
     assert names[0] == names[1]
@@ -81,7 +89,7 @@ def test_trials_are_in_order_for_any_number_of_workers(tmp_path: Path) -> None:
 
 
 def test_a_case_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    run = TrialRunner(WorkerPool(1), tmp_path).run
+    run = TrialRunner(LocalEngine(1), tmp_path).run
     with pytest.raises(NeedReplayError, match="squares has a case twice"):
         run(lambda _case, _trial: {}, [1, 2, 1], 1, label="squares")
 
@@ -131,7 +139,7 @@ def test_a_worker_that_dies_is_reported_and_its_trials_run_again(
     with runner(tmp_path / "once", 2) as run:
         found = run([once, case("ps-sr")], 3)
     assert mended.exists()
-    assert "test: a worker process died" in capsys.readouterr().err
+    assert "needreplay: test-0-0 was lost with its process" in capsys.readouterr().err
     with runner(tmp_path / "never") as run:
         assert run([case(), case("ps-sr")], 3) == found
     with (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from needlab.runs.trials import trial_runner
 from needlab.studies.maze import when_need_pays as study
 from needlab.studies.maze.when_need_pays import Case, World
 from needlab.studies.study import Options
-from needlab.studies.trials import trial_runner
 
 FIXED = World(1, False, False, 0.0, 5, 0.1)
 

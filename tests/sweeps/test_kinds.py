@@ -10,20 +10,27 @@ import numpy as np
 import pytest
 
 from needlab.core.tables import read_table
-from needlab.runs import RunSpec, load_sweep, run_sweep
+from needlab.runs import RunSpec, cluster, load_sweep, run_sweep
 from needlab.runs import speed as speed_module
 from needlab.runs import tabular_runs as tabular
-from needlab.runs.execute import Pace, execute
 from needlab.runs.kinds import Kind, kind_named
 from needlab.runs.local import LocalEngine
-from needlab.runs.speed import Estimate, _speed, estimate, like, probe
+from needlab.runs.runner import NOTHING, Worked, read_progress
+from needlab.runs.speed import Estimate, _speed, estimate, probe, speeds_of
 from needlab.runs.sweep_file import parsed
-from needlab.runs.sweep_folder import SweepFolder
+from needlab.runs.sweep_run import execute as execute_item
+from needlab.runs.sweep_run import item_of
 from needlab.studies import SWEEP_KINDS
 from needreplay._core.errors import NeedReplayError
 
 MAZE = '[[runs]]\nkind = "tabular"\nagent = "ps-sr"\ntrials = 4\nepisodes = 50\n'
 CLIFF = '[[runs]]\nkind = "cliffwalk"\nagent = "need"\ntrials = 3\nsizes = [3, 5]\n'
+
+
+def execute(
+    spec: RunSpec, folder: Path, on_units: Callable[[float], None] = lambda _units: None
+) -> None:
+    execute_item(spec, folder / "done.json", on_units)
 
 
 def one(text: str) -> RunSpec:
@@ -115,18 +122,15 @@ def test_a_chunk_resumes_after_a_stop(
     spec = one(text)
     execute(spec, tmp_path / "whole")
     monkeypatch.setattr(tabular, "_SECONDS_BETWEEN_WRITES", 0.0)
-    stopped: list[int] = []
+    stopped: list[float] = []
 
-    class Stopping(Pace):
-        def update(self, units: int) -> None:
-            stopped.append(units)
-            if len(stopped) == 3:
-                raise KeyboardInterrupt
+    def on_units(units: float) -> None:
+        stopped.append(units)
+        if len(stopped) == 3:
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("needlab.runs.execute.Pace", Stopping)
-        with pytest.raises(KeyboardInterrupt):
-            execute(spec, tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        execute(spec, tmp_path / "cut", on_units)
     assert not (tmp_path / "cut" / "done.json").exists()
     assert stopped == [0, 1, 2]
     execute(spec, tmp_path / "cut")
@@ -149,8 +153,9 @@ def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_is_refused_where_it_cannot_be_right(tmp_path: Path) -> None:
+    item = item_of(one(MAZE), tmp_path / "a")
     with pytest.raises(NeedReplayError, match="the same version on every machine"):
-        execute(one(MAZE), tmp_path / "a", version="0.0.0")
+        cluster._task(item, str(tmp_path / "a"), "runs", "token", version="0.0.0")
     execute(one(MAZE), tmp_path / "b")
     with pytest.raises(NeedReplayError, match="holds another config"):
         execute(one(CLIFF), tmp_path / "b")
@@ -184,31 +189,32 @@ def test_a_deep_run_and_its_command(tmp_path: Path) -> None:
 
 
 def test_the_time_is_estimated_from_measured_speed(tmp_path: Path) -> None:
-    maze, more = one(MAZE), one(MAZE + "seed = 1\n")
-    assert like(maze) == like(more)
-    assert like(maze) != like(one(CLIFF))
-    folder = SweepFolder(tmp_path)
-    folder.of(more.name).mkdir(parents=True)
-    (folder.of(more.name) / "progress.json").write_text('{"units": 2, "seconds": 10.0}')
-    found = estimate([maze, more], folder, measure=False)
+    maze, more, cliff = (item_of(one(t), tmp_path) for t in (MAZE, MAZE + "seed = 1\n", CLIFF))
+    assert maze.like == more.like != cliff.like
+    worked = {more.name: Worked(2, 10.0)}
+    speeds = speeds_of([maze, more, cliff], worked)
     # 0.2 trials a second: 4 trials are left of the one, 2 of the other.
+    assert speeds == {maze.like: 0.2}
+    found = estimate([maze, more, cliff], worked, speeds, starting=4.0)
     assert found.seconds == pytest.approx({maze.name: 24.0, more.name: 14.0})
+    assert found.unknown == (cliff.name,)
     assert (found.wall(1), found.wall(2)) == pytest.approx((38.0, 24.0))
-    assert Estimate({}, (), 0).wall(2) == 0.0
-    (folder.of(more.name) / "done.json").write_text("{}")
-    assert set(estimate([maze, more], folder, measure=False).seconds) == {maze.name}
-    assert estimate([one(CLIFF)], folder, measure=False).unknown == (one(CLIFF).name,)
+    assert Estimate({}).wall(2) == 0.0
+    # Too short to measure; with an expected speed, both count by their seconds.
+    short = {more.name: Worked(6, 3.0)}
+    assert speeds_of([maze, more], short) == {}
+    assert speeds_of([maze, more], short, expected=0.5) == {maze.like: (6 + 10) / (3 + 20)}
+    assert speeds_of([maze], {}, expected=0.5) == {maze.like: 0.5}
 
 
 @pytest.mark.parametrize(
     "said", ['{"units": 1, "seconds": 1' + "0" * 400 + "}", '{"units": 1e999, "seconds": 1}', "[]",
-             '{"units": 1, "seconds": Infinity}', '{"units": 1, "seconds": NaN}', "{", ""],
+             '{"units": 1, "seconds": Infinity}', '{"units": 1, "seconds": NaN}', "{", "",
+             '{"units": "1", "seconds": 1}'],
 )  # fmt: skip
 def test_nonsense_is_no_progress(tmp_path: Path, said: str) -> None:
-    folder = SweepFolder(tmp_path)
-    folder.of("a").mkdir(parents=True)
-    (folder.of("a") / "progress.json").write_text(said)
-    assert folder.progress("a") == (0, 0.0)
+    (tmp_path / "progress.json").write_text(said)
+    assert read_progress(tmp_path / "progress.json") == NOTHING
 
 
 def test_speed_leaves_out_the_first_second() -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from needlab.runs import RunSpec, Sweep, SweepResult, load_sweep, run_sweep
+from needlab.runs import RunSpec, RunState, Sweep, load_sweep, run_sweep
+from needlab.runs.display import Display, Report
 from needlab.runs.local import LocalEngine
-from needlab.runs.run_table import LiveTable, table
-from needlab.runs.sweep_folder import SweepFolder
+from needlab.runs.runner import Item
+from needlab.runs.sweep_run import item_of
 from needreplay._core.errors import NeedReplayError
 
 
@@ -31,8 +32,8 @@ def run(
     out: Path,
     specs: list[RunSpec],
     workers: int = 2,
-    watch: Callable[[SweepResult], None] = lambda _state: None,
-) -> SweepResult:
+    watch: Callable[[RunState], None] = lambda _state: None,
+) -> RunState:
     sweep = Sweep("counting", "", tuple(specs))
     return run_sweep(sweep, out, lambda _: LocalEngine(workers), watch=watch)
 
@@ -67,7 +68,7 @@ def test_bad_days(tmp_path: Path) -> None:
     found = run(out, specs, watch=lambda s: states.append((len(s.done), len(s.running))))
     names = [spec.name for spec in specs]
     assert {spec.name for spec in found.done} == {names[0], names[3], names[6]}
-    failed = {failure.spec.name: failure for failure in found.failures}
+    failed = {failure.item.name: failure for failure in found.failures}
     assert set(failed) == {names[1], names[2], names[4], names[5]}
     assert failed[names[1]].lines[-1] == "RuntimeError: seed 1 has <no> luck"
     assert failed[names[2]].attempts == 3
@@ -111,7 +112,7 @@ def test_a_second_sweep_in_one_folder_is_refused(tmp_path: Path) -> None:
 
     refused: list[str] = []
 
-    def second(state: SweepResult) -> None:
+    def second(state: RunState) -> None:
         if not refused:
             with pytest.raises(NeedReplayError, match=f"process {os.getpid()} on") as error:
                 run(tmp_path, [counting(0)])
@@ -140,14 +141,13 @@ def test_the_table_shows_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixt
     from fake_runs import counting
 
     specs = [counting(0, seconds=1.5), counting(1, how="raise"), counting(2, world="[red]x")]
-    with LiveTable(visible=True) as live:
+    with Display(visible=True).showing("three", 2) as live:
         run(tmp_path / "seen", specs, watch=live)
     out, err = capfd.readouterr()
     assert out == ""
     assert "2 of 3 done, 0 running, 0 waiting, 1 failed" in err
     assert f"failed: {specs[1].name} counting counter seed 1" in err
-    assert "steps/s" in err
-    with LiveTable() as live:
+    with Display().showing("one", 2) as live:
         run(tmp_path / "unseen", specs[:1], watch=live)
     assert capfd.readouterr() == ("", "")
 
@@ -307,21 +307,31 @@ def test_equal_runs_are_run_and_counted_once(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]) == 2
 
 
-def test_the_table_tells_submitted_from_running(tmp_path: Path) -> None:
+def test_the_display_tells_submitted_from_running(tmp_path: Path) -> None:
     """A cluster gets every run at once, and works on as many as it has slots for."""
     from fake_runs import counting
     from rich.console import Console
 
-    specs = [counting(seed) for seed in range(20)]
-    state = SweepResult(SweepFolder(tmp_path), 20, running={spec.name: spec for spec in specs})
-    progress = dict.fromkeys(state.running, 0) | {specs[18].name: 2}
+    items = [item_of(counting(seed), tmp_path) for seed in range(20)]
+    state = RunState(running={item.name: item for item in items})
+
+    def progress(item: Item, units: int, seconds: float) -> None:
+        item.progress.parent.mkdir(parents=True, exist_ok=True)
+        item.progress.write_text(json.dumps({"units": units, "seconds": seconds}))
+
+    progress(items[18], 2, 4.0)
     shown = io.StringIO()
-    Console(width=200, file=shown).print(table(state, progress, 0.0))
+    Console(width=200, file=shown).print(Report("all", None).drawn(state))
     said = shown.getvalue()
-    assert "0 of 20 done, 20 submitted (1 with progress), 0 waiting, 0 failed" in said
-    assert specs[18].name in said, "those with progress are shown first"
-    Console(width=200, file=shown).print(table(state, dict.fromkeys(progress, 1), 0.0))
-    assert "0 of 20 done, 20 running, 0 waiting, 0 failed" in shown.getvalue()
+    assert "all: 2%, 0 of 20 done, 20 submitted (1 with progress), 0 waiting, 0 failed\n" in said
+    assert items[18].label in said, "those with progress are shown first"
+    assert "and 8 more" in said
+    # 98 of 100 steps are left, at half a step a second; one run at a time has made progress.
+    progress(items[18], 3, 6.0)
+    assert Report("all", None).line(state).endswith("0 failed, 3 min to finish")
+    for item in items:
+        progress(item, 1, 2.0)
+    assert "0 of 20 done, 20 running, 0 waiting, 0 failed, " in Report("all", None).line(state)
 
 
 def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

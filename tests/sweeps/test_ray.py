@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_a_node_is_killed_and_then_the_head(
         stdout, stderr = process.communicate(timeout=120)
         assert process.returncode == 0, stderr
         assert f"{RUNS // 2} runs done" in stdout
-        assert "lost with its process and started again" in stderr
+        assert "was lost with its process (killed, or out of memory) and started" in stderr
         assert results(out) == {name: expected[name] for name in names}
         assert len(count(log, "ended")) == len(set(count(log, "ended"))) == RUNS // 2
         # All runs; the head is killed while the rest is at work.
@@ -161,12 +162,35 @@ def test_without_a_shared_folder_results_are_brought_back(
     found = run_sweep(sweep, tmp_path, engine)
     assert sorted(spec.name for spec in found.done) == names
     assert {name: results(tmp_path)[name] for name in names} == {n: expected[n] for n in names}
-    failed = {failure.spec.name: failure for failure in found.failures}
+    failed = {failure.item.name: failure for failure in found.failures}
     assert failed[bad[0].name].lines[-1] == "RuntimeError: seed 0 has <no> luck"
     assert failed[bad[0].name].attempts == 1
     assert failed[bad[1].name].attempts == 3
     again = run_sweep(Sweep("counting", "", tuple(chosen)), tmp_path, engine)
     assert sorted(spec.name for spec in again.kept) == names
+
+
+@pytest.mark.parametrize("bring_back", [False, True])
+def test_a_studys_trials_run_on_a_cluster(
+    environment: dict[str, str], tmp_path: Path, bring_back: bool
+) -> None:
+    """The same columns as in local processes, in a shared cache and without one."""
+    from fake_trials import Case, trial
+
+    from needlab.runs.cluster import RayEngine
+    from needlab.runs.display import Display
+    from needlab.runs.trials import TrialRunner, trial_runner
+
+    cases = [Case(seed=1, preset="printed", agent=agent) for agent in ("ps", "ps-sr")]
+    with closing(RayEngine(tmp_path, workers=2, bring_back=bring_back)) as engine:
+        runner = TrialRunner(engine, tmp_path / "cache", Display(visible=False))
+        found = runner.run(trial, cases, 3, label="test", seconds=2.0)
+    assert len(list((tmp_path / "cache").iterdir())) == 4
+    with trial_runner() as here:
+        own = here.run(trial, cases, 3, label="test", seconds=2.0)
+    assert {case: columns["steps"].tolist() for case, columns in found.items()} == {
+        case: columns["steps"].tolist() for case, columns in own.items()
+    }
 
 
 def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:

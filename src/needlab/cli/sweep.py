@@ -17,9 +17,9 @@ from needlab.studies import SWEEP_KINDS
 from needreplay._core.errors import NeedReplayError, counted
 
 if TYPE_CHECKING:
+    from needlab.runs import RunState
     from needlab.runs import Sweep as SweepOfRuns
-    from needlab.runs import SweepResult
-    from needlab.runs.sweep_loop import Engine
+    from needlab.runs.runner import Engine
 
 FAILED = 1
 
@@ -116,12 +116,13 @@ class Sweep:
 
     def _run(self, sweep: SweepOfRuns, chosen: SweepOfRuns, out: Path, argv: Sequence[str]) -> int:
         from needlab.runs import run_sweep
-        from needlab.runs.run_table import LiveTable
+        from needlab.runs.display import Display
 
         words = _without_only(argv) + ([] if self.out else ["--out", str(out)])
         only = {spec.name for spec in chosen.runs} if self.only else ()
-        with LiveTable() as table:
-            result = run_sweep(sweep, out, self._engine, argv=words, only=only, watch=table)
+        slots = self.workers or (usable_cores() if self.engine == "local" else None)
+        with Display().showing(sweep.name, slots) as watch:
+            result = run_sweep(sweep, out, self._engine, argv=words, only=only, watch=watch)
         _report(result, sweep, out)
         return FAILED if result.failures else 0
 
@@ -154,14 +155,15 @@ def _without_only(argv: Sequence[str]) -> list[str]:
     return kept
 
 
-def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
+def _report(result: RunState, sweep: SweepOfRuns, out: Path) -> None:
     """Print failures with their last lines to standard error, the totals to standard output."""
     from needlab.core.machine import cpu_types
+    from needlab.runs.runner import LAST_LINES
 
     for failure in result.failures:
         tries = "" if failure.attempts == 1 else f" after {failure.attempts} attempts"
-        print(f"failed{tries}: {failure.spec.name} {failure.spec.label}", file=sys.stderr)
-        for line in failure.lines:
+        print(f"failed{tries}: {failure.item.name} {failure.item.label}", file=sys.stderr)
+        for line in failure.lines[-LAST_LINES:]:
             print(f"    {line}", file=sys.stderr)
     if len(types := cpu_types(_machines(out, sweep))) > 1:
         print(
@@ -169,8 +171,6 @@ def _report(result: SweepResult, sweep: SweepOfRuns, out: Path) -> None:
             "within rounding at each update, not bit for bit.",
             file=sys.stderr,
         )
-    for name in sorted(set(result.retried)):
-        print(f"lost with its process and started again: {name}", file=sys.stderr)
     print(
         f"{sweep.name}: {counted(len(result.done), 'run')} done, "
         f"{len(result.kept)} done before, {len(result.failures)} failed -> {out}\n"
@@ -192,24 +192,29 @@ def _machines(out: Path, sweep: SweepOfRuns) -> list[dict[str, Any]]:
 def _dry_run(sweep: SweepOfRuns, out: Path, workers: int, engine: str) -> None:
     from needlab.core.clock import duration
     from needlab.runs.kinds import kind_named
-    from needlab.runs.speed import estimate
-    from needlab.runs.sweep_file import RunSpec
-    from needlab.runs.sweep_folder import SweepFolder
+    from needlab.runs.runner import read_progress
+    from needlab.runs.speed import STARTING, estimate, probe, speeds_of
+    from needlab.runs.sweep_run import item_of
 
-    folder = SweepFolder(out)
-    for spec in sweep.runs:
-        size = f"{spec.units:,} {kind_named(spec.kind).unit}"
-        done = " (done)" if folder.is_done(spec.name) else ""
-        print(f"{spec.name}  {spec.label}  {size}{done}", flush=True)
-
-    def measuring(spec: RunSpec) -> None:
-        print(f"measuring the speed of {spec.label} ...", file=sys.stderr)
-
-    found = estimate(sweep.runs, folder, on_probe=measuring)
-    complete = sum(folder.is_done(spec.name) for spec in sweep.runs)
-    print(f"{counted(len(sweep.runs), 'run')}, {complete} of them done.")
+    items = {item_of(spec, out): spec for spec in sweep.runs}
+    for item, spec in items.items():
+        size = f"{item.units:,} {kind_named(spec.kind).unit}"
+        done = " (done)" if item.is_complete else ""
+        print(f"{item.name}  {item.label}  {size}{done}", flush=True)
+    worked = {item.name: read_progress(item.progress) for item in items}
+    speeds: dict[str, float | None] = dict(speeds_of(items, worked))
+    left = {item: spec for item, spec in items.items() if not item.is_complete}
+    measured = set()
+    for item, spec in left.items():
+        if item.like not in speeds:
+            print(f"measuring the speed of {item.label} ...", file=sys.stderr)
+            speeds[item.like] = probe(spec)
+            measured.add(item.like)
+    known = {like: speed for like, speed in speeds.items() if speed is not None}
+    found = estimate(left, worked, known, starting=STARTING)
+    print(f"{counted(len(items), 'run')}, {len(items) - len(left)} of them done.")
     if found.seconds:
-        source = "short runs made now" if found.probed else f"the runs in {out}"
+        source = "short runs made now" if measured & known.keys() else f"the runs in {out}"
         print(
             f"About {duration(found.wall(workers))} on this machine with {workers} at once "
             f"(speed from {source})."

@@ -5,7 +5,8 @@
 24
 """
 
+from needlab.runs.runner import RunState
 from needlab.runs.sweep_file import RunSpec, Sweep, load_sweep, shipped_sweeps
-from needlab.runs.sweep_loop import SweepResult, run_sweep
+from needlab.runs.sweep_run import run_sweep
 
-__all__ = ["RunSpec", "Sweep", "SweepResult", "load_sweep", "run_sweep", "shipped_sweeps"]
+__all__ = ["RunSpec", "RunState", "Sweep", "load_sweep", "run_sweep", "shipped_sweeps"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from needlab.core.clock import Speed, duration
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.run_folder import newest_checkpoint, steps_of
-from needlab.runs.stopping import Stopped
+from needlab.runs.stopping import Stopped, signum_of
 
 
 def starting() -> str:
@@ -102,7 +101,7 @@ def run_with_bar(
     except KeyboardInterrupt as stop:
         raise Stopped(
             f"stopped; {resumption(folder)} with: {command or 'the same call'}",
-            getattr(stop, "signum", signal.SIGINT),
+            signum_of(stop),
         ) from stop
 
 

@@ -1,7 +1,7 @@
-"""The engine ``ray``: the runs of a sweep as tasks of a Ray cluster, one task per run.
+"""The engine ``ray``: items as tasks of a Ray cluster, one task each.
 
-A node that sees the sweep's folder works in it, and after the loss of a node the run resumes there.
-A node that does not see it sends the folder of the finished run back.
+A node that sees the folder works in it, and after the loss of a node the item resumes there. A node
+that does not see it sends back what it made.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from needlab.core.tables import write_text
-from needlab.runs.execute import errors_of, last_lines
-from needlab.runs.sweep_file import RunSpec
-from needlab.runs.sweep_loop import Ended
+from needlab.runs.runner import Ended, Item, do, error_lines
 from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
 
@@ -29,17 +27,17 @@ _TOKEN = ".shared"
 
 
 class Returned(NamedTuple):
-    """What a task returns: the lines of an error, and the folder if it is not shared."""
+    """What a task returns: how the item ended, and the folder if it is not shared."""
 
-    lines: tuple[str, ...]
+    ended: Ended
     archive: bytes | None
 
 
 class RayEngine:
-    """The runs of a sweep on a cluster.
+    """Items on a cluster.
 
     Args:
-        folder: the sweep's.
+        folder: of the sweep; the items' folders are in it.
         address: of a running cluster ("auto": the one on this machine); ``None`` starts one here.
         workers: runs at once; ``None``: as many as the cluster's resources allow.
         cpus_per_run: CPUs that a run reserves.
@@ -62,7 +60,7 @@ class RayEngine:
         self._ray = ray = _imported()
         # All of them: the cluster starts those that fit.
         self.slots = workers or 10_000
-        self._tasks: dict[Any, tuple[str, Path]] = {}
+        self._tasks: dict[Any, Item] = {}
         self._token = secrets.token_hex(16)
         self._folder = folder.resolve()
         if not bring_back:
@@ -80,7 +78,7 @@ class RayEngine:
                 "above, copy the head's ~/.ray/auth_token to this machine and put "
                 "RAY_AUTH_MODE=token before the command."
             ) from error
-        # The sweep starts lost runs again, on every engine alike; so Ray must not.
+        # The runner starts lost items again, on every engine alike; so Ray must not.
         self._task = ray.remote(
             num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_retries=0, max_calls=1
         )(_task)
@@ -96,11 +94,11 @@ class RayEngine:
                 "change --cpus-per-run or --gpus-per-run."
             )
 
-    def start(self, spec: RunSpec, folder: Path) -> None:
-        """Submit a run."""
-        relative = str(folder.resolve().relative_to(self._folder))
-        task = self._task.remote(spec, str(self._folder), relative, self._token, __version__)
-        self._tasks[task] = (spec.name, folder)
+    def start(self, item: Item) -> None:
+        """Submit an item."""
+        relative = str(item.path.parent.resolve().relative_to(self._folder))
+        task = self._task.remote(item, str(self._folder), relative, self._token, __version__)
+        self._tasks[task] = item
 
     def wait(self, seconds: float) -> list[Ended]:
         """Return the runs whose task ended."""
@@ -111,20 +109,20 @@ class RayEngine:
         return [self._fetch(task) for task in ready]
 
     def _fetch(self, task: Any) -> Ended:
-        name, folder = self._tasks.pop(task)
+        item = self._tasks.pop(task)
         try:
             returned: Returned = self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
-            return Ended(name, "raised", last_lines(error.as_instanceof_cause()))
+            return Ended(item.name, "raised", error_lines(error.as_instanceof_cause()))
         except self._ray.exceptions.RayError as error:
             first = (str(error).strip().splitlines() or [""])[0]
-            return Ended(name, "lost", (f"{type(error).__name__}: {first}",))
+            return Ended(item.name, "lost", (f"{type(error).__name__}: {first}",))
         if returned.archive is not None:
             try:
-                _unpack(returned.archive, folder)
+                _unpack(returned.archive, item.path)
             except (OSError, tarfile.TarError) as error:
-                return Ended(name, "raised", (f"Its results cannot be written: {error}.",))
-        return Ended(name, "raised" if returned.lines else "done", returned.lines)
+                return Ended(item.name, "raised", (f"Its results cannot be written: {error}.",))
+        return returned.ended
 
     def close(self) -> None:
         """Cancel all tasks and leave the cluster; one that was started here ends."""
@@ -154,15 +152,20 @@ def _cpus(workers: int | None, each: float) -> int | None:
     return None if workers is None else max(1, math.ceil(workers * each))
 
 
-def _task(spec: RunSpec, sweep: str, relative: str, token: str, version: str) -> Returned:
+def _task(item: Item, root: str, relative: str, token: str, version: str) -> Returned:
     """On a node: work in the shared folder, or in a temporary one and send it back."""
+    if version != __version__:
+        # Results must not depend on the machine that makes them.
+        raise NeedReplayError(
+            f"The sweep was started by needreplay {version}, but this machine has {__version__}; "
+            "install the same version on every machine."
+        )
     with suppress(OSError):
-        if (Path(sweep) / _TOKEN).read_text(encoding="utf-8") == token:
-            return Returned(errors_of(spec, Path(sweep) / relative, version), None)
+        if (Path(root) / _TOKEN).read_text(encoding="utf-8") == token:
+            return Returned(do(item, Path(root) / relative), None)
     own = Path(tempfile.mkdtemp(prefix="needreplay-"))
     try:
-        lines = errors_of(spec, own / spec.name, version)
-        return Returned(lines, _packed(own / spec.name))
+        return Returned(do(item, own), _packed(own))
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
@@ -176,14 +179,14 @@ def _packed(folder: Path) -> bytes:
     return packed.getvalue()
 
 
-def _unpack(archive: bytes, folder: Path) -> None:
-    """Put the run's files into its folder, done.json last."""
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".back-") as place:
+def _unpack(archive: bytes, path: Path) -> None:
+    """Put what the item made into the folder of ``path``, and ``path`` last."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent.parent, prefix=".back-") as place:
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
             packed.extractall(place, filter="data")
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(Path(place).iterdir(), key=lambda path: path.name == "done.json"):
-            target = folder / path.name
+        for found in sorted(Path(place).iterdir(), key=lambda each: each.name == path.name):
+            target = path.with_name(found.name)
             if target.is_dir():
                 shutil.rmtree(target)
-            path.replace(target)
+            found.replace(target)

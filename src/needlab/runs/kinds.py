@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from needlab.core.imports import load_object
 from needlab.runs.config import RunConfig, check_learns
+from needlab.runs.runner import OnUnits
 from needreplay._core.errors import NeedReplayError, unknown
 
 Config: TypeAlias = dict[str, Any]
-OnUnits: TypeAlias = Callable[[int], None]
 
 SHIPPED = {
     "deep": "needlab.runs.kinds:DEEP",

@@ -1,4 +1,4 @@
-"""The engine ``local``: one process per run on this machine, one thread per process."""
+"""The engine ``local``: processes on this machine, one thread each."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from needlab.core.processes import starting_workers, watch_parent
-from needlab.runs.execute import LAST_LINES, errors_of
+from needlab.runs.runner import LAST_LINES, Ended, Item, do, error_lines
 from needlab.runs.stopping import GRACE
-from needlab.runs.sweep_file import RunSpec
-from needlab.runs.sweep_loop import Ended
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.uninterrupted import Uninterrupted
 
 LOG = "log.txt"
 SECONDS_TO_SAVE = GRACE + 50.0
-"""How long a run that is stopped may take to save a checkpoint."""
+"""How long an item that is stopped may take to save a checkpoint."""
+_STOPPING = (
+    f"needreplay: stopping; training saves a checkpoint first, for {SECONDS_TO_SAVE:g} s at most. "
+    "Ctrl-C again stops at once."
+)
 _SECONDS_TO_EXIT = 5.0
 """A run may leave a thread that never ends."""
 
 
 @dataclass
 class _Worker:
-    name: str
-    folder: Path
     process: BaseProcess
     pipe: Connection
+    item: Item
 
     def end(self) -> int | None:
         """Let the process exit, or kill it; return its exit code."""
@@ -48,70 +49,102 @@ class _Worker:
 
 
 class LocalEngine:
-    """Up to ``workers`` processes at once. Scripts need ``if __name__ == "__main__":``."""
+    """Up to ``workers`` processes at once. Scripts need ``if __name__ == "__main__":``.
 
-    def __init__(self, workers: int) -> None:
+    Args:
+        workers: how many.
+        reuse: whether a process does one item after the other (short ones) or only one.
+    """
+
+    def __init__(self, workers: int, *, reuse: bool = False) -> None:
         if workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
         self.slots = workers
-        self._workers: list[_Worker] = []
+        self._reuse = reuse
+        self._busy: list[_Worker] = []
+        self._idle: list[_Worker] = []
 
-    def start(self, spec: RunSpec, folder: Path) -> None:
-        """Start a run in a new process."""
-        context = get_context("spawn")
-        ours, theirs = context.Pipe(duplex=False)
-        # Not a daemon: a run may start its own processes.
-        process = context.Process(target=_work, args=(spec, folder, theirs), daemon=False)
-        # A signal between the two would leave a process that nobody ends.
-        with Uninterrupted(), starting_workers():
-            process.start()
-            self._workers.append(_Worker(spec.name, folder, process, ours))
-        theirs.close()
+    def start(self, item: Item) -> None:
+        """Start an item in a process that waits, or in a new one."""
+        # A signal in between would leave a process that nobody ends.
+        with Uninterrupted():
+            if not self._idle:
+                self._idle.append(_new_worker(item))
+            worker = self._idle.pop()
+            worker.item = item
+            self._busy.append(worker)
+        with suppress(OSError):  # ``wait`` notices that the process is dead
+            worker.pipe.send(item)
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the runs that ended, or whose process did."""
-        if not self._workers:
+        """Return the items that ended, or whose process did."""
+        if not self._busy:
             return []
         # A pipe ends with its process, so this notices a death as well.
-        ready = wait([worker.pipe for worker in self._workers], timeout=seconds)
-        return [self._ended(worker) for worker in list(self._workers) if worker.pipe in ready]
+        ready = wait([worker.pipe for worker in self._busy], timeout=seconds)
+        return [self._ended(worker) for worker in list(self._busy) if worker.pipe in ready]
 
     def _ended(self, worker: _Worker) -> Ended:
-        self._workers.remove(worker)
+        self._busy.remove(worker)
         try:
-            lines: tuple[str, ...] = worker.pipe.recv()
+            ended: Ended = replace(worker.pipe.recv(), name=worker.item.name)
         except (EOFError, OSError):
             code = worker.end() or 0
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            lines = (f"Its process ended with {how}.", *_end_of(worker.folder / LOG))
-            return Ended(worker.name, "lost", lines)
-        worker.end()
-        return Ended(worker.name, "raised" if lines else "done", lines)
+            log = _end_of(worker.item.path.with_name(LOG)) if worker.item.owns_folder else ()
+            return Ended(worker.item.name, "lost", (f"Its process ended with {how}.", *log))
+        if self._reuse:
+            self._idle.append(worker)
+        else:
+            worker.end()
+        return ended
 
     def close(self) -> None:
         """Let training save its checkpoints, then kill every process; Ctrl-C does that at once.
 
-        Files are atomic, so the runs can resume either way.
+        Files are atomic, so the items can resume either way.
         """
-        workers, self._workers = self._workers, []
+        workers, self._busy, self._idle = [*self._busy, *self._idle], [], []
         with suppress(KeyboardInterrupt):
             for worker in workers:
                 worker.process.terminate()
-            end = time.monotonic() + SECONDS_TO_SAVE
-            for worker in workers:
-                worker.process.join(max(0.0, end - time.monotonic()))
+            for seconds in (1.0, SECONDS_TO_SAVE):
+                end = time.monotonic() + seconds
+                for worker in workers:
+                    worker.process.join(max(0.0, end - time.monotonic()))
+                saving = (w for w in workers if w.process.is_alive() and w.item.owns_folder)
+                if seconds == 1.0 and any(saving):
+                    print(_STOPPING, file=sys.stderr, flush=True)
         for worker in workers:
             worker.process.kill()
         for worker in workers:
             worker.end()
 
 
-def _work(spec: RunSpec, folder: Path, pipe: Connection) -> None:
-    """In the worker: do the run and send the last lines of its error, or nothing."""
+def _new_worker(item: Item) -> _Worker:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    # Not a daemon: a run may start its own processes.
+    process = context.Process(target=_work, args=(theirs,), daemon=False)
+    with starting_workers():
+        process.start()
+    theirs.close()
+    return _Worker(process, ours, item)
+
+
+def _work(pipe: Connection) -> None:
+    """In the worker: do what is sent, until the pipe is closed."""
     watch_parent()
-    _print_to(folder / LOG)
-    with suppress(KeyboardInterrupt, BrokenPipeError):
-        pipe.send(errors_of(spec, folder))
+    with suppress(KeyboardInterrupt, BrokenPipeError, EOFError):
+        while True:
+            try:
+                item: Item = pipe.recv()
+            except (ImportError, AttributeError) as error:  # of the item's function
+                pipe.send(Ended("", "raised", error_lines(error)))
+                continue
+            if item.owns_folder:
+                _print_to(item.path.with_name(LOG))
+            pipe.send(do(item, item.path.parent))
 
 
 def _print_to(path: Path) -> None:
@@ -122,6 +155,7 @@ def _print_to(path: Path) -> None:
         target = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(target, stream)
+    os.close(target)
     faulthandler.enable(sys.stderr)
 
 

@@ -1,97 +1,81 @@
-"""How long a sweep will take: from the speed of its own runs, or of short runs made for it."""
+"""How long items will take: from their own speed, or from that of short runs made for it."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from needlab.runs.kinds import kind_named
+from needlab.runs.runner import NOTHING, Item, Worked
 from needlab.runs.sweep_file import RunSpec
-from needlab.runs.sweep_folder import SweepFolder
 
 STARTING = 4.0
 """Seconds until a new process has imported torch and loaded its kernels."""
 _PROBE_SECONDS = 4.0
 _WARM_SECONDS = 1.0
 _LEAST_SECONDS = 5.0
-Mark: TypeAlias = tuple[float, int]
+_TRUST = 20.0
+"""For how many seconds of work an expected speed counts as much as a measured one."""
+Mark: TypeAlias = tuple[float, float]
 """a time, and the units done by then"""
-_NOT_SPEED = ("seed", "steps", "first_trial", "trials")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds that each run still needs, and where the speeds come from."""
+    """Seconds that each item still needs."""
 
     seconds: dict[str, float]
-    unknown: tuple[str, ...]
-    """runs whose speed could not be measured"""
-    probed: int
-    """speeds that a short run had to measure"""
+    unknown: tuple[str, ...] = ()
+    """items whose speed is not known"""
 
     def wall(self, workers: int) -> float:
-        """Seconds with ``workers`` runs at once."""
+        """Seconds with ``workers`` items at once."""
         return max([sum(self.seconds.values()) / workers, *self.seconds.values()], default=0.0)
 
 
-def like(spec: RunSpec) -> str:
-    """A key: runs with the same key should be equally fast (games of one family, all seeds)."""
-    config = {name: value for name, value in spec.plain.items() if name not in _NOT_SPEED}
-    family, slash, _ = str(config.get("world", "")).partition("/")
-    return json.dumps({**config, "world": family if slash else config.get("world")}, sort_keys=True)
+def speeds_of(
+    items: Iterable[Item], worked: Mapping[str, Worked], expected: float | None = None
+) -> dict[str, float]:
+    """Units per second, by ``like``, where there was enough work to measure it.
+
+    Args:
+        items: the items.
+        worked: what is done of them.
+        expected: units per second that are expected, so that a speed is known from the start.
+    """
+    sums: dict[str, Worked] = {}
+    start = NOTHING if expected is None else Worked(_TRUST * expected, _TRUST)
+    for item in items:
+        before, more = sums.get(item.like, start), worked.get(item.name, NOTHING)
+        sums[item.like] = Worked(before.units + more.units, before.seconds + more.seconds)
+    least = _LEAST_SECONDS if expected is None else 0.0
+    return {
+        like: each.units / each.seconds
+        for like, each in sums.items()
+        if each.units > 0.0 and each.seconds >= least
+    }
 
 
 def estimate(
-    specs: Sequence[RunSpec],
-    folder: SweepFolder,
-    *,
-    measure: bool = True,
-    on_probe: Callable[[RunSpec], None] = lambda _spec: None,
+    items: Iterable[Item],
+    worked: Mapping[str, Worked],
+    speeds: Mapping[str, float],
+    starting: float = 0.0,
 ) -> Estimate:
-    """Estimate what the runs that are not complete still need.
-
-    Args:
-        specs: all runs of the sweep.
-        folder: where runs may have recorded their speed.
-        measure: make a short run where no speed is known.
-        on_probe: called before each short run.
-    """
-    speeds: dict[str, float | None] = dict(measured(specs, folder))
-    seconds: dict[str, float] = {}
-    unknown: list[str] = []
-    probed = 0
-    for spec in specs:
-        if folder.is_done(spec.name):
-            continue
-        key = like(spec)
-        if key not in speeds and measure:
-            on_probe(spec)
-            speeds[key] = probe(spec)
-            probed += speeds[key] is not None
-        speed = speeds.get(key)
-        if speed is None:
-            unknown.append(spec.name)
-            continue
-        left = max(0, spec.units - folder.progress(spec.name)[0])
-        seconds[spec.name] = STARTING + left / speed
-    return Estimate(seconds, tuple(unknown), probed)
-
-
-def measured(specs: Sequence[RunSpec], folder: SweepFolder) -> dict[str, float]:
-    """Units per second, by ``like``, of the runs in a folder that worked long enough."""
-    sums: dict[str, tuple[float, float]] = {}
-    for spec in specs:
-        units, seconds = folder.progress(spec.name)
-        if units > 0 and seconds >= _LEAST_SECONDS:
-            before = sums.get(like(spec), (0.0, 0.0))
-            sums[like(spec)] = (before[0] + units, before[1] + seconds)
-    return {key: units / seconds for key, (units, seconds) in sums.items()}
+    """What the items still need, each with the seconds of ``starting``."""
+    seconds, unknown = {}, []
+    for item in items:
+        left = max(0.0, item.units - worked.get(item.name, NOTHING).units)
+        if item.like in speeds:
+            seconds[item.name] = starting + left / speeds[item.like]
+        else:
+            unknown.append(item.name)
+    return Estimate(seconds, tuple(unknown))
 
 
 class _Enough(Exception):  # noqa: N818
@@ -105,7 +89,7 @@ def probe(spec: RunSpec) -> float | None:
         return None
     marks: list[Mark] = []
 
-    def on_units(units: int) -> None:
+    def on_units(units: float) -> None:
         marks.append((time.monotonic(), units))
         warm = _warm(marks)
         if warm and warm[-1][0] - warm[0][0] >= _PROBE_SECONDS:

@@ -25,6 +25,11 @@ class Stopped(KeyboardInterrupt):
         self.signum = signum
 
 
+def signum_of(stop: KeyboardInterrupt) -> int:
+    """The signal that stopped a run: SIGINT if nothing else is known."""
+    return getattr(stop, "signum", signal.SIGINT)
+
+
 @contextmanager
 def sigterm_stops() -> Iterator[None]:
     """Inside, the first SIGTERM raises ``Stopped``, as Ctrl-C raises KeyboardInterrupt.

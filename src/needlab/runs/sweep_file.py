@@ -21,6 +21,7 @@ from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay._core.errors import NeedReplayError, unknown
 
 _PLURALS = {"worlds": "world", "agents": "agent", "presets": "preset", "seeds": "seed"}
+_NOT_SPEED = ("seed", "steps", "first_trial", "trials")
 _TOP = ("name", "about", "runs")
 MAX_RUNS = 100_000
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -64,6 +65,14 @@ class RunSpec:
     def units(self) -> int:
         """The amount of work: steps, or trials."""
         return kind_named(self.kind).units(dict(self.config))
+
+    @property
+    def like(self) -> str:
+        """Equal for runs that should be equally fast (games of one family, all seeds)."""
+        config = {name: value for name, value in self.plain.items() if name not in _NOT_SPEED}
+        family, slash, _ = str(config.get("world", "")).partition("/")
+        world = family if slash else config.get("world")
+        return json.dumps({**config, "world": world}, sort_keys=True)
 
     @property
     def label(self) -> str:

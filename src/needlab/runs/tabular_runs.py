@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from needlab.core.tables import Table, joined, read_table, write_json, write_table
-from needlab.runs.kinds import REQUIRED, Config, Kind, OnUnits, filled
+from needlab.runs.kinds import REQUIRED, Config, Kind, filled
+from needlab.runs.runner import OnUnits
 from needlab.tabular.settings import agent_settings
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError

@@ -7,6 +7,7 @@ import platform
 import re
 import secrets
 import shutil
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -128,8 +129,9 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
 
 
 def origin() -> dict[str, Any]:
-    """Versions, machine and date, for a ``meta.json``."""
+    """Commit, versions, machine and date, for a ``meta.json``."""
     return {
+        "commit": commit(),
         "versions": versions(),
         "machine": {
             "system": platform.platform(),
@@ -138,6 +140,25 @@ def origin() -> dict[str, Any]:
         },
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def commit() -> str | None:
+    """The commit of the clone that this code is in, "-dirty" with changes; None outside of one."""
+    with suppress(OSError, subprocess.SubprocessError):
+        for words in (
+            ("ls-files", "--error-unmatch", Path(__file__).name),
+            ("describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"),
+        ):
+            found = subprocess.run(
+                ["git", *words],
+                cwd=Path(__file__).parent,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
+            )
+        return found.stdout.strip()
+    return None
 
 
 def _processor() -> str:

@@ -14,30 +14,29 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from needlab.core.lock import locked
-from needlab.core.progress import Progress
 from needlab.core.source import source_digest
 from needlab.core.tables import prepare_folder, read_json
 from needlab.report.claims import tallies
 from needlab.report.figures import house_style
 from needlab.report.figures_page import write_figures_page
+from needlab.runs.display import Display
+from needlab.runs.local import LocalEngine
+from needlab.runs.runner import Engine
+from needlab.runs.stopping import Stopped, signum_of, sigterm_stops
+from needlab.runs.trials import TrialRunner
 from needlab.studies import load_study, study_names
 from needlab.studies.folder import refuse_foreign_folder, versions, write_study
 from needlab.studies.study import Option, Options, Result, Study
-from needlab.studies.trials import TrialRunner, WorkerPool
 from needreplay._core.errors import NeedReplayError, unknown
 
 _DIGITS = 8
 _CACHE_NAME = re.compile(rf"[0-9a-f]{{{_DIGITS}}}(-[0-9a-f]{{{_DIGITS}}})?")
-
-
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C, with a message that says what is finished and how to resume."""
 
 
 def reproduce(
@@ -46,7 +45,7 @@ def reproduce(
     out: str | Path,
     argv: Sequence[str],
     *,
-    progress: Progress | None = None,
+    display: Display | None = None,
 ) -> Path:
     """Run the studies called ``names`` (none: all), write them into ``out``, return the page.
 
@@ -58,36 +57,48 @@ def reproduce(
         options: how to run them; ``options.presets`` empty means all that a study has.
         out: the folder for the results; other figures in it stay, and stay on the page.
         argv: the command line, for the record.
-        progress: where bars are drawn; by default a terminal's standard error.
+        display: where progress is shown; by default on standard error.
     """
     planned = plan(names, options)
     out = prepare_folder(out)
     for study, _ in planned:
         refuse_foreign_folder(out / study.name)
-    pool = WorkerPool(options.workers, progress)
     done: list[str] = []
     try:
-        for study, own in planned:
-            with only_one(out / study.name):
-                outcome = _make(study, own, out, argv, pool)
-            page = write_figures_page(out, order=study_names())
-            done.append(study.name)
-            print(f"{study.name}: {outcome} -> {out / study.name}", flush=True)
-    except KeyboardInterrupt:
+        with sigterm_stops(), closing(LocalEngine(options.workers, reuse=True)) as engine:
+            for study, own in planned:
+                with only_one(out / study.name):
+                    outcome = _make(study, own, out, argv, engine, display or Display())
+                page = write_figures_page(out, order=study_names())
+                done.append(study.name)
+                print(f"{study.name}: {outcome} -> {out / study.name}", flush=True)
+    except KeyboardInterrupt as stop:
         rest = [study.name for study, _ in planned if study.name not in done]
         said = f"finished in {out}: {', '.join(done)}" if done else "no figure is finished"
-        if rest and any(path.is_file() for path in cache_root(out / rest[0]).rglob("*")):
+        if rest and _has_work(cache_root(out / rest[0])):
             said += f"; {rest[0]} resumes from its cache"
         raise Stopped(
-            f"stopped; {said}. Run the rest with:\n  {command_of(rest, options, out)}"
+            f"stopped; {said}. Run the rest with:\n  {command_of(rest, options, out)}",
+            signum_of(stop),
         ) from None
-    finally:
-        pool.close()
     print(f"The page with all figures: {page}")
     return page
 
 
-def _make(study: Study, options: Options, out: Path, argv: Sequence[str], pool: WorkerPool) -> str:
+def _has_work(cache: Path) -> bool:
+    """Whether there is anything to resume from; what is hidden is not used again."""
+    names = (path.relative_to(cache).parts for path in cache.rglob("*") if path.is_file())
+    return any(not any(name.startswith(".") for name in parts) for parts in names)
+
+
+def _make(
+    study: Study,
+    options: Options,
+    out: Path,
+    argv: Sequence[str],
+    engine: Engine,
+    display: Display,
+) -> str:
     """Make a figure, unless it is up to date; return a few words about it."""
     figure = out / study.name
     cached = cache_folder(figure, study, options)
@@ -98,7 +109,7 @@ def _make(study: Study, options: Options, out: Path, argv: Sequence[str], pool: 
         facts = made_from(study, options)
         try:
             with house_style():
-                result = study.run(options, TrialRunner(pool, cached))
+                result = study.run(options, TrialRunner(engine, cached, display))
         except NeedReplayError as error:
             raise NeedReplayError(f"{study.name}: {error}") from error
         if source_digest.__wrapped__() != source_digest():

@@ -12,7 +12,7 @@ from needlab.report.claims import Claim
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from needlab.studies.trials import TrialRunner
+    from needlab.runs.trials import TrialRunner
 
 Size: TypeAlias = Literal["quick", "full"]
 Option: TypeAlias = Literal["trials", "trial", "states"]

@@ -9,7 +9,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -65,7 +65,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file = part.open("xb")
             # A part that became the file is gone by then; one that did not must not stay.
             cleanup.add(partial(part.unlink, missing_ok=True))
-            cleanup.add(file.close)
+            cleanup.add(partial(_close, file))
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -81,6 +81,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise NeedReplayError(f"{str(target)!r} cannot be written: {reason(error)}.") from error
     finally:
         cleanup.run()
+
+
+def _close(file: BinaryIO) -> None:
+    """Without an error for what a full disk does not take: the write that failed has one."""
+    with suppress(OSError):
+        file.close()
 
 
 def _check_regular(target: Path) -> None:

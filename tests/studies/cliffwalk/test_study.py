@@ -12,6 +12,7 @@ import pytest
 from needlab.core.tables import Table, write_table
 from needlab.report.claims import Claim, Verdict
 from needlab.report.statistics import Interval
+from needlab.runs.trials import trial_runner
 from needlab.studies import cliffwalk as fig3
 from needlab.studies import load_study, study_names
 from needlab.studies.cliffwalk.agent import run_trial
@@ -44,7 +45,6 @@ from needlab.studies.cliffwalk.settings import (
 )
 from needlab.studies.reproduce import plan
 from needlab.studies.study import Options, Result, Size
-from needlab.studies.trials import trial_runner
 from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.errors import NeedReplayError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from needlab.runs.trials import TrialRunner
 from needlab.studies.cliffwalk.beside import (
     changes_between,
     deciding_cases,
@@ -28,7 +29,6 @@ from needlab.studies.cliffwalk.claims import claims_of
 from needlab.studies.cliffwalk.figure import beyond_figure, deciding_figure, paper_figure
 from needlab.studies.cliffwalk.settings import METHODS, PAPER_METHODS, cliffwalk_preset
 from needlab.studies.study import Options, Result, Size, Study
-from needlab.studies.trials import TrialRunner
 
 QUICK_LARGEST = 9
 EXTRA_SIZES: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (5, 8, 11)}

@@ -14,8 +14,10 @@ import numpy as np
 from needlab.core.tables import Table, long_table
 from needlab.report.statistics import Interval, mean_interval, median_interval
 from needlab.runs import tabular_runs
-from needlab.runs.kinds import REQUIRED, Config, Kind, OnUnits
+from needlab.runs.kinds import REQUIRED, Config, Kind
+from needlab.runs.runner import OnUnits
 from needlab.runs.tabular_runs import Rows, checked, fewer_trials, trial_numbers
+from needlab.runs.trials import Columns, TrialRunner
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import (
     METHODS,
@@ -24,7 +26,6 @@ from needlab.studies.cliffwalk.settings import (
     Method,
     cliffwalk_preset,
 )
-from needlab.studies.trials import Columns, TrialRunner
 from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError, unknown

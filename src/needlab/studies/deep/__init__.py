@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 from needlab.core.tables import Table, long_table
+from needlab.runs.trials import TrialRunner
 from needlab.studies.deep.claims import our_claims, published_claims
 from needlab.studies.deep.figure import draw_bars, draw_ours, draw_published_curves
 from needlab.studies.deep.ours import (
@@ -20,7 +21,6 @@ from needlab.studies.deep.ours import (
 )
 from needlab.studies.deep.published import Game, changes, end_level, published_games
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 
 
 def run(options: Options, runner: TrialRunner) -> Result:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from needlab.core.tables import long_table, read_json, read_table, write_json, write_table
+from needlab.runs.trials import TrialRunner
 from needlab.studies.deep.exact_analysis import claims_of, comparisons, differences, draw
 from needlab.studies.deep.exact_arms import BLOCKS, QUICK_BLOCKS, Block
 from needlab.studies.deep.exact_training import Case, train
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needreplay._core.types import FloatArray
 
 SEEDS = {"quick": 2, "full": 10}

@@ -8,15 +8,26 @@ finished run is one file of the cache, so a stopped study loses at most the run 
 from __future__ import annotations
 
 import shutil
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from needlab.core.tables import Table, long_table, prepare_folder, read_table, write_table
+from needlab.core.tables import (
+    Table,
+    long_table,
+    prepare_folder,
+    read_table,
+    write_bytes,
+    write_table,
+)
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
+from needlab.runs.runner import OnUnits
+from needlab.runs.trials import TrialRunner
 from needlab.studies.deep.minatar_analysis import (
     METRICS,
     PRIMARY,
@@ -28,13 +39,14 @@ from needlab.studies.deep.minatar_analysis import (
     pilot_of,
     ratios_of,
 )
-from needlab.studies.deep.ours import random_return
+from needlab.studies.deep.ours import SECONDS_PER_STEP, numbers_of, random_return
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner, advance
-from needreplay._core.types import AnyArray, FloatArray
+from needreplay._core.errors import NeedReplayError, counted
 
 PRESET = "default"
 STEPS = 50_000
+FINISHED = Path("results/minatar/runs")
+"""Finished runs of the full size that a clone brings: they are used, not made again."""
 ITERATIONS = 20
 MIX = 0.25
 """The share of the probability that is uniform, in every arm that has one."""
@@ -146,40 +158,56 @@ class Case(NamedTuple):
         return f"{self.game}-{words}-{self.seed}-{self.steps}{every}.csv"
 
 
-def train(case: Case, cache: Path) -> Table:
-    """The record of a run, one row for each iteration; a finished one is read.
+def train(case: Case, path: Path, on_units: OnUnits) -> None:
+    """Write the record of a run, one row for each iteration.
 
     A run that was stopped starts again, because its CPU time is part of the record.
     """
-    path = cache / case.file_name
-    if path.exists():
-        advance(float(case.steps))
-        return read_table(path)
-    folder = prepare_folder(cache) / path.stem
+    # Hidden: nothing in it is used again.
+    folder = path.with_name(f".{path.stem}")
     shutil.rmtree(folder, ignore_errors=True)
-    done, rows = 0, []
+    rows: list[float] = []
     began = stepped = 0.0
 
     def on_steps(steps: int, row: dict[str, Any] | None) -> None:
-        nonlocal done, began, stepped
+        nonlocal began, stepped
         now = time.process_time()
         if row is not None:  # after the evaluation, which is not part of the cost
             rows.append(stepped - began)
         if row is not None or steps == 0:
             began = now
-        advance(float(steps - done))
-        done, stepped = steps, now
+        on_units(steps / case.steps)
+        stepped = now
 
     metrics = read_table(run_training(case.config, folder, on_steps=on_steps))
-    record = {name: _numbers(metrics[name]) for name in COLUMNS}
+    record = {name: numbers_of(metrics[name]) for name in COLUMNS}
     record["train_cpu_seconds"] = np.array(rows)
     write_table(path, Table(record))
     shutil.rmtree(folder)
-    return read_table(path)
 
 
-def _numbers(column: AnyArray) -> FloatArray:
-    return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
+def put_in_place(cases: Mapping[str, Case], cache: Path, folder: Path = FINISHED) -> int:
+    """Copy runs that were finished elsewhere into the cache; return how many were copied.
+
+    Args:
+        cases: by the name of their file.
+        cache: where runs are looked for.
+        folder: has files of those names.
+    """
+    copied = 0
+    for name, case in cases.items():
+        if not (folder / name).is_file() or (cache / name).exists():
+            continue
+        record = read_table(folder / name)
+        missing = {*COLUMNS, "train_cpu_seconds"} - {*record.names}
+        if missing or not len(record) or record["steps"][-1] < case.steps:
+            raise NeedReplayError(
+                f"{str(folder / name)!r} is not the record of a finished run: "
+                + (f"it has no column {min(missing)!r}." if missing else "it is too short.")
+            )
+        write_bytes(prepare_folder(cache) / name, (folder / name).read_bytes())
+        copied += 1
+    return copied
 
 
 def run(options: Options, runner: TrialRunner) -> Result:
@@ -194,14 +222,19 @@ def run(options: Options, runner: TrialRunner) -> Result:
         for game in plan.games
         for arm in plan.arms
     ]
-    jobs = [(case, runner.cache) for case in cases]
+    named = {case.file_name: case for case in cases}
+    copied = put_in_place(named, runner.cache)
+    if copied:
+        print(f"minatar: {counted(copied, 'finished run')} of {FINISHED} used", file=sys.stderr)
+    seconds = SECONDS_PER_STEP * plan.steps
     # Equal work keeps the order: complete rounds first.
-    found = runner.pool.map(train, jobs, label=f"minatar, {preset}", work=[plan.steps] * len(jobs))
+    paths = runner.files(train, named, label=f"minatar, {preset}", seconds=seconds)
+    found = [read_table(path) for path in paths]
     keys = ("game", "arm", "seed")
     data = long_table(
         keys,
         {
-            (case.game, case.arm, case.seed): {n: _numbers(table[n]) for n in table.names}
+            (case.game, case.arm, case.seed): {n: numbers_of(table[n]) for n in table.names}
             for case, table in zip(cases, found, strict=True)
         },
     )

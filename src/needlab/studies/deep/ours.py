@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needlab.core.tables import Table, long_table, read_table
+from needlab.core.tables import Table, long_table, read_table, write_bytes
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
-from needlab.runs.run_folder import CHECKPOINT
+from needlab.runs.runner import OnUnits
 from needlab.runs.train_loop import reset_seed
-from needlab.studies.trials import TrialRunner, advance
+from needlab.runs.trials import TrialRunner
 from needlab.worlds.named import make_world
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 
 PRESET = "corrected"
+SECONDS_PER_STEP = 0.001
+"""About what training takes, for the time to finish."""
 
 _COSINE: dict[str, Any] = {"need_learner": "cosine", "learn_every": 4}
 
@@ -79,7 +81,7 @@ class Run(NamedTuple):
     config: RunConfig
 
     @property
-    def folder_name(self) -> str:
+    def file_stem(self) -> str:
         """Equal configs have equal names."""
         plain = {**asdict(self.config), "overrides": dict(self.config.overrides)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
@@ -101,23 +103,19 @@ def runs_of(plan: Plan, seed: int) -> list[Run]:
 
 def train_all(runs: list[Run], runner: TrialRunner) -> list[Table]:
     """The metrics of every run; finished runs are read, stopped ones resume."""
-    jobs = [(run.config, runner.cache / run.folder_name) for run in runs]
-    work = [float(run.config.steps) for run in runs]
-    return runner.pool.map(_train, jobs, label="fig5", work=work)
+    configs = {f"{run.file_stem}.csv": run.config for run in runs}
+    seconds = SECONDS_PER_STEP * max(run.config.steps for run in runs)
+    return [read_table(p) for p in runner.files(train, configs, label="fig5", seconds=seconds)]
 
 
-def _train(config: RunConfig, folder: Path) -> Table:
-    done = 0
-
-    def on_steps(steps: int, _: object) -> None:
-        nonlocal done
-        advance(steps - done)
-        done = steps
-
-    metrics = read_table(run_training(config, folder, on_steps=on_steps))
-    for path in folder.glob(f"{CHECKPOINT}*"):
-        shutil.rmtree(path)
-    return metrics
+def train(config: RunConfig, path: Path, on_units: OnUnits) -> None:
+    """Train in a folder beside ``path``, where a stopped run resumes; write the metrics."""
+    folder = path.with_suffix("")
+    metrics = run_training(
+        config, folder, on_steps=lambda steps, _row: on_units(steps / config.steps)
+    )
+    write_bytes(path, metrics.read_bytes())
+    shutil.rmtree(folder)
 
 
 def data_of(runs: list[Run], found: list[Table]) -> Table:
@@ -126,7 +124,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
         COLUMNS[:4],
         {
             (run.config.world, run.label, PRESET, run.config.seed): {
-                name: metrics[name] if name in INTEGERS else _numbers(metrics[name])
+                name: metrics[name] if name in INTEGERS else numbers_of(metrics[name])
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
@@ -134,7 +132,7 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
     )
 
 
-def _numbers(column: AnyArray) -> FloatArray:
+def numbers_of(column: AnyArray) -> FloatArray:
     """A cell is empty if there is nothing to report: no need, or no update yet."""
     return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
 

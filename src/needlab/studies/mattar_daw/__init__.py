@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from needlab.report.statistics import mean_interval
+from needlab.runs.trials import TrialRunner
 from needlab.studies.mattar_daw.cases import (
     CASES,
     CHANGES,
@@ -29,7 +30,6 @@ from needlab.studies.mattar_daw.tables import (
     preset_tables,
 )
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needreplay._core.rng import stream
 
 SIMULATIONS = {

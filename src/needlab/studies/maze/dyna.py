@@ -9,6 +9,7 @@ from needlab.core.tables import long_table
 from needlab.report.claims import Claim, less_claim
 from needlab.report.figures import new_figure
 from needlab.report.statistics import curve_interval, difference_interval, mean_band, mean_interval
+from needlab.runs.trials import TrialRunner
 from needlab.studies.maze.world import (
     EPISODES,
     converged_at,
@@ -18,7 +19,6 @@ from needlab.studies.maze.world import (
     run_steps,
 )
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.settings import LearningSettings, agent_settings
 from needreplay._core.rng import stream
 from needreplay._core.types import IntArray

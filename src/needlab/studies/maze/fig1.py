@@ -13,10 +13,10 @@ from needlab.core.tables import long_table
 from needlab.report.claims import Claim, less_claim
 from needlab.report.figures import PALETTE, draw_band, new_figure
 from needlab.report.statistics import difference_interval, mean_band
+from needlab.runs.trials import TrialRunner
 from needlab.studies.maze.board import draw_board, draw_heat, mark_ends
 from needlab.studies.maze.world import dyna_world, trial_stream
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.arrays import AgentArrays
 from needlab.tabular.policy import epsilon_greedy_policy
 from needlab.tabular.settings import OCCUPANCY, SweepingSettings

@@ -19,6 +19,7 @@ from needlab.report.statistics import (
     mean_band,
     ratio_interval,
 )
+from needlab.runs.trials import TrialRunner
 from needlab.studies.maze.world import (
     AGENTS,
     EPISODES,
@@ -30,7 +31,6 @@ from needlab.studies.maze.world import (
     run_steps,
 )
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.settings import PS_SR, agent_settings
 from needreplay._core.rng import stream
 from needreplay._core.types import IntArray

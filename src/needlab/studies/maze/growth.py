@@ -14,9 +14,9 @@ from needlab.core.tables import long_table
 from needlab.report.claims import Claim, verdict_of
 from needlab.report.figures import colors_of, label_of, new_figure
 from needlab.report.statistics import Interval, median_interval, proportion_interval
+from needlab.runs.trials import Columns, TrialRunner
 from needlab.studies.maze.world import dyna_world
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import Columns, TrialRunner
 from needlab.tabular.settings import LearningSettings, agent_settings
 from needlab.tabular.trial import model_holds_path, search_until_optimal
 from needlab.worlds.tabular import shortest_path_length

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 from needlab.core.tables import long_table
 from needlab.report.figures import label_of, new_figure
+from needlab.runs.trials import TrialRunner
 from needlab.studies.maze.board import draw_board, draw_heat
 from needlab.studies.maze.world import AGENTS, EPISODES, dyna_world, trial_stream
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.replay_events import replay_table
 from needlab.tabular.settings import PS_SR, agent_settings
 from needlab.tabular.sweeping import EVENT

@@ -12,9 +12,9 @@ from needlab.core.tables import long_table
 from needlab.report.claims import Claim, less_claim
 from needlab.report.figures import colors_of, error_bars, label_of, new_figure
 from needlab.report.statistics import Band, Interval, difference_interval, mean_interval
+from needlab.runs.trials import TrialRunner
 from needlab.studies.maze.world import AGENTS, EPISODES, later_steps, run_steps
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.settings import PS_SR, agent_settings
 from needreplay._core.rng import stream
 from needreplay._core.types import IntArray

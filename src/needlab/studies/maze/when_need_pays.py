@@ -19,8 +19,8 @@ from needlab.report.aggregate import holm
 from needlab.report.claims import Claim, Verdict
 from needlab.report.figures import new_figure
 from needlab.report.statistics import permutation_test, ratio_interval
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options, Result, Size, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.arrays import new_arrays
 from needlab.tabular.settings import LearningSettings, agent_settings
 from needlab.tabular.successor import random_policy_matrix

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 
 from needlab.report.figures import draw_band
 from needlab.report.statistics import Band
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.policy import epsilon_greedy_policy, expected_steps
 from needlab.tabular.settings import PS_SR, LearningSettings
 from needlab.tabular.successor import transition_matrix
