@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import compiled_in_place
 from needlab.tabular.arrays import N_ACTIONS, AgentArrays, new_arrays
 from needlab.tabular.dyna import dyna_step, epsilon_greedy
 from needlab.tabular.settings import LearningSettings, Parameters, parameters_of
 from needlab.tabular.sweeping import EVENT, clear_trace, sweeping_step
-from needreplay._core.jit import compiled_in_place
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 _SIDES = np.array([[2, 3], [2, 3], [0, 1], [0, 1]])

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
+from needlab.core.jit import jit
 from needlab.studies.deep.exact_tasks import ExactTask
 from needlab.tabular.successor import transition_matrix
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.need import NeedForm, ShuffledNeed, tabular_need

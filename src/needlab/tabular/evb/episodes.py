@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import (
     AFTER_FIRST_STEP,
     AT_GOAL,
@@ -23,7 +24,6 @@ from needlab.tabular.evb.backups import (
 )
 from needlab.tabular.evb.need import need_of
 from needlab.worlds.task import Task
-from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray, IntArray
 
 PAUSE = np.dtype(

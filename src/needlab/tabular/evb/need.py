@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import objmode
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import (
     FIRST_EIGENVECTOR_NEED,
     GIVEN_NEED,
@@ -16,7 +17,6 @@ from needlab.tabular.evb.backups import (
     Rule,
     softmax,
 )
-from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray
 
 
