@@ -7,6 +7,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 from __future__ import annotations
 
 import secrets
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +21,17 @@ from torch import Tensor
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, IntArray
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
-from needreplay.need import NeedBuffer
+from needreplay.need.buffer import FORGOTTEN, NeedBuffer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.samplers.base import Sampler
 
 Observation = AnyArray | dict[str, AnyArray]
+
+
+def _at(obs: Any, row: int) -> Any:
+    if isinstance(obs, dict):
+        return {key: part[row] for key, part in obs.items()}
+    return obs[row]
 
 
 class PrioritizedSamples(NamedTuple):
@@ -91,6 +98,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.n_steps = n_steps
         self.gamma = gamma
         self.seed = secrets.randbits(63) if seed is None else seed
+        self.n_critics = 1
+        """How many critics have TD errors on each batch."""
         self.beta = self.replay.beta_at(0.0)
         """The exponent of importance weights of the next batch."""
         self.reset()
@@ -128,6 +137,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.weights = torch.ones(0, 1)
         """The importance weights of the last samples."""
         self._errors: list[Tensor] = []
+        self._is_updated = False
+        """whether ``update_priorities`` was ever called"""
 
     def add(
         self,
@@ -155,6 +166,30 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
+    def fill_from(self, other: SB3ReplayBuffer) -> None:
+        """Add what a ``ReplayBuffer`` of Stable-Baselines3 holds, oldest first.
+
+        The next transition that is added begins a new episode.
+        """
+        if other.n_envs != self.n_envs or other.observation_space != self.observation_space:
+            raise NeedReplayError(
+                f"The other buffer has n_envs {other.n_envs} and {other.observation_space}; this "
+                f"one has {self.n_envs} and {self.observation_space}."
+            )
+        begin = other.pos if other.full else 0
+        for step in range(other.size()):
+            row = (begin + step) % other.buffer_size
+            obs = _at(other.observations, row)
+            after = (
+                _at(other.observations, (row + 1) % other.buffer_size)
+                if other.optimize_memory_usage
+                else _at(other.next_observations, row)
+            )
+            infos = [{"TimeLimit.truncated": bool(cut)} for cut in other.timeouts[row]]
+            done = other.dones[row]
+            self.add(obs, after, other.actions[row], other.rewards[row], done, infos)
+        self.buffer.cut()
+
     def _rows(self, obs: Observation, space: Any = None) -> Any:
         """``obs`` in the shape and dtype that are stored."""
         space = self.observation_space if space is None else space
@@ -166,6 +201,15 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
         size = int(batch_size)
+        if not self._is_updated and self.buffer.batches == FORGOTTEN:
+            warnings.warn(
+                f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
+                "replay is not prioritized. If this model has a train of its own, let it call "
+                "replay_buffer.update_priorities(samples.ids, td_errors). If Stable-Baselines3's "
+                "class loaded it, load it with that of needreplay.integrations.sb3.",
+                UserWarning,
+                stacklevel=2,
+            )
         if self.need is None:
             batch = self.buffer.sample(size, beta=self.beta)
         else:
@@ -213,7 +257,13 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Set absolute TD errors of transitions ``ids``: an array or tensor, one for each."""
         if isinstance(errors, Tensor):
             errors = errors.detach().reshape(-1).cpu().numpy()
+        self._is_updated = True
         self.buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether TD errors of the last samples were noted."""
+        return bool(self._errors)
 
     def note_errors(self, errors: Tensor) -> None:
         """Absolute TD errors on the last samples, of one critic or with a column for each."""
@@ -224,6 +274,13 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         errors, self._errors = self._errors, []
         if errors:
             of_critics = torch.cat(errors, 1)
+            if of_critics.shape[1] != self.n_critics:
+                raise NeedReplayError(
+                    f"train computed TD errors of {of_critics.shape[1]} critics, but there are "
+                    f"{self.n_critics}. If one of its losses is not of a TD error, call it as "
+                    "torch.nn.functional.mse_loss, not as F.mse_loss: replay takes the losses "
+                    "that train calls by the name F for TD errors."
+                )
             over_critics = (
                 of_critics.amax(1) if self.replay.critics == "max" else of_critics.mean(1)
             )
