@@ -32,7 +32,7 @@ class Own(stable_baselines3.DQN):
         q = self.q_net(data.observations).gather(1, data.actions)
         loss = F.mse_loss(q, data.rewards)
         self.policy.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.policy.optimizer.step()
 
 
@@ -181,7 +181,7 @@ def test_facts_of_need_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
         logged.setdefault(name, []).append(value)
         record(name, value, *args, **options)
 
-    model.logger.record = kept  # type: ignore[method-assign]
+    model.logger.record = kept
     model.learn(120)
     assert len(logged["need/auc"]) == len(logged["need/auc_baseline"]) == model._n_updates // 20
     assert len(logged["need/acceptance"]) == model._n_updates // 5

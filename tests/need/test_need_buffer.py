@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
 
 def test_need_seen_from_elsewhere_takes_no_observation() -> None:
     for query in ("recent", "start"):
-        ours = made(model=NeedModel(SPACE, form=NeedForm(query=query)))  # type: ignore[arg-type]
+        ours = made(model=NeedModel(SPACE, form=NeedForm(query=query)))
         for step in steps(60):
             ours.add(**step)
         assert len(ours.sample(5)) == 5

@@ -6,6 +6,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 
 from __future__ import annotations
 
+import os
 import secrets
 import warnings
 from typing import Any, NamedTuple
@@ -26,6 +27,14 @@ from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.samplers.base import Sampler
 
 Observation = AnyArray | dict[str, AnyArray]
+
+
+def _memory() -> float:
+    """Bytes of memory that this machine has; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def _at(obs: Any, row: int) -> Any:
@@ -62,7 +71,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         action_space: of one environment.
         device: where samples go.
         n_envs: how many environments step together.
-        optimize_memory_usage: refused.
+        optimize_memory_usage: store each observation once, as ``obs`` of one transition and
+            ``next_obs`` of the one before. With ``frame_stack`` each frame is stored once anyway.
         handle_timeout_termination: bootstrap where a time limit ended the episode.
         replay: how transitions are sampled.
         n_steps: number of rewards that a return sums.
@@ -85,16 +95,13 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         gamma: float = 0.99,
         seed: int | None = None,
     ) -> None:
-        if optimize_memory_usage:
-            raise NeedReplayError(
-                "optimize_memory_usage is True; prioritized replay stores next observations. Set "
-                "it to False, or use UniformReplay()."
-            )
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
-        self.optimize_memory_usage = False
+        self.optimize_memory_usage = optimize_memory_usage
         self.handle_timeout_termination = handle_timeout_termination
         self.replay = PrioritizedReplay() if replay is None else replay
+        self.frame_stack = self.replay.frame_stack or int(optimize_memory_usage)
+        self._stored_shape = self._shape_of_stacks() if self.frame_stack else None
         self.n_steps = n_steps
         self.gamma = gamma
         self.seed = secrets.randbits(63) if seed is None else seed
@@ -114,13 +121,18 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         else:
             sampler = replay.sampler()
         action = self._maybe_cast_dtype(self.action_space.dtype)
+        obs: Any = self.observation_space
+        if self._stored_shape is not None:
+            obs = (obs.dtype, self._stored_shape)
+        self._check_memory()
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
-            {"obs": self.observation_space, "action": (action, (self.action_dim,))},
+            {"obs": obs, "action": (action, (self.action_dim,))},
             episodes=Episodes(
                 n_envs=self.n_envs,
                 n_step=self.n_steps,
                 discount=self.gamma,
+                frame_stack=self.frame_stack,
                 autoreset="same_step",
             ),
             sampler=sampler,
@@ -195,7 +207,43 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         space = self.observation_space if space is None else space
         if isinstance(obs, dict):
             return {key: self._rows(part, space[key]) for key, part in obs.items()}
-        return np.asarray(obs, space.dtype).reshape(self.n_envs, *space.shape)
+        shape = self._stored_shape or space.shape
+        return np.asarray(obs, space.dtype).reshape(self.n_envs, *shape)
+
+    def _shape_of_stacks(self) -> tuple[int, ...]:
+        """The shape of an observation with an axis of its frames."""
+        space, stack = self.observation_space, self.frame_stack
+        shape = space.shape if isinstance(space, spaces.Box) else ()
+        if not shape or shape[0] % stack:
+            raise NeedReplayError(
+                f"The observation space is {space}; to store each frame once it must be a Box "
+                f"whose first axis has frame_stack ({stack}) frames, as VecFrameStack and "
+                "VecTransposeImage make it. Use frame_stack=0 and optimize_memory_usage=False."
+            )
+        split = (
+            (stack, *shape[1:]) if shape[0] == stack > 1 else (stack, shape[0] // stack, *shape[1:])
+        )
+        if isinstance(self.replay, NeedReplay) and split != shape:
+            raise NeedReplayError(
+                f"Need is learned from the observations that are stored, of shape {shape}; with "
+                f"NeedReplay each frame is stored once if frame_stack is {shape[0]}."
+            )
+        return split
+
+    def _check_memory(self) -> None:
+        """Raise if the observations alone do not fit into the memory of this machine."""
+        space: Any = self.observation_space
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
+        of_one = sum(int(np.prod(part.shape)) * np.dtype(part.dtype).itemsize for part in parts)
+        copies = 1.0 / self.frame_stack if self.frame_stack else 2.0
+        wanted, memory = self.buffer_size * self.n_envs * of_one * copies, _memory()
+        if wanted > memory:
+            raise NeedReplayError(
+                f"buffer_size is {self.buffer_size * self.n_envs:,}: its observations take "
+                f"{wanted / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f} GiB. Make "
+                "it smaller, or store each frame once: PrioritizedReplay(frame_stack=4) for "
+                "stacks of 4, optimize_memory_usage=True for other observations."
+            )
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""
