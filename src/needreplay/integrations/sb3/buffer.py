@@ -6,6 +6,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import warnings
@@ -233,8 +234,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
     def _check_memory(self) -> None:
         """Raise if the observations alone do not fit into the memory of this machine."""
         space: Any = self.observation_space
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
-        of_one = sum(int(np.prod(part.shape)) * np.dtype(part.dtype).itemsize for part in parts)
+        parts: Any = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
+        of_one = sum(math.prod(part.shape) * np.dtype(part.dtype).itemsize for part in parts)
         copies = 1.0 / self.frame_stack if self.frame_stack else 2.0
         wanted, memory = self.buffer_size * self.n_envs * of_one * copies, _memory()
         if wanted > memory:
