@@ -95,6 +95,7 @@ def test_priorities_that_are_never_updated(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FORGOTTEN", 5)
+    monkeypatch.setattr("needreplay.need.buffer.FORGOTTEN", 5)
     if how == "own train":
         kwargs = {"replay_buffer_class": PrioritizedReplayBuffer}
         model = small("DQN", cls=Own, **kwargs)
@@ -104,7 +105,8 @@ def test_priorities_that_are_never_updated(
     with pytest.warns(UserWarning, match="update_priorities was never called") as caught:
         model.learn(80)
     assert len(caught) == 1
-    small("DQN").learn(80)  # ours: no warning, which would be an error
+    for replay in (PrioritizedReplay(), sb3.NeedReplay()):
+        small("DQN", replay=replay).learn(80)  # ours: no warning, which would be an error
 
 
 @pytest.mark.parametrize("changed", ["n_envs", "observation_space", "replay"])

@@ -250,7 +250,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
         size = int(batch_size)
-        if not self._is_updated and self.buffer.batches == FORGOTTEN:
+        if self.need is None and not self._is_updated and self.buffer.batches == FORGOTTEN:
             warnings.warn(
                 f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
                 "replay is not prioritized. If this model has a train of its own, let it call "
@@ -307,7 +307,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         if isinstance(errors, Tensor):
             errors = errors.detach().reshape(-1).cpu().numpy()
         self._is_updated = True
-        self.buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+        buffer = self.buffer if self.need is None else self.need
+        buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
 
     @property
     def has_errors(self) -> bool:
