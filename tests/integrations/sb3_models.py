@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from needreplay.integrations import sb3 as ours
 
-DISCRETE, CONTINUOUS = ("DQN", "QRDQN"), ("SAC", "TD3", "DDPG")
+DISCRETE, CONTINUOUS = ("DQN", "QRDQN"), ("SAC", "TD3", "DDPG", "TQC", "CrossQ")
 ALGORITHMS = (*DISCRETE, *CONTINUOUS)
 
 
@@ -58,7 +58,7 @@ def env_for(name: str, **options: Any) -> Walk:
 
 def sb3s(name: str) -> Any:
     """The original class."""
-    return getattr(sb3_contrib if name == "QRDQN" else stable_baselines3, name)
+    return getattr(sb3_contrib if name in ("QRDQN", "TQC", "CrossQ") else stable_baselines3, name)
 
 
 def small(name: str, env: Any = None, **options: Any) -> Any:
@@ -74,7 +74,7 @@ def small(name: str, env: Any = None, **options: Any) -> Any:
         "device": "cpu",
         "policy_kwargs": {"net_arch": [8]},
     }
-    if name == "SAC":
+    if name in ("SAC", "TQC", "CrossQ"):
         defaults["ent_coef"] = 0.1
     env = env_for(name) if env is None else env
     return cls(env=env, **{**defaults, **options})

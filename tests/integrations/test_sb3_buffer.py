@@ -194,7 +194,11 @@ def test_before_the_first_n_step_return_nothing_is_learned() -> None:
     [
         ({"replay_buffer_class": HerReplayBuffer}, "HerReplayBuffer, .*: hindsight makes new"),
         ({"replay_buffer_class": ReplayBuffer}, "ReplayBuffer, which cannot be prioritized. Leave"),
-        ({"optimize_memory_usage": True}, "optimize_memory_usage is True; .* UniformReplay"),
+        ({"replay": PrioritizedReplay(frame_stack=3)}, "must be a Box whose first axis"),
+        (
+            {"replay": sb3.NeedReplay(), "optimize_memory_usage": True},
+            "each frame is stored once if frame_stack is 2",
+        ),
         ({"replay": "per"}, r"replay is 'per'; pass UniformReplay\(\)"),
     ],
 )

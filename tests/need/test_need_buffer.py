@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +250,48 @@ def test_what_does_not_fit_is_named() -> None:
     ours.add(**steps(1)[0])
     with pytest.raises(NeedReplayError, match="shape"):
         ours.sample(1, np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("form", ["row", "dict"])
+def test_a_query_on_another_scale_than_what_is_stored_is_named(form: str, scale: float) -> None:
+    """Such as raw observations beside normalized ones; what is stored later is never named."""
+    space: Any = SPACE if form == "row" else spaces.Dict({"a": SPACE, "b": spaces.Discrete(2)})
+    ours = NeedBuffer.for_spaces(space, spaces.Discrete(2), capacity=5_000, n_step=3)
+    caught = []
+    for step in steps(200):
+        present = np.asarray(step["next_obs"] * scale, np.float64)
+        if form == "dict":
+            step |= {name: {"a": step[name], "b": 1} for name in ("obs", "next_obs")}
+        ours.add(**step)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            if len(ours):
+                ours.sample(2, present if form == "row" else {"a": present, "b": 1})
+                ours.update_priorities([0], [1.0])
+        caught += found
+    assert len(caught) == (scale != 1.0)
+    assert all("exactly as you store it" in str(each.message) for each in caught)
+
+
+def test_a_query_at_resets_and_many_batches_between_steps_are_fine() -> None:
+    """The first observation of an episode is stored by the step after it; warnings are errors."""
+    ours, walk = made(capacity=1_000, learn_every=100), steps(200, length=2)
+    for step, following in itertools.pairwise(walk):
+        ours.add(**step)
+        for _ in range(3):
+            batch = ours.sample(2, following["obs"])
+        ours.update_priorities(batch.ids, [1.0, 1.0])
+    assert ours._watch.is_done
+
+
+def test_priorities_that_are_never_updated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FORGOTTEN", 10)
+    for options, expected in (({}, 1), ({"alpha": 0.0}, 0)):
+        ours = made(**options)
+        ours.add(**steps(1)[0])
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for _ in range(30):
+                ours.sample(2, np.zeros(3, np.float32))
+        assert [str(each.message)[:24] for each in found] == ["10 batches were sampled,"] * expected

@@ -6,6 +6,7 @@ import copy
 import io
 import os
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,63 @@ REFRESH = 16
 """Stored vectors that are renewed for each batch, beside those of the batch."""
 MOST_ROWS = 1024
 """Transitions whose vectors are computed in one pass."""
+FORGOTTEN = 1_000
+"""So many batches without one update of priorities are a mistake."""
+LOOKS, WAIT = 8, 64
+"""Observations that ``Watch`` takes, and how many transitions must be stored after the last."""
 
 _MAGIC = b"needreplay need buffer 1\n"
 _SAMPLER = ("alpha", "need_alpha", "correct_for", "uniform_mix")
 """The options of ``for_env`` and ``for_spaces`` that are the sampler's."""
+
+
+class Watch:
+    """Warns once if need is seen from observations that are never stored.
+
+    The observation that the agent acts on next is the ``obs`` of a step to come, number by number.
+    So of the observations of ``LOOKS`` batches, each of another time, some are stored once further
+    steps have been added. If not one of them is, they are on another scale than what is stored,
+    such as raw ones beside normalized ones. A run that passes what it stores is never warned.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[Any] = []
+        self._first = self._last = -1
+        self.is_done = False
+
+    def see(self, buffer: ReplayBuffer, view: Any) -> None:
+        """Take one observation, or compare those taken with what is stored."""
+        now = buffer.next_id
+        if len(self._seen) < LOOKS:
+            if now != self._last:
+                self._first = now if self._first < 0 else self._first
+                self._seen.append(copy.deepcopy(view))
+                self._last = now
+            return
+        if now < self._last + WAIT:
+            return
+        self.is_done = True
+        begin = max(buffer.oldest_id, self._first - WAIT)
+        columns = buffer.read(np.arange(begin, min(now, begin + MOST_ROWS)))
+        if buffer.oldest_id <= self._first and not any(
+            _is_among(each, columns[name]) for each in self._seen for name in ("obs", "next_obs")
+        ):
+            warnings.warn(
+                f"Of the observations passed to the first batches, {LOOKS} were compared with "
+                "what was stored then, and none of them is stored. Pass to sample what the agent "
+                "acts on next, exactly as you store it (both normalized, or both raw).",
+                UserWarning,
+                stacklevel=4,
+            )
+        self._seen = []
+
+
+def _is_among(one: Any, many: Any) -> bool:
+    """Whether an observation is one of those stored, in the dtype in which they are."""
+    if isinstance(many, dict):
+        return all(_is_among(one[key], part) for key, part in many.items())
+    row = np.asarray(one).astype(many.dtype).reshape(-1)
+    return bool((many.reshape(len(many), -1) == row).all(1).any())
 
 
 class NeedBuffer:
@@ -82,6 +136,8 @@ class NeedBuffer:
         self.shuffled = ShuffledNeed(buffer, seed) if flag("shuffle", shuffle) else None
         self._next_new = buffer.oldest_id
         """the first transition whose vector was not computed yet"""
+        self._is_updated = not buffer.sampler.alpha
+        self._watch = Watch()
         self.query: FloatArray | None = None
         """The query of the last batch, or one for each of its rows."""
 
@@ -173,6 +229,14 @@ class NeedBuffer:
             beta: the exponent of importance weights for this batch alone.
         """
         self.query = self.look(size, obs)
+        if not self._is_updated and self.buffer.batches == FORGOTTEN:
+            warnings.warn(
+                f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
+                "gain has no part in it. Call update_priorities(batch.ids, absolute TD errors) "
+                "after each batch, or make the buffer with alpha=0 to sample by need alone.",
+                UserWarning,
+                stacklevel=2,
+            )
         batch = self.buffer.sample(size, need=self.query, beta=beta)
         if self.buffer.batches % self.learn_every == 0:
             self.model.learn(self.buffer)
@@ -186,6 +250,8 @@ class NeedBuffer:
         each of ``size`` rows.
         """
         views = self.model.views(self.buffer, size, obs)
+        if obs is not None and not self._watch.is_done:
+            self._watch.see(self.buffer, views)
         *older, newest = self._new_ids()
         for some in older:
             self._set_vectors(some)
@@ -203,6 +269,26 @@ class NeedBuffer:
     def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
         """Set the priorities of ``ids`` (absolute TD errors, for example)."""
         self.buffer.update_priorities(ids, priorities)
+        self._is_updated = True
+
+    def facts(self, *, quality: bool = False) -> dict[str, float]:
+        """Numbers to log: how need is sampled, and with ``quality`` how accurate it is.
+
+        ``acceptance``: the share of candidates that the sampler accepted. ``oldest_vector``: in
+        batches, how old the oldest stored vector is. ``without_vector``: the share of stored
+        transitions that have none yet. ``auc`` and ``auc_baseline``: see ``NeedQuality``.
+        """
+        sampler: Any = self.buffer.sampler
+        without = 1.0 - float(sampler.features.known.sum()) / max(1, len(self.buffer))
+        found = {
+            "acceptance": float(sampler.acceptance_rate),
+            "oldest_vector": float(sampler.features.oldest_age),
+            "without_vector": without,
+        }
+        if quality and isinstance(self.model, NeedModel):
+            measured = self.quality()
+            found |= {"auc": measured.auc, "auc_baseline": measured.best_baseline()}
+        return found
 
     def quality(self, *, queries: int = 32, seed: int | np.random.Generator = 0) -> NeedQuality:
         """How accurate the need is that this buffer samples by; see ``NeedQuality``.

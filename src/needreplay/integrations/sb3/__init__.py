@@ -1,7 +1,8 @@
 """Prioritized replay and gain x need for Stable-Baselines3.
 
-``DQN``, ``SAC``, ``TD3``, ``DDPG`` and ``QRDQN`` differ from those of Stable-Baselines3 and
-sb3-contrib in replay alone: ``DQN("MlpPolicy", "CartPole-v1", replay=PrioritizedReplay())``.
+``DQN``, ``SAC``, ``TD3``, ``DDPG``, ``QRDQN``, ``TQC`` and ``CrossQ`` differ from those of
+Stable-Baselines3 and sb3-contrib in replay alone:
+``DQN("MlpPolicy", "CartPole-v1", replay=PrioritizedReplay())``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer, Prioriti
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay, UniformReplay  # noqa: E402
 
 if TYPE_CHECKING:
-    from needreplay.integrations.sb3.contrib import QRDQN
+    from needreplay.integrations.sb3.contrib import QRDQN, TQC, CrossQ
 
 __all__ = [
     "DDPG",
@@ -47,6 +48,8 @@ __all__ = [
     "QRDQN",
     "SAC",
     "TD3",
+    "TQC",
+    "CrossQ",
     "NeedReplay",
     "PrioritizedReplay",
     "PrioritizedReplayBuffer",
@@ -57,8 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "QRDQN":
+    if name not in ("QRDQN", "TQC", "CrossQ"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from needreplay.integrations.sb3.contrib import QRDQN
+    from needreplay.integrations.sb3 import contrib
 
-    return QRDQN
+    return getattr(contrib, name)

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 import stable_baselines3 as sb3
+from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
@@ -30,6 +31,13 @@ from needreplay.integrations.sb3.settings import (
     UniformReplay,
 )
 
+ANOTHER_LOSS = (
+    "If it is not a TD error, call it as torch.nn.functional.mse_loss, not as F.mse_loss: replay "
+    "takes the losses that train calls by the name F for TD errors."
+)
+LOG_EVERY, MEASURE_EVERY = 1_000, 10_000
+"""Gradient steps between two looks at the vectors, and between two measurements of need's quality:
+they take less than 1% of the time."""
 LOSSES = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 
 
@@ -47,12 +55,26 @@ class _Losses:
         """``loss`` of the last samples, with their weights."""
 
         def call(prediction: Tensor, target: Tensor, *args: Any, **options: Any) -> Tensor:
+            given = prediction, target
+            if target.requires_grad and not prediction.requires_grad:
+                prediction, target = target, prediction  # a loss that names the target first
+            if target.requires_grad or not prediction.requires_grad:
+                raise NeedReplayError(
+                    f"A loss ({loss.__name__}) has a gradient in both of its arguments, or in "
+                    "neither, so replay cannot tell the prediction from the target. Detach the "
+                    "target."
+                )
+            if len(prediction) != len(self._buffer.weights):
+                raise NeedReplayError(
+                    f"A loss ({loss.__name__}) of {len(prediction)} rows is not that of the "
+                    f"{len(self._buffer.weights)} transitions sampled last. {ANOTHER_LOSS}"
+                )
             # One column of values, or the quantiles of one or several critics.
             errors = (target.mean(-1) - prediction.detach().mean(-1)).abs()
             self._buffer.note_errors(errors)
             weights = self._buffer.weights.view(-1, *[1] * (prediction.ndim - 1))
             prediction.register_hook(lambda gradient: gradient * weights)  # type: ignore[no-untyped-call]
-            return loss(prediction, target, *args, **options)
+            return loss(*given, *args, **options)
 
         return call
 
@@ -73,6 +95,7 @@ class WithReplay(OffPolicyAlgorithm):
 
     def __init__(self, *args: Any, replay: Replay | None = None, **options: Any) -> None:
         self.replay = PrioritizedReplay() if replay is None else replay
+        self._is_loaded = not options.get("_init_setup_model", True)
         super().__init__(*args, **options)
 
     def _setup_model(self) -> None:
@@ -84,7 +107,9 @@ class WithReplay(OffPolicyAlgorithm):
                 f"replay is {self.replay!r}; pass UniformReplay(), PrioritizedReplay() or "
                 "NeedReplay()."
             )
-        chosen = self.replay_buffer_class or PrioritizedReplayBuffer
+        chosen: Any = self.replay_buffer_class or PrioritizedReplayBuffer
+        if self._is_loaded and chosen in SB3S_OWN:
+            chosen = PrioritizedReplayBuffer  # the file is of Stable-Baselines3's class
         if not issubclass(chosen, PrioritizedReplayBuffer):
             raise NeedReplayError(
                 f"replay_buffer_class is {chosen.__name__}, which cannot be prioritized"
@@ -145,6 +170,7 @@ class WithReplay(OffPolicyAlgorithm):
         obs = self._last_obs if self._vec_normalize_env is None else self._last_original_obs
         if obs is not None:
             buffer.present = obs
+        buffer.n_critics = getattr(getattr(self, "critic", None), "n_critics", 1)
         buffer.beta = self.replay.beta_at(1.0 - self._current_progress_remaining)
         own: Any = super().train
         train = own.__func__
@@ -155,15 +181,52 @@ class WithReplay(OffPolicyAlgorithm):
         with_losses = FunctionType(
             train.__code__, names, train.__name__, train.__defaults__, train.__closure__
         )
+        before = buffer.buffer.batches
         with_losses(self, gradient_steps=gradient_steps, batch_size=batch_size)
-        if not buffer.learn_priorities():
+        if not buffer.has_errors:
             raise NeedReplayError(
                 f"{type(self).__name__}.train computed no loss that replay can weight. Is it of "
                 "another version of Stable-Baselines3, or your own? With a train of your own, use "
                 "PrioritizedReplayBuffer as replay_buffer_class."
             )
+        buffer.learn_priorities()
         self.logger.record("replay/beta", buffer.beta)
         self.logger.record("replay/mean_weight", float(buffer.weights.mean()))
+        if buffer.need is not None:
+            now = buffer.buffer.batches
+            if now // LOG_EVERY != before // LOG_EVERY:
+                measured = now // MEASURE_EVERY != before // MEASURE_EVERY
+                for name, value in buffer.need.facts(quality=measured).items():
+                    self.logger.record(f"need/{name}", value)
+
+    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+        """Load what ``save_replay_buffer`` wrote; a buffer of another environment raises."""
+        before = self.replay_buffer
+        super().load_replay_buffer(path, truncate_last_traj)
+        loaded = self.replay_buffer
+        try:
+            assert loaded is not None
+            for name in ("n_envs", "observation_space", "action_space"):
+                saved, own = getattr(loaded, name), getattr(self, name)
+                if saved != own:
+                    raise NeedReplayError(
+                        f"The saved buffer has {name} {saved}, this model has {own}. Make the "
+                        "model with the environments that the buffer was filled from."
+                    )
+            by_gain = isinstance(loaded, PrioritizedReplayBuffer)
+            if by_gain == isinstance(self.replay, UniformReplay):
+                raise NeedReplayError(
+                    f"The saved buffer is a {type(loaded).__name__}, which does not fit "
+                    f"replay={self.replay}. PrioritizedReplayBuffer.fill_from takes the "
+                    "transitions of a buffer of Stable-Baselines3."
+                )
+        except NeedReplayError:
+            self.replay_buffer = before
+            raise
+
+
+SB3S_OWN = (ReplayBuffer, DictReplayBuffer, NStepReplayBuffer)
+"""Buffers that Stable-Baselines3 chooses by itself."""
 
 
 class DQN(WithReplay, sb3.DQN):

@@ -6,7 +6,10 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 
 from __future__ import annotations
 
+import math
+import os
 import secrets
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +23,25 @@ from torch import Tensor
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, IntArray
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
-from needreplay.need import NeedBuffer
+from needreplay.need.buffer import FORGOTTEN, NeedBuffer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.samplers.base import Sampler
 
 Observation = AnyArray | dict[str, AnyArray]
+
+
+def _memory() -> float:
+    """Bytes of memory that this machine has; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
+def _at(obs: Any, row: int) -> Any:
+    if isinstance(obs, dict):
+        return {key: part[row] for key, part in obs.items()}
+    return obs[row]
 
 
 class PrioritizedSamples(NamedTuple):
@@ -55,7 +72,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         action_space: of one environment.
         device: where samples go.
         n_envs: how many environments step together.
-        optimize_memory_usage: refused.
+        optimize_memory_usage: store each observation once, as ``obs`` of one transition and
+            ``next_obs`` of the one before. With ``frame_stack`` each frame is stored once anyway.
         handle_timeout_termination: bootstrap where a time limit ended the episode.
         replay: how transitions are sampled.
         n_steps: number of rewards that a return sums.
@@ -78,19 +96,18 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         gamma: float = 0.99,
         seed: int | None = None,
     ) -> None:
-        if optimize_memory_usage:
-            raise NeedReplayError(
-                "optimize_memory_usage is True; prioritized replay stores next observations. Set "
-                "it to False, or use UniformReplay()."
-            )
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
-        self.optimize_memory_usage = False
+        self.optimize_memory_usage = optimize_memory_usage
         self.handle_timeout_termination = handle_timeout_termination
         self.replay = PrioritizedReplay() if replay is None else replay
+        self.frame_stack = self.replay.frame_stack or int(optimize_memory_usage)
+        self._stored_shape = self._shape_of_stacks() if self.frame_stack else None
         self.n_steps = n_steps
         self.gamma = gamma
         self.seed = secrets.randbits(63) if seed is None else seed
+        self.n_critics = 1
+        """How many critics have TD errors on each batch."""
         self.beta = self.replay.beta_at(0.0)
         """The exponent of importance weights of the next batch."""
         self.reset()
@@ -105,13 +122,18 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         else:
             sampler = replay.sampler()
         action = self._maybe_cast_dtype(self.action_space.dtype)
+        obs: Any = self.observation_space
+        if self._stored_shape is not None:
+            obs = (obs.dtype, self._stored_shape)
+        self._check_memory()
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
-            {"obs": self.observation_space, "action": (action, (self.action_dim,))},
+            {"obs": obs, "action": (action, (self.action_dim,))},
             episodes=Episodes(
                 n_envs=self.n_envs,
                 n_step=self.n_steps,
                 discount=self.gamma,
+                frame_stack=self.frame_stack,
                 autoreset="same_step",
             ),
             sampler=sampler,
@@ -128,6 +150,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.weights = torch.ones(0, 1)
         """The importance weights of the last samples."""
         self._errors: list[Tensor] = []
+        self._is_updated = False
+        """whether ``update_priorities`` was ever called"""
 
     def add(
         self,
@@ -155,17 +179,86 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.pos = (self.pos + 1) % self.buffer_size
         self.full = self.full or self.pos == 0
 
+    def fill_from(self, other: SB3ReplayBuffer) -> None:
+        """Add what a ``ReplayBuffer`` of Stable-Baselines3 holds, oldest first.
+
+        The next transition that is added begins a new episode.
+        """
+        if other.n_envs != self.n_envs or other.observation_space != self.observation_space:
+            raise NeedReplayError(
+                f"The other buffer has n_envs {other.n_envs} and {other.observation_space}; this "
+                f"one has {self.n_envs} and {self.observation_space}."
+            )
+        begin = other.pos if other.full else 0
+        for step in range(other.size()):
+            row = (begin + step) % other.buffer_size
+            obs = _at(other.observations, row)
+            after = (
+                _at(other.observations, (row + 1) % other.buffer_size)
+                if other.optimize_memory_usage
+                else _at(other.next_observations, row)
+            )
+            infos = [{"TimeLimit.truncated": bool(cut)} for cut in other.timeouts[row]]
+            done = other.dones[row]
+            self.add(obs, after, other.actions[row], other.rewards[row], done, infos)
+        self.buffer.cut()
+
     def _rows(self, obs: Observation, space: Any = None) -> Any:
         """``obs`` in the shape and dtype that are stored."""
         space = self.observation_space if space is None else space
         if isinstance(obs, dict):
             return {key: self._rows(part, space[key]) for key, part in obs.items()}
-        return np.asarray(obs, space.dtype).reshape(self.n_envs, *space.shape)
+        shape = self._stored_shape or space.shape
+        return np.asarray(obs, space.dtype).reshape(self.n_envs, *shape)
+
+    def _shape_of_stacks(self) -> tuple[int, ...]:
+        """The shape of an observation with an axis of its frames."""
+        space, stack = self.observation_space, self.frame_stack
+        shape = space.shape if isinstance(space, spaces.Box) else ()
+        if not shape or shape[0] % stack:
+            raise NeedReplayError(
+                f"The observation space is {space}; to store each frame once it must be a Box "
+                f"whose first axis has frame_stack ({stack}) frames, as VecFrameStack and "
+                "VecTransposeImage make it. Use frame_stack=0 and optimize_memory_usage=False."
+            )
+        split = (
+            (stack, *shape[1:]) if shape[0] == stack > 1 else (stack, shape[0] // stack, *shape[1:])
+        )
+        if isinstance(self.replay, NeedReplay) and split != shape:
+            raise NeedReplayError(
+                f"Need is learned from the observations that are stored, of shape {shape}; with "
+                f"NeedReplay each frame is stored once if frame_stack is {shape[0]}."
+            )
+        return split
+
+    def _check_memory(self) -> None:
+        """Raise if the observations alone do not fit into the memory of this machine."""
+        space: Any = self.observation_space
+        parts: Any = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
+        of_one = sum(math.prod(part.shape) * np.dtype(part.dtype).itemsize for part in parts)
+        copies = 1.0 / self.frame_stack if self.frame_stack else 2.0
+        wanted, memory = self.buffer_size * self.n_envs * of_one * copies, _memory()
+        if wanted > memory:
+            raise NeedReplayError(
+                f"buffer_size is {self.buffer_size * self.n_envs:,}: its observations take "
+                f"{wanted / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f} GiB. Make "
+                "it smaller, or store each frame once: PrioritizedReplay(frame_stack=4) for "
+                "stacks of 4, optimize_memory_usage=True for other observations."
+            )
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
         size = int(batch_size)
+        if self.need is None and not self._is_updated and self.buffer.batches == FORGOTTEN:
+            warnings.warn(
+                f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
+                "replay is not prioritized. If this model has a train of its own, let it call "
+                "replay_buffer.update_priorities(samples.ids, td_errors). If Stable-Baselines3's "
+                "class loaded it, load it with that of needreplay.integrations.sb3.",
+                UserWarning,
+                stacklevel=2,
+            )
         if self.need is None:
             batch = self.buffer.sample(size, beta=self.beta)
         else:
@@ -213,7 +306,14 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Set absolute TD errors of transitions ``ids``: an array or tensor, one for each."""
         if isinstance(errors, Tensor):
             errors = errors.detach().reshape(-1).cpu().numpy()
-        self.buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+        self._is_updated = True
+        buffer = self.buffer if self.need is None else self.need
+        buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether TD errors of the last samples were noted."""
+        return bool(self._errors)
 
     def note_errors(self, errors: Tensor) -> None:
         """Absolute TD errors on the last samples, of one critic or with a column for each."""
@@ -224,6 +324,13 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         errors, self._errors = self._errors, []
         if errors:
             of_critics = torch.cat(errors, 1)
+            if of_critics.shape[1] != self.n_critics:
+                raise NeedReplayError(
+                    f"train computed TD errors of {of_critics.shape[1]} critics, but there are "
+                    f"{self.n_critics}. If one of its losses is not of a TD error, call it as "
+                    "torch.nn.functional.mse_loss, not as F.mse_loss: replay takes the losses "
+                    "that train calls by the name F for TD errors."
+                )
             over_critics = (
                 of_critics.amax(1) if self.replay.critics == "max" else of_critics.mean(1)
             )

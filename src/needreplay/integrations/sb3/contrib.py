@@ -1,4 +1,4 @@
-"""QR-DQN, which is in sb3-contrib."""
+"""QR-DQN, TQC and CrossQ, which are in sb3-contrib."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ try:
     import sb3_contrib
 except ImportError as missing:
     raise NeedReplayError(
-        "QRDQN needs sb3-contrib, which is not installed; install it with: "
+        "QRDQN, TQC and CrossQ need sb3-contrib, which is not installed; install it with: "
         "pip install stable-baselines3 sb3-contrib"
     ) from missing
 check_version("sb3-contrib", sb3_contrib.__version__)
@@ -18,3 +18,11 @@ check_version("sb3-contrib", sb3_contrib.__version__)
 
 class QRDQN(WithReplay, sb3_contrib.QRDQN):
     """sb3-contrib's QR-DQN; the TD error is that of the mean over quantiles."""
+
+
+class TQC(WithReplay, sb3_contrib.TQC):
+    """sb3-contrib's TQC; the TD error of a critic is that of the mean over its quantiles."""
+
+
+class CrossQ(WithReplay, sb3_contrib.CrossQ):
+    """sb3-contrib's CrossQ with ``replay=``."""

@@ -47,8 +47,11 @@ class _ByGain:
     """Added to absolute TD errors, so that a transition without error can be sampled again."""
     uniform_mix: float = 0.0
     """The share of the probability that is uniform."""
+    frame_stack: int = 0
+    """Frames in a stack of ``VecFrameStack``, each stored once; 0: no stacks."""
 
     def __post_init__(self) -> None:
+        check_number("frame_stack", self.frame_stack, int, COUNT)
         if self.critics not in ("max", "mean"):
             raise unknown("critics", self.critics, ("max", "mean"))
         if len(self._betas) != 2:
