@@ -323,12 +323,22 @@ class _Problem:
                     first = {name: _drawn(name, rng) for name in smooth}
                 ends.append(self._climb(first, own, weights))
         ends.sort(key=lambda end: -end[0])
+        best = ends[0][1]
+        if smooth:
+            kept = {name: value for name, value in best.items() if name not in smooth}
+            first = {name: best[name] for name in smooth}
+            ends[0] = self._climb(first, kept, weights, by_gradient=False)
         return ends[0][1], np.array([end[0] for end in ends])
 
     def _climb(
-        self, first: Mapping[str, float], held: Mapping[str, float], weights: FloatArray
+        self,
+        first: Mapping[str, float],
+        held: Mapping[str, float],
+        weights: FloatArray,
+        *,
+        by_gradient: bool = True,
     ) -> tuple[float, dict[str, float]]:
-        """Climb from ``first``: by gradient, then without, since gains have kinks."""
+        """Climb from ``first``; without a gradient it also ends well at kinks, as gains have."""
         from scipy.optimize import minimize
 
         names = list(first)
@@ -343,15 +353,13 @@ class _Problem:
             return -self.total(point(x), weights)
 
         x = np.array([_scaled(name, first[name]) for name in names])
-        if names:
+        if names and by_gradient:
             x = minimize(loss, x, method="L-BFGS-B", bounds=bounds, options={"eps": 1e-5}).x
-            size = np.maximum(0.02 * np.abs(x), 0.01)
-            corners = np.vstack([x, *(x + np.where(x + size > high, -size, size) * unit for unit,
-                                      (_, high) in zip(np.eye(len(x)), bounds, strict=True))])  # fmt: skip
-            x = minimize(
-                loss, x, method="Nelder-Mead", bounds=bounds,
-                options={"initial_simplex": corners, "xatol": 1e-4, "fatol": 1e-3},
-            ).x  # fmt: skip
+        elif names:
+            size, high = np.maximum(0.02 * np.abs(x), 0.01), np.array(bounds)[:, 1]
+            steps = np.diag(np.where(x + size > high, -size, size))
+            options = {"initial_simplex": [x, *(x + steps)], "xatol": 1e-4, "fatol": 1e-3}
+            x = minimize(loss, x, method="Nelder-Mead", bounds=bounds, options=options).x
         found = point(x)
         return self.total(found, weights), found
 

@@ -22,6 +22,7 @@ from needlab.tabular.rivals.kernels import (
     run_chosen,
 )
 from needlab.tabular.rivals.parameters import (
+    EVB_MODEL,
     MODELS,
     PARAMETERS,
     Values,
@@ -51,20 +52,15 @@ class Likelihood:
 
 
 @jit
-def pair_chance(moment: Moment, values: Values, pair: int, length: int, chains: bool) -> float:
-    """The chance of a pair: of the part that ``length`` names, or of both if it is unknown (0)."""
-    moves = moment.candidate.sum()
-    lapse = values.lapse / moves if moment.candidate[pair] else 0.0
-    one, other = moment.parts[0, pair], moment.parts[1, pair]
-    if chains and length == 1:
-        other = 0.0
-    elif chains and length > 1 and length == moment.length[0] + 1:
-        one, lapse = 0.0, 0.0
-    return float((1.0 - values.lapse) * (one + other) + lapse)
+def pair_chance(moment: Moment, values: Values, pair: int) -> float:
+    """The chance of a pair, one-step or at the end of a chain."""
+    lapse = values.lapse / moment.candidate.sum()
+    return float((1.0 - values.lapse) * moment.parts[:, pair].sum() + lapse)
 
 
 @jit
 def learn_steps(
+    model: int,
     agent: Agent,
     rule: Rule,
     memory: Memory,
@@ -85,7 +81,7 @@ def learn_steps(
         softmax(agent.Q[s], rule.inverse_temperature, chances)
         chance = (1.0 - values.lapse) * chances[a] + values.lapse / chances.size
         choices[i] = np.log(max(chance, IMPOSSIBLE))
-        experience(agent, rule, memory, values, s, a, steps[i]["reward"], after, new)
+        experience(model, agent, rule, memory, values, s, a, steps[i]["reward"], after, new)
 
 
 @jit
@@ -107,13 +103,15 @@ def walk(
 ) -> None:
     """Go through behavior and replay in order; write log-likelihoods.
 
-    Where an action or a chain is not known, the chance is the sum over what it could have been, and
-    the agent learns from the likeliest.
+    The chance is that of the pair, whether alone or at the end of a chain, so that models with and
+    without chains are scored on the same. The agent learns from the chain that was recorded. Where
+    an action or a chain is not known, the chance is the sum over what it could have been, and the
+    agent learns from the likeliest.
     """
     actions, done = agent.Q.shape[1], 0
     for e in range(events.size):
         event = events[e]
-        learn_steps(agent, rule, memory, values, task, steps, done, event["steps"], choices)
+        learn_steps(model, agent, rule, memory, values, task, steps, done, event["steps"], choices)
         done = event["steps"]
         begin_replay(model, agent, rule, memory, values, moment, event["agent"])
         for i in range(event["first"], event["first"] + event["count"]):
@@ -127,7 +125,7 @@ def walk(
             for action in range(actions):
                 pair = s * actions + action
                 if moment.candidate[pair] and (a < 0 or action == a):
-                    chance = pair_chance(moment, values, pair, length, model == 0)
+                    chance = pair_chance(moment, values, pair)
                     total += chance
                     could += 1
                     if chance > best:
@@ -136,10 +134,10 @@ def walk(
             uniform[i] = np.log(max(could / moves, IMPOSSIBLE))
             if taught:
                 part = -1
-                if model == 0 and length > 0:
+                if model == EVB_MODEL and length > 0:
                     part = 1 if length > 1 and length == moment.length[0] + 1 else 0
                 run_chosen(model, agent, rule, memory, values, moment, chosen, part)
-    learn_steps(agent, rule, memory, values, task, steps, done, steps.size, choices)
+    learn_steps(model, agent, rule, memory, values, task, steps, done, steps.size, choices)
 
 
 def likelihood(

@@ -114,6 +114,7 @@ def towards(agent: Agent, memory: Memory, goal: int) -> Agent:
 
 @jit
 def experience(
+    model: int,
     agent: Agent,
     rule: Rule,
     memory: Memory,
@@ -131,11 +132,12 @@ def experience(
     pair = s * agent.Q.shape[1] + a
     memory.clock[0] += 1
     memory.seen[pair] = memory.clock[0]
-    memory.strength[:] *= values.strength_decay
-    memory.strength[pair] += 1.0
+    if model == SFMA_MODEL:
+        memory.strength[:] *= values.strength_decay
+        memory.strength[pair] += 1.0
     single = np.empty((1, 2), np.int64)
     single[0, 0], single[0, 1] = s, a
-    for goal in range(memory.goals.size):
+    for goal in range(memory.goals.size if model == GOALS_MODEL else 0):
         entered = after == memory.goals[goal]
         memory.goal_reward[goal, s, a] = 1.0 if entered else 0.0
         memory.visits[goal] += 1.0 if entered else 0.0
@@ -228,12 +230,10 @@ def evb_chances(
     Where several actions are greedy, each is the extension equally often.
     """
     actions, chain, length = agent.Q.shape[1], moment.chain, moment.length[0]
-    update_gains(agent, rule, moment, moment.gains[0])
-    log_weight, best = np.full(moment.candidate.size, -np.inf), -np.inf
-    for pair in np.flatnonzero(moment.candidate):
-        log_weight[pair] = log_power(moment.gains[0, pair], values.gain_exponent) + log_power(
-            moment.need[0, pair // actions], values.need_exponent
-        )
+    log_weight, best = moment.parts[0], -np.inf
+    update_weights(agent, rule, values, moment)
+    for pair in range(log_weight.size):
+        log_weight[pair] = moment.gains[0, pair] if moment.candidate[pair] else -np.inf
         best = max(best, log_weight[pair])
     extension, ties = np.full(actions, -np.inf), 0
     end = agent.outcome[chain[length - 1, 0], chain[length - 1, 1]] if length > 0 else -1
@@ -248,18 +248,17 @@ def evb_chances(
                         moment.need[0, end], values.need_exponent
                     )
                     best = max(best, extension[action])
-    if best == -np.inf:
-        return
     singles = 0.0
-    for pair in np.flatnonzero(moment.candidate):
-        moment.parts[0, pair] = np.exp(log_weight[pair] - best)
+    for pair in range(log_weight.size):
+        possible = log_weight[pair] > -np.inf
+        moment.parts[0, pair] = np.exp(log_weight[pair] - best) if possible else 0.0
         singles += moment.parts[0, pair]
     if ties == 0:
         return
     share = 0.0
     for action in range(actions):
         if agent.Q[end, action] == largest(agent.Q[end]):
-            weight = np.exp(extension[action] - best)
+            weight = np.exp(extension[action] - best) if extension[action] > -np.inf else 0.0
             if singles + weight > 0.0:
                 share += 1.0 / (singles + weight) / ties
                 moment.parts[1, end * actions + action] = weight / (singles + weight) / ties
@@ -276,6 +275,21 @@ def fits(agent: Agent, chain: IntArray, length: int, end: int, action: int) -> b
         if chain[j, 0] == after:
             return False
     return True
+
+
+@jit
+def update_weights(agent: Agent, rule: Rule, values: Values, moment: Moment) -> None:
+    """Compute a log(gain) + b log(need) of one-step backups again where Q changed."""
+    single, actions = np.empty((1, 2), np.int64), agent.Q.shape[1]
+    for pair in range(moment.candidate.size):
+        if moment.candidate[pair]:
+            s, a = pair // actions, pair % actions
+            if moment.changed[s] or moment.changed[agent.outcome[s, a]]:
+                single[0, 0], single[0, 1] = s, a
+                gain = backup_gain(agent, rule, single, 1)
+                moment.gains[0, pair] = log_power(gain, values.gain_exponent) + log_power(
+                    moment.need[0, s], values.need_exponent
+                )
 
 
 @jit

@@ -181,7 +181,7 @@ def simulate_model(
             a = choose(agent, rule, s, rng)
             after = int(task.next_state[s, a])
             reward, goal = float(reward_at(task, after, rng)), int(task.goal[after])
-            experience(agent, rule, memory, values, s, a, reward, after, step == 0)
+            experience(kind, agent, rule, memory, values, s, a, reward, after, step == 0)
             last_reward = reward if goal >= 0 else last_reward
             steps.append((episode, s, a, after, reward))
             made = 1
