@@ -116,7 +116,7 @@ def test_the_walk_knows_what_the_agent_knew() -> None:
 
 @pytest.fixture(scope="module")
 def recovered(request: Any) -> Any:
-    return fit_events(simulated(TRUE_MODEL, 30), "evb", starts=3)
+    return fit_events(simulated(TRUE_MODEL, 15), "evb", starts=2)
 
 
 def test_estimates_recover_the_truth_within_intervals(recovered: Any) -> None:
@@ -149,7 +149,7 @@ def test_the_start_of_the_search_does_not_matter() -> None:
 @pytest.mark.parametrize("truth", [TRUE_MODEL, "sfma,reverse=0.3", "recency"])
 def test_comparison_finds_the_model_that_made_the_data(truth: str) -> None:
     models = ("evb", "sfma", "recency", "uniform")
-    found = compare_models(simulated(truth), models, folds=2, starts=1)
+    found = compare_models(simulated(truth, 12), models, folds=2, starts=1)
     assert found.best == truth.partition(",")[0]
     assert found.fits[int(np.argmin([one.bic for one in found.fits]))].model == found.best
     assert sum(found.folds) == found.fits[0].observations

@@ -298,8 +298,6 @@ class _Problem:
         weights: FloatArray,
         starts: int,
         rng: np.random.Generator,
-        *,
-        held: Mapping[str, float] | None = None,
         begin: Mapping[str, float] | None = None,
     ) -> tuple[dict[str, float], FloatArray]:
         """The best point from several starts, and what each start ended with, best first.
@@ -308,29 +306,25 @@ class _Problem:
             weights: of every observation.
             starts: how many; the first is ``begin``, or the defaults.
             rng: draws the others.
-            held: parameters that keep their value.
             begin: where to begin.
         """
-        held = dict(held or {})
-        smooth = [name for name in self.free if name not in held and not PARAMETERS[name].whole]
-        whole = [name for name in self.free if name not in held and PARAMETERS[name].whole]
+        smooth = [name for name in self.free if not PARAMETERS[name].whole]
+        whole = [name for name in self.free if PARAMETERS[name].whole]
         ends: list[tuple[float, dict[str, float]]] = []
         for tried in product(*(PARAMETERS[name].tried for name in whole)):
-            own = held | dict(zip(whole, tried, strict=True))
+            own = dict(zip(whole, tried, strict=True))
             for number in range(starts if smooth else 1):
-                first = {name: (begin or self.fixed)[name] for name in smooth}
+                first = begin or self.fixed
                 if number:
                     first = {name: _drawn(name, rng) for name in smooth}
-                ends.append(self._climb(first, own, weights))
+                ends.append(self.climb(first, own, weights))
         ends.sort(key=lambda end: -end[0])
         best = ends[0][1]
-        if smooth:
-            kept = {name: value for name, value in best.items() if name not in smooth}
-            first = {name: best[name] for name in smooth}
-            ends[0] = self._climb(first, kept, weights, by_gradient=False)
+        kept = {name: value for name, value in best.items() if name not in smooth}
+        ends[0] = self.climb(best, kept, weights, by_gradient=False)
         return ends[0][1], np.array([end[0] for end in ends])
 
-    def _climb(
+    def climb(
         self,
         first: Mapping[str, float],
         held: Mapping[str, float],
@@ -338,10 +332,13 @@ class _Problem:
         *,
         by_gradient: bool = True,
     ) -> tuple[float, dict[str, float]]:
-        """Climb from ``first``; without a gradient it also ends well at kinks, as gains have."""
+        """Climb from ``first`` in all free parameters that are not held; value and point.
+
+        Without a gradient it also ends well at kinks, as gains have.
+        """
         from scipy.optimize import minimize
 
-        names = list(first)
+        names = [name for name in self.free if name not in held]
         bounds = [(_scaled(name, PARAMETERS[name].low), _scaled(name, PARAMETERS[name].high))
                   for name in names]  # fmt: skip
 
@@ -478,9 +475,8 @@ def drop(
     problem: _Problem, point: Mapping[str, float], name: str, value: float, best: float
 ) -> float:
     """By how much twice the profile log-likelihood at a value falls short of the threshold."""
-    ones = np.ones(len(problem.episodes))
-    _, ends = problem.search(ones, 1, np.random.default_rng(0), held={name: value}, begin=point)
-    return 2.0 * (best - float(ends[0])) - CHI_SQUARE
+    found = problem.climb(point, {name: value}, np.ones(len(problem.episodes)))[0]
+    return 2.0 * (best - found) - CHI_SQUARE
 
 
 BOOTSTRAP = 200
@@ -494,7 +490,7 @@ def _bootstrap(
     drawn: dict[str, list[float]] = {name: [] for name in problem.free}
     for _ in range(BOOTSTRAP):
         times = np.bincount(rng.integers(len(listed), size=len(listed)), minlength=len(listed))
-        found, _ = problem.search(times[place].astype(np.float64), 1, rng, begin=point)
+        found, _ = problem.search(times[place].astype(np.float64), 1, rng, point)
         for name in problem.free:
             drawn[name].append(found[name])
     return {

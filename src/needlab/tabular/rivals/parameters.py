@@ -56,7 +56,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
         5.0, 0.0, 50.0, "β of the softmax policy: of choices, and of the policies that gain compares"
     ),
     "sharpness": Parameter(
-        20.0, 0.0, 200.0, "k of SFMA: the chance of an experience is exp(k R) - 1", log=False
+        20.0, 0.01, 200.0, "k of SFMA: the chance of an experience is exp(k R) - 1", log=True
     ),
     "similarity_discount": Parameter(0.9, 0.0, 0.99, "γ of SFMA's similarity inverse(I - γT)"),
     "strength_decay": Parameter(1.0, 0.0, 1.0, "what a step leaves of SFMA's strengths"),
