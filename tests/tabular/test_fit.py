@@ -23,10 +23,10 @@ from needlab.tabular.fit import (
     read_data,
     write_data,
 )
+from needlab.tabular.fit.likelihood import relived
 from needlab.tabular.rivals import simulate_model
-from needlab.worlds.task import make_task
-from needlab.worlds.tasks import parse_task
-from needlab.worlds.tracks import linear_track
+from needlab.worlds import tabular_world, world_of_arrays
+from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 
 TRUE = {"gain_exponent": 1.5, "need_exponent": 1.0, "lapse": 0.05}
@@ -35,16 +35,16 @@ TRUE_MODEL = "evb," + ",".join(f"{name}={value}" for name, value in TRUE.items()
 
 @cache
 def simulated(model: str, episodes: int = 20, simulation: int = 0) -> ReplayData:
-    task = linear_track()
-    return data_of(simulate_model(model, task, episodes=episodes, simulation=simulation), task)
+    world = linear_track()
+    return data_of(simulate_model(model, world, episodes=episodes, simulation=simulation), world)
 
 
 def small() -> tuple[ReplayData, Any]:
     """Two cells before a goal; one run with reward 1, then (0, right) is replayed."""
-    task = make_task([[0, 1], [0, 2], [2, 2]], [0], [2], {2: [(1.0, 0.0)]})
+    world = world_of_arrays([[0, 1], [0, 2], [2, 2]], [0], goals=[2], rewards={2: [(1.0, 0.0)]})
     steps = Table({"time": [0, 1, 2], "state": [0, 1, 2], "reward": [0.0, 0.0, 1.0]})
-    events = Table({"event": [0], "time": [2.5], "state": [0], "action": [1], "agent": [1]})
-    return data_from(events, steps, task), task
+    events = Table({"event": [0], "time": [2.5], "state": [0], "action": [1], "agent_state": [1]})
+    return data_from(events, steps, world), world
 
 
 def test_likelihood_by_hand() -> None:
@@ -71,17 +71,17 @@ def test_likelihood_by_hand() -> None:
 
 
 def test_an_unknown_action_is_the_sum_over_actions() -> None:
-    data, task = small()
+    world = small()[1]
     steps = Table({"time": [0, 1, 2], "state": [0, 1, 2], "reward": [0.0, 0.0, 1.0]})
 
     def chance(**columns: Any) -> float:
-        events = Table({"event": [0], "time": [2.5], "agent": [1], **columns})
-        return float(np.exp(likelihood(data_from(events, steps, task)).pairs[0]))
+        events = Table({"event": [0], "time": [2.5], "agent_state": [1], **columns})
+        return float(np.exp(likelihood(data_from(events, steps, world)).pairs[0]))
 
     left, right = (chance(state=[1], action=[a]) for a in (0, 1))
     assert chance(state=[1]) == pytest.approx(left + right)
     assert likelihood(data_from(
-        Table({"event": [0], "time": [2.5], "state": [1]}), steps, task
+        Table({"event": [0], "time": [2.5], "state": [1]}), steps, world
     )).uniform[0] == pytest.approx(math.log(2 / 3))  # fmt: skip
 
 
@@ -99,19 +99,21 @@ def test_a_lapse_of_one_is_uniform_under_every_model() -> None:
         np.testing.assert_allclose(found.pairs, math.log(1 / 34))
 
 
-def test_the_walk_knows_what_the_agent_knew() -> None:
-    """Need that the simulation wrote down against the walk: the chance of a first backup."""
-    task = linear_track()
-    found = simulate(task, EVB["published"], episodes=10, seed=1)
-    # With gain^0 the chance of the first backup of a replay is its need over the sum of needs.
-    data = data_of(found, task)
-    ours = likelihood(data, "evb", {"gain_exponent": 0.0, "need_exponent": 1.0})
-    first = data.events["first"]
-    need = found.backups["need"][first]
-    ratio = np.exp(ours.pairs[first]) / need
-    # The sum differs by replay, but the chance can never be more than the share of the agent's row.
-    assert np.all(ratio > 1 / (4 * 10 + 1e-9))
-    assert np.all(ratio <= 1.0)
+@pytest.mark.parametrize("preset", ["published", "text"])
+def test_the_fit_relives_what_the_agent_learned(preset: str, tmp_path: Path) -> None:
+    """Q and T at the end are those of the simulation, to the last bit, also through files."""
+    world, settings = linear_track(), EVB[preset]
+    found = simulate(world, settings, episodes=20, seed=1)
+    data = data_of(found, world, settings)
+    write_data(data, tmp_path / "events.csv", tmp_path / "steps.csv")
+    read = read_data(tmp_path / "events.csv", tmp_path / "steps.csv", world)
+    for name in ("steps", "events", "pairs"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(data, name))
+    _, agent = relived(read, "evb", None, settings, taught=True)
+    np.testing.assert_array_equal(agent.Q, found.agent.Q)
+    # The last goal's row also learns where the next episode would have begun.
+    acting = np.flatnonzero(world.acts)
+    np.testing.assert_array_equal(agent.T[acting], found.agent.T[acting])
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +136,7 @@ def test_estimates_recover_the_truth_within_intervals(recovered: Any) -> None:
 def test_profile_ends_are_where_the_likelihood_drops(recovered: Any) -> None:
     """Hold need_exponent at an end: a fit of the rest is 1.92 worse."""
     (end,) = (one.high for one in recovered.estimates if one.name == "need_exponent")
-    held = fit_events(
-        recovered.data, f"evb,need_exponent={end!r}", starts=1, intervals="none"
-    )
+    held = fit_events(recovered.data, f"evb,need_exponent={end!r}", starts=1, intervals="none")
     assert recovered.log_likelihood - held.log_likelihood == pytest.approx(1.92, abs=0.15)
 
 
@@ -187,10 +187,10 @@ def test_planning_length_is_found() -> None:
 
 
 def test_files_give_the_same_data_back(tmp_path: Path) -> None:
-    for model in ("evb,gain_exponent=5", "sfma-dynamic"):
+    for model in ("recency", "sfma-dynamic"):
         data = simulated(model)
         write_data(data, tmp_path / "events.csv", tmp_path / "steps.csv")
-        read = read_data(tmp_path / "events.csv", tmp_path / "steps.csv", data.task)
+        read = read_data(tmp_path / "events.csv", tmp_path / "steps.csv", data.world)
         for name in ("steps", "events", "pairs"):
             np.testing.assert_array_equal(getattr(read, name), getattr(data, name))
 
@@ -205,7 +205,7 @@ def test_decoded_states_alone_can_be_fitted(tmp_path: Path) -> None:
     bare = data_from(
         Table({name: events[name] for name in ("event", "time", "state")}),
         Table({name: steps[name] for name in ("time", "state", "reward", "episode")}),
-        data.task,
+        data.world,
     )
     found = fit_events(bare, starts=1, intervals="none")
     assert found.log_likelihood > found.uniform + 100
@@ -217,7 +217,7 @@ BOARD = "S..#G\n....."
 
 def bad(events: dict[str, Any], steps: dict[str, Any] | None = None) -> Any:
     plain = {"time": [0, 1, 2, 3], "state": [0, 1, 2, 7], "reward": [0, 0, 0, 0.0]}
-    return data_from(Table(events), Table(plain | (steps or {})), parse_task(BOARD))
+    return data_from(Table(events), Table(plain | (steps or {})), tabular_world(BOARD))
 
 
 GOOD = {"event": [0, 0], "time": [3.5, 3.6], "state": [1, 2]}
@@ -246,7 +246,10 @@ def test_bad_events(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reward": [0, 0, math.nan, 0]}, "Column 'reward' of steps has a value that is not finite"),
+        (
+            {"reward": [0, 0, math.nan, 0]},
+            "'reward' of steps has a value that is not finite",
+        ),
         ({"time": [0, 2, 1, 3]}, "Row 4 of steps is earlier than the row before it"),
         ({"state": [0, 1, 2, 3]}, "state 3, which is a wall"),
         ({"state": [0, 0, 0, 0]}, "no move that is possible"),
@@ -296,7 +299,8 @@ def test_bad_comparisons() -> None:
 
 
 def test_impossible_backups_are_named(tmp_path: Path) -> None:
-    found = fit_events(simulated("uniform"), "sfma,lapse=0", starts=1, intervals="none")
+    chosen = "recency,lapse=0,stay=1,recency=0"
+    found = fit_events(simulated("uniform"), chosen, starts=1, intervals="none")
     assert any("cannot happen under this model" in note for note in found.notes)
     assert "Note:" in str(found)
     write_table(tmp_path / "fit.csv", found.table())

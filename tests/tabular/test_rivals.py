@@ -28,36 +28,35 @@ from needlab.tabular.rivals.parameters import (
     values_of,
 )
 from needlab.tabular.rivals.simulation import new_memory, similarity_of
-from needlab.worlds.task import Task, make_task
-from needlab.worlds.tasks import parse_task
-from needlab.worlds.tracks import linear_track
+from needlab.worlds import TabularWorld, tabular_world, world_of_arrays
+from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 
 LEFT, RIGHT = 0, 1
 
 
-def corridor(cells: int = 5) -> Task:
+def corridor(cells: int = 5) -> TabularWorld:
     """A line of cells with two actions and a goal at its right end, which gives 1."""
     moves = [[max(s - 1, 0), min(s + 1, cells - 1)] for s in range(cells)]
-    return make_task(moves, [0], [cells - 1], {cells - 1: [(1.0, 0.0)]})
+    return world_of_arrays(moves, [0], goals=[cells - 1], rewards={cells - 1: [(1.0, 0.0)]})
 
 
 class Mind:
     """A model, its agent and memory, so that tests can look at chances."""
 
-    def __init__(self, text: str, task: Task, **changes: Any) -> None:
+    def __init__(self, text: str, world: TabularWorld, **changes: Any) -> None:
         name, given = parse_model(text)
         settings = replace(EVB["published"], **changes)
         values = default_values(name, settings) | given
-        self.task, self.kind, self.values = task, MODELS[name].kind, values_of(name, values)
+        self.world, self.kind, self.values = world, MODELS[name].kind, values_of(name, values)
         self.rule = rule_of(settings_with(settings, values))
-        self.agent = new_agent(task, settings)
+        self.agent = new_agent(world, settings)
         discount = values.get("similarity_discount", 0.9)
-        self.memory = new_memory(task, discount)
-        self.moment = new_moment(task.next_state.size, task.n_states, len(task.goals))
+        self.memory = new_memory(world, discount)
+        self.moment = new_moment(world.next_state.size, world.n_states, len(world.goals))
 
     def step(self, s: int, a: int, reward: float = 0.0, first: bool = False) -> None:
-        after = int(self.task.next_state[s, a])
+        after = int(self.world.next_state[s, a])
         known = (self.agent, self.rule, self.memory, self.values)
         experience(self.kind, *known, s, a, reward, after, first)
 
@@ -67,20 +66,20 @@ class Mind:
 
     def chances(self) -> Any:
         known = (self.agent, self.rule, self.memory, self.values, self.moment)
-        find_chances(self.kind, *known, self.task.goal)
-        return self.moment.parts.sum(axis=0).reshape(self.task.next_state.shape)
+        find_chances(self.kind, *known, self.world.goal)
+        return self.moment.parts.sum(axis=0).reshape(self.world.next_state.shape)
 
     def choose(self, s: int, a: int, part: int = -1) -> None:
         known = (self.agent, self.rule, self.memory, self.values, self.moment)
-        run_chosen(self.kind, *known, s * self.task.n_actions + a, part)
+        run_chosen(self.kind, *known, s * self.world.n_actions + a, part)
 
 
-def directions(found: Any, task: Task) -> tuple[int, int]:
+def directions(found: Any, world: TabularWorld) -> tuple[int, int]:
     """Forward and reverse events."""
     counts = {FORWARD: 0, REVERSE: 0}
     for pause in found.pauses:
         part = found.backups[pause["first"] : pause["first"] + pause["count"]]
-        for event in replay_events(part["state"], part["action"], task.next_state, permutations=0):
+        for event in replay_events(part["state"], part["action"], world.next_state, permutations=0):
             counts[int(event["direction"])] += 1
     return counts[FORWARD], counts[REVERSE]
 
@@ -115,9 +114,9 @@ def test_chances_of_evb_are_gain_and_need_to_their_powers() -> None:
     what happened in row 1 (goal) and random in row 0: (0, right) has need from cell 1 of
     0.5² T(goal, 0) G, where G is the need of 0 once there; goal -> start 0.
     """
-    task = corridor(3)
+    world = corridor(3)
     settings = {"discount": 0.5, "inverse_temperature": 1.0, "transition_rate": 1.0}
-    mind = Mind("evb,gain_exponent=2,need_exponent=0.5,floor=0.01,chain=1", task, **settings)
+    mind = Mind("evb,gain_exponent=2,need_exponent=0.5,floor=0.01,chain=1", world, **settings)
     mind.step(1, RIGHT, 1.0)
     mind.begin(1)
     # Row 0 of T: half stays, half goes to 1. Visits v: v1 = 1 + 0.5 * 0.5 v0, v2 = 0.5 v1,
@@ -140,9 +139,9 @@ def test_chances_of_evb_are_gain_and_need_to_their_powers() -> None:
 
 def test_large_exponents_are_the_published_rule() -> None:
     """Of the authors' argmax, every backup has the chance 1 / ties, so few bits in all."""
-    task = linear_track()
-    found = simulate(task, EVB["published"], episodes=20, seed=3)
-    data = data_of(found, task)
+    world = linear_track()
+    found = simulate(world, EVB["published"], episodes=20, seed=3)
+    data = data_of(found, world)
     # Ties are exact in the authors' rule. Larger exponents than 50 would separate rounding errors.
     greedy = likelihood(data, "evb", {"gain_exponent": 50.0, "need_exponent": 50.0})
     assert np.mean(np.exp(greedy.pairs) > 0.01) > 0.97
@@ -152,9 +151,9 @@ def test_large_exponents_are_the_published_rule() -> None:
 
 
 def test_one_candidate_goal_is_evb_with_need_of_the_policy() -> None:
-    task = corridor()
-    goals = Mind("goals,gain_exponent=0.7,need_exponent=0.3", task)
-    evb = Mind("evb,gain_exponent=0.7,need_exponent=0.3,chain=1", task, need="policy")
+    world = corridor()
+    goals = Mind("goals,gain_exponent=0.7,need_exponent=0.3", world)
+    evb = Mind("evb,gain_exponent=0.7,need_exponent=0.3,chain=1", world, need="policy")
     for mind in (goals, evb):
         for s in range(4):
             mind.step(s, RIGHT, float(s == 3))
@@ -171,10 +170,10 @@ def test_goals_that_are_not_rewarded_now_are_replayed() -> None:
 
     Two arms. Only the left one gives a reward; the agent was in the right one three times before.
     """
-    task = parse_task("L.....S.....R\n\nL: 1 sd 0\nR: 0")
+    world = tabular_world("L.....S.....R\n\nL: 1 sd 0\nR: 0")
     left, right, shares = 2, 3, {}
     for model in ("evb,chain=1", "goals"):
-        mind = Mind(model, task, need="policy")
+        mind = Mind(model, world, need="policy")
         for _ in range(3):
             for s in range(6, 12):
                 mind.step(s, right)
@@ -195,12 +194,12 @@ def test_similarity_is_the_successor_matrix_of_the_random_policy() -> None:
 
 def test_sfma_by_hand() -> None:
     """Strengths 1, 2 of two experiences; default mode from cell 0; k = 1."""
-    task = corridor(3)
-    mind = Mind("sfma,reverse=0,sharpness=1,similarity_discount=0.5", task)
+    world = corridor(3)
+    mind = Mind("sfma,reverse=0,sharpness=1,similarity_discount=0.5", world)
     for s, a in ((0, RIGHT), (1, RIGHT), (1, RIGHT)):
         mind.step(s, a)
     mind.begin(0)
-    D = similarity_of(task, 0.5)
+    D = similarity_of(world, 0.5)
     R = np.array([1.0 * D[0, 0], 2.0 * D[0, 1]])
     weights = np.expm1(R / R.max())
     found = mind.chances()
@@ -223,15 +222,14 @@ def test_sfma_dynamic_mode_follows_td_errors() -> None:
 
 def test_sfma_replays_sequences_without_gain_or_need() -> None:
     """Diekmann & Cheng's claims: sequences arise, and reverse ones in the reverse mode."""
-    task = linear_track()
-    by_mode = {
-        mode: np.sum([
-            directions(simulate_model(f"sfma,reverse={mode}", task, episodes=20, simulation=i), task)
-            for i in range(3)
-        ], axis=0)
-        for mode in (0, 1)
-    }  # fmt: skip
-    random = directions(simulate_model("uniform", task, episodes=60), task)
+    world = linear_track()
+
+    def events(mode: int) -> Any:
+        found = [simulate_model(f"sfma,reverse={mode}", world, simulation=i) for i in (0, 1)]
+        return np.sum([directions(one, world) for one in found], axis=0)
+
+    by_mode = {mode: events(mode) for mode in (0, 1)}
+    random = directions(simulate_model("uniform", world, episodes=60), world)
     assert sum(by_mode[0]) > 20 > 3 >= sum(random)
     assert by_mode[1][1] > 60
     assert by_mode[1][0] <= 0.05 * by_mode[1][1]
@@ -277,13 +275,13 @@ def test_every_model_learns_the_track_sooner_than_without_replay(
     model: str, uncompiled: bool
 ) -> None:
     """A greedy agent: steps of the first laps after the first reward."""
-    task, count = linear_track(), 2 if uncompiled else 20
+    world, count = linear_track(), 2 if uncompiled else 20
     base = replace(EVB["published"], behavior="epsilon-greedy", epsilon=0.1)
     steps = {}
     for name, backups in ((model, 20), ("uniform", 0)):
         settings = replace(base, backups=backups)
         lengths = [
-            simulate_model(name, task, settings=settings, episodes=10, simulation=i).lengths[2:]
+            simulate_model(name, world, settings=settings, episodes=10, simulation=i).lengths[2:]
             for i in range(count)
         ]
         steps[name] = np.mean(lengths)
@@ -308,7 +306,7 @@ def test_simulated_backups_follow_the_chances(uncompiled: bool) -> None:
         mind.agent.Q[:] = Q
         log = np.zeros(1, BACKUP)
         known = (mind.agent, mind.rule, mind.memory, mind.values, mind.moment)
-        replay_drawn(mind.kind, *known, mind.task, 3, log, rng)
+        replay_drawn(mind.kind, *known, mind.world, 3, log, rng)
         counts[log["state"][0] * 2 + log["action"][0]] += 1
     inside = expected > 0
     assert counts[~inside].sum() == 0

@@ -20,7 +20,7 @@ class FitCommand:
       needreplay fit events.csv --steps steps.csv --world maze.txt
       needreplay fit events.csv --steps steps.csv --world maze.txt --model evb --model recency
 
-    FILE has the columns event, time, state (and if known action, length, agent); the file of
+    FILE has the columns event, time, state (and if known action, length, agent_state); the file of
     --steps has time, state (and if known reward, episode, action). States are cells of the world,
     row by row from 0. Several models are compared by held-out likelihood and BIC.
     """
@@ -50,8 +50,8 @@ class FitCommand:
         import shlex
 
         from needlab.report.fit_page import write_fit_page
-        from needlab.report.watched import world_named
         from needlab.tabular.fit import compare_models, fit_events, read_data
+        from needlab.worlds import tabular_world
         from needreplay._core.errors import NeedReplayError
 
         check_least(0, seed=self.seed)
@@ -61,17 +61,9 @@ class FitCommand:
             raise NeedReplayError(
                 "--free is for one --model; with several, fix values: evb,need_exponent=0."
             )
-        world = world_named(self.world)
-        if world.task is None:
-            raise NeedReplayError(
-                f"--world is {self.world!r}, in which episodes end elsewhere than at goals; a fit "
-                "needs a world with goals."
-            )
-        data = read_data(self.file, self.steps, world.task)
+        data = read_data(self.file, self.steps, tabular_world(self.world))
         fits = [
-            fit_events(
-                data, one, free=self.free or None, intervals=self.intervals, seed=self.seed
-            )
+            fit_events(data, one, free=self.free or None, intervals=self.intervals, seed=self.seed)
             for one in models
         ]
         comparison = None

@@ -2,8 +2,8 @@
 
 Two tables say everything. ``steps`` is where the animal was: time, state, and if known reward,
 episode and action (the one that led to the row). ``events`` is what was replayed: event, time,
-state, and if known action, length (pairs of the backup's chain) and agent (the state that need
-starts from).
+state, and if known action, length (pairs of the backup's chain) and agent_state (the state
+that need starts from).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from needlab.core.tables import Table, read_table, write_table
 from needlab.tabular.evb.episodes import STEP
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import Simulation
-from needlab.worlds.task import Task
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError, counted
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
@@ -29,7 +29,7 @@ EVENT = np.dtype(
     [
         ("episode", np.int64),
         ("steps", np.int64),
-        ("agent", np.int64),
+        ("agent_state", np.int64),
         ("first", np.int64),
         ("count", np.int64),
     ]
@@ -43,7 +43,7 @@ PAIR = np.dtype([("state", np.int64), ("action", np.int64), ("length", np.int64)
 class ReplayData:
     """Behavior and replay in the order of time."""
 
-    task: Task
+    world: TabularWorld
     """the world"""
     steps: AnyArray
     """every step: episode, state, action, next_state, reward"""
@@ -61,16 +61,18 @@ class ReplayData:
         return found
 
 
-def data_of(found: Simulation, task: Task, settings: EVBSettings = EVB["published"]) -> ReplayData:
+def data_of(
+    found: Simulation, world: TabularWorld, settings: EVBSettings = EVB["published"]
+) -> ReplayData:
     """The data of a simulation (``simulate`` or ``simulate_model``).
 
     Args:
         found: the simulation, of a world that does not change its moves.
-        task: its world.
+        world: its world.
         settings: of its agent: whether a replay at the start is before or after the first step.
     """
     events = np.zeros(len(found.pauses), EVENT)
-    for field, source in (("episode", "episode"), ("agent", "state"), ("first", "first")):
+    for field, source in (("episode", "episode"), ("agent_state", "state"), ("first", "first")):
         events[field] = found.pauses[source]
     events["count"] = found.pauses["count"]
     early = settings.start_replay == "before-first-step"
@@ -78,16 +80,16 @@ def data_of(found: Simulation, task: Task, settings: EVBSettings = EVB["publishe
     pairs = np.zeros(len(found.backups), PAIR)
     for field in ("state", "action", "length"):
         pairs[field] = found.backups[field]
-    return _checked(ReplayData(task, found.steps, events[events["count"] > 0], pairs))
+    return _checked(ReplayData(world, found.steps, events[events["count"] > 0], pairs))
 
 
-def read_data(events: str | Path, steps: str | Path, task: Task) -> ReplayData:
+def read_data(events: str | Path, steps: str | Path, world: TabularWorld) -> ReplayData:
     """Read two CSV files; see ``data_from``."""
-    return data_from(read_table(events), read_table(steps), task, (str(events), str(steps)))
+    return data_from(read_table(events), read_table(steps), world, (str(events), str(steps)))
 
 
 def data_from(
-    events: Table, steps: Table, task: Task, names: Sequence[str] = ("events", "steps")
+    events: Table, steps: Table, world: TabularWorld, names: Sequence[str] = ("events", "steps")
 ) -> ReplayData:
     """Put a table of replayed states and a table of positions together by their times.
 
@@ -95,20 +97,20 @@ def data_from(
     there: after a goal, at a new episode, or after lost tracking. Replayed states that no model can
     replay (goals, bumps into walls) are left out. ``notes`` counts what was left out.
 
-    >>> from needlab.worlds.tasks import parse_task
+    >>> from needlab.worlds import tabular_world
     >>> steps = Table({"time": [0, 1, 2, 3], "state": [0, 1, 2, 3], "reward": [0, 0, 0, 1.0]})
     >>> events = Table({"event": [0, 0, 0], "time": [3.5, 3.6, 3.7], "state": [2, 1, 0]})
-    >>> data = data_from(events, steps, parse_task("S..G"))
-    >>> len(data.steps), data.pairs["state"].tolist(), data.events["agent"].tolist()
+    >>> data = data_from(events, steps, tabular_world("S..G"))
+    >>> len(data.steps), data.pairs["state"].tolist(), data.events["agent_state"].tolist()
     (3, [2, 1, 0], [3])
 
     Args:
-        events: event, time, state; if known action, length, agent.
+        events: event, time, state; if known action, length, agent_state.
         steps: time, state; if known reward, episode, action.
-        task: the world: its states are cells, row by row from 0.
+        world: the world: its states are cells, row by row from 0.
         names: what to call the tables in messages.
     """
-    return _events_of(events, task, names[0], _behavior_of(steps, task, names[1]))
+    return _events_of(events, world, names[0], _behavior_of(steps, world, names[1]))
 
 
 def write_data(data: ReplayData, events: str | Path, steps: str | Path) -> None:
@@ -137,7 +139,7 @@ def write_data(data: ReplayData, events: str | Path, steps: str | Path) -> None:
             "state": data.pairs["state"],
             "action": data.pairs["action"],
             "length": data.pairs["length"],
-            "agent": np.repeat(data.events["agent"], count),
+            "agent_state": np.repeat(data.events["agent_state"], count),
         }),
     )  # fmt: skip
 
@@ -172,8 +174,8 @@ def _whole(
     return values.astype(np.int64)
 
 
-def _inside(states: IntArray, task: Task, where: str) -> None:
-    walls = ~task.free[states]
+def _inside(states: IntArray, world: TabularWorld, where: str) -> None:
+    walls = ~world.free[states]
     if walls.any():
         row = int(np.flatnonzero(walls)[0])
         raise NeedReplayError(
@@ -203,34 +205,34 @@ class _Behavior(NamedTuple):
     notes: list[str]
 
 
-def _behavior_of(table: Table, task: Task, where: str) -> _Behavior:
+def _behavior_of(table: Table, world: TabularWorld, where: str) -> _Behavior:
     """The positions in time, and the steps between them."""
     times = _column(table, "time", where)
     _ordered(times, where)
-    states = _whole(table, "state", where, task.n_states, 0)
-    _inside(states, task, where)
-    actions = _whole(table, "action", where, task.n_actions, UNKNOWN, UNKNOWN)
+    states = _whole(table, "state", where, world.n_states, 0)
+    _inside(states, world, where)
+    actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     rewards = _column(table, "reward", where, 0.0)
     given = _column(table, "episode", where, 0.0)
     made, ends, gaps, episode = [], [], 0, 0
     episodes = np.zeros(len(states), np.int64)
     for row in range(1, len(states)):
         before, after, action = int(states[row - 1]), int(states[row]), int(actions[row])
-        moves = task.next_state[before] == after
+        moves = world.next_state[before] == after
         if given[row] != given[row - 1]:
             episode += 1
         elif action < 0 and before == after:
             # The animal stays; a reward that comes later belongs to the step that led here.
             if made and made[-1][3] == after:
                 made[-1] = (*made[-1][:4], made[-1][4] + rewards[row])
-        elif task.goal[before] >= 0:
+        elif world.goal[before] >= 0:
             episode += 1
         elif action < 0 and not moves.any():
             gaps += 1
         elif action >= 0 and not moves[action]:
             raise NeedReplayError(
                 f"Row {row + 2} of {where} goes from state {before} to {after} by action {action}, "
-                f"which leads to {task.next_state[before, action]} in this world."
+                f"which leads to {world.next_state[before, action]} in this world."
             )
         else:
             taken = action if action >= 0 else int(np.argmax(moves))
@@ -248,25 +250,25 @@ def _behavior_of(table: Table, task: Task, where: str) -> _Behavior:
     return _Behavior(times, states, episodes, np.array(made, STEP), np.array(ends), notes)
 
 
-def _events_of(table: Table, task: Task, where: str, behavior: _Behavior) -> ReplayData:
+def _events_of(table: Table, world: TabularWorld, where: str, behavior: _Behavior) -> ReplayData:
     """Events in their place in the behavior."""
     notes = behavior.notes
     when = _column(table, "time", where)
     if len(when) == 0:
         raise NeedReplayError(f"{where} has no rows.")
-    states = _whole(table, "state", where, task.n_states, 0)
-    _inside(states, task, where)
-    actions = _whole(table, "action", where, task.n_actions, UNKNOWN, UNKNOWN)
+    states = _whole(table, "state", where, world.n_states, 0)
+    _inside(states, world, where)
+    actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     lengths = _column(table, "length", where, 0.0).astype(np.int64)
-    agents = _whole(table, "agent", where, task.n_states, UNKNOWN, UNKNOWN)
+    agents = _whole(table, "agent_state", where, world.n_states, UNKNOWN, UNKNOWN)
     number = _column(table, "event", where)
     borders = np.flatnonzero(np.r_[True, np.diff(number) != 0])
     if len(np.unique(number)) < len(borders):
         raise NeedReplayError(
             f"The rows of one event of {where} are not together; sort by event, then by time."
         )
-    bumps = (actions >= 0) & (task.next_state[states, actions] == states)
-    dead = ~task.acts[states] | (task.next_state[states] == states[:, np.newaxis]).all(axis=1)
+    bumps = (actions >= 0) & (world.next_state[states, actions] == states)
+    dead = ~world.acts[states] | (world.next_state[states] == states[:, np.newaxis]).all(axis=1)
     again = np.r_[False, np.diff(states) == 0] & (actions < 0)
     again[borders] = False
     kept = ~(bumps | dead | again)
@@ -289,14 +291,16 @@ def _events_of(table: Table, task: Task, where: str, behavior: _Behavior) -> Rep
     listed["episode"] = behavior.episodes[place]
     listed["steps"] = np.searchsorted(behavior.ends, begins[event[rows[first]]], side="right")
     own = agents[rows[first]]
-    listed["agent"] = np.where(own >= 0, own, behavior.states[place])
+    listed["agent_state"] = np.where(own >= 0, own, behavior.states[place])
     listed["first"], listed["count"] = first, np.diff(np.r_[first, len(rows)])
     pairs = np.zeros(len(rows), PAIR)
     pairs["state"], pairs["action"], pairs["length"] = states[rows], actions[rows], lengths[rows]
-    return _checked(ReplayData(task, behavior.steps, listed, pairs, tuple(notes)))
+    return _checked(ReplayData(world, behavior.steps, listed, pairs, tuple(notes)))
 
 
 def _checked(data: ReplayData) -> ReplayData:
     if len(data.pairs) == 0:
-        raise NeedReplayError("No event holds a state that can be replayed, so nothing can be fitted.")
+        raise NeedReplayError(
+            "No event holds a state that can be replayed, so nothing can be fitted."
+        )
     return data

@@ -17,14 +17,13 @@ from needlab.tabular.fit.likelihood import IMPOSSIBLE, likelihood
 from needlab.tabular.rivals.parameters import (
     MODELS,
     PARAMETERS,
-    check_values,
     default_values,
     parse_model,
 )
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError, counted, unknown
 from needreplay._core.rng import stream
-from needreplay._core.types import BoolArray, FloatArray
+from needreplay._core.types import FloatArray
 
 Intervals: TypeAlias = Literal["profile", "bootstrap", "none"]
 CHI_SQUARE = 3.841458820694124
@@ -136,12 +135,12 @@ class Comparison:
     def __str__(self) -> str:
         rows = self.table()
         lines = [f"{'model':<36}{'k':>3}{'log L':>12}{'BIC':>12}{'held out':>12}"]
-        for i in np.argsort(-rows["cross_validated"]):
-            lines.append(
-                f"{rows['model'][i]:<36}{rows['parameters'][i]:>3}"
-                f"{rows['log_likelihood'][i]:>12,.1f}{rows['bic'][i]:>12,.1f}"
-                f"{rows['cross_validated'][i]:>12,.1f}"
-            )
+        lines += [
+            f"{rows['model'][i]:<36}{rows['parameters'][i]:>3}"
+            f"{rows['log_likelihood'][i]:>12,.1f}{rows['bic'][i]:>12,.1f}"
+            f"{rows['cross_validated'][i]:>12,.1f}"
+            for i in np.argsort(-rows["cross_validated"])
+        ]
         return "\n".join(lines)
 
 
@@ -258,7 +257,8 @@ class _Problem:
         data: ReplayData, text: str, free: Sequence[str] | None, settings: EVBSettings
     ) -> _Problem:
         model, given = parse_model(text)
-        chosen = [name for name in MODELS[model].free if name not in given] if free is None else free
+        usual = [name for name in MODELS[model].free if name not in given]
+        chosen = usual if free is None else free
         _check_free(chosen, MODELS[model].parameters, given, text)
 
         def evaluate(values: Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
@@ -273,7 +273,7 @@ class _Problem:
         data: ReplayData, replay: bool, free: Sequence[str], settings: EVBSettings
     ) -> _Problem:
         _check_free(free, (*CHOICE_PARAMETERS, "lapse"), {}, "choices")
-        uniform = np.full(len(data.steps), -math.log(data.task.n_actions))
+        uniform = np.full(len(data.steps), -math.log(data.world.n_actions))
 
         def evaluate(values: Mapping[str, float]) -> tuple[FloatArray, FloatArray]:
             learned = {name: value for name, value in values.items() if name != "transition_rate"}

@@ -31,7 +31,7 @@ from needlab.tabular.rivals.parameters import (
     values_of,
 )
 from needlab.tabular.rivals.simulation import new_memory
-from needlab.worlds.task import Task
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray
 
@@ -65,7 +65,7 @@ def learn_steps(
     rule: Rule,
     memory: Memory,
     values: Values,
-    task: Task,
+    world: TabularWorld,
     steps: Records,
     first: int,
     end: int,
@@ -76,7 +76,7 @@ def learn_steps(
     for i in range(first, end):
         s, a, after = steps[i]["state"], steps[i]["action"], steps[i]["next_state"]
         new = i == 0 or steps[i - 1]["episode"] != steps[i]["episode"]
-        if new and i > 0 and task.goal[steps[i - 1]["next_state"]] >= 0:
+        if new and i > 0 and world.goal[steps[i - 1]["next_state"]] >= 0:
             move_row(agent.T, steps[i - 1]["next_state"], s, rule.transition_rate)
         softmax(agent.Q[s], rule.inverse_temperature, chances)
         chance = (1.0 - values.lapse) * chances[a] + values.lapse / chances.size
@@ -92,7 +92,7 @@ def walk(
     memory: Memory,
     values: Values,
     moment: Moment,
-    task: Task,
+    world: TabularWorld,
     steps: Records,
     events: Records,
     pairs: Records,
@@ -111,12 +111,12 @@ def walk(
     actions, done = agent.Q.shape[1], 0
     for e in range(events.size):
         event = events[e]
-        learn_steps(model, agent, rule, memory, values, task, steps, done, event["steps"], choices)
+        learn_steps(model, agent, rule, memory, values, world, steps, done, event["steps"], choices)
         done = event["steps"]
-        begin_replay(model, agent, rule, memory, values, moment, event["agent"])
+        begin_replay(model, agent, rule, memory, values, moment, event["agent_state"])
         for i in range(event["first"], event["first"] + event["count"]):
             s, a, length = pairs[i]["state"], pairs[i]["action"], pairs[i]["length"]
-            found = find_chances(model, agent, rule, memory, values, moment, task.goal)
+            found = find_chances(model, agent, rule, memory, values, moment, world.goal)
             moves = moment.candidate.sum()
             if found == 0.0:
                 for pair in range(moment.candidate.size):
@@ -137,7 +137,7 @@ def walk(
                 if model == EVB_MODEL and length > 0:
                     part = 1 if length > 1 and length == moment.length[0] + 1 else 0
                 run_chosen(model, agent, rule, memory, values, moment, chosen, part)
-    learn_steps(model, agent, rule, memory, values, task, steps, done, steps.size, choices)
+    learn_steps(model, agent, rule, memory, values, world, steps, done, steps.size, choices)
 
 
 def likelihood(
@@ -157,20 +157,31 @@ def likelihood(
         settings: of learning: the kinds of gain and need.
         taught: whether replay changes what the agent knows, as it does in all models.
     """
+    return relived(data, model, values, settings, taught)[0]
+
+
+def relived(
+    data: ReplayData,
+    model: str,
+    values: Mapping[str, float] | None,
+    settings: EVBSettings,
+    taught: bool,
+) -> tuple[Likelihood, Agent]:
+    """The log-likelihoods, and what the agent knows at the end."""
     chosen = default_values(model, settings) | dict(values or {})
-    task, numbers = data.task, values_of(model, chosen)
-    rule = rule_of(settings_with(settings, chosen))
+    world, numbers = data.world, values_of(model, chosen)
+    rule, agent = rule_of(settings_with(settings, chosen)), new_agent(world, settings)
     discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)
-    memory = new_memory(task, discount)
+    memory = new_memory(world, discount)
     found = Likelihood(*(np.zeros(len(part)) for part in (data.pairs, data.pairs, data.steps)))
     walk(
         MODELS[model].kind,
-        new_agent(task, settings),
+        agent,
         rule,
         memory,
         numbers,
-        new_moment(task.next_state.size, task.n_states, memory.goals.size),
-        task,
+        new_moment(world.next_state.size, world.n_states, memory.goals.size),
+        world,
         data.steps,
         data.events,
         data.pairs,
@@ -179,4 +190,4 @@ def likelihood(
         found.choices,
         taught,
     )
-    return found
+    return found, agent

@@ -46,7 +46,7 @@ class Memory(NamedTuple):
     """[goal]: the states of the candidate goals"""
     visits: FloatArray
     """[goal]: how often it was entered, plus 1"""
-    goal_Q: FloatArray
+    values_of_goal: FloatArray
     """[goal, state, action]: values if this goal alone gives a reward of 1"""
     goal_reward: FloatArray
     """[goal, state, action]"""
@@ -103,7 +103,7 @@ def new_moment(pairs: int, states: int, goals: int) -> Moment:
 def towards(agent: Agent, memory: Memory, goal: int) -> Agent:
     """The agent as if only this candidate goal gave a reward."""
     return Agent(
-        memory.goal_Q[goal],
+        memory.values_of_goal[goal],
         memory.goal_reward[goal],
         agent.outcome,
         agent.T,
@@ -222,9 +222,7 @@ def log_power(value: float, exponent: float) -> float:
 
 
 @jit
-def evb_chances(
-    agent: Agent, rule: Rule, values: Values, moment: Moment, goal: IntArray
-) -> None:
+def evb_chances(agent: Agent, rule: Rule, values: Values, moment: Moment, goal: IntArray) -> None:
     """P(backup) ~ gain^a need^b over all one-step backups and the last chain with a greedy step.
 
     Where several actions are greedy, each is the extension equally often.
@@ -271,10 +269,7 @@ def fits(agent: Agent, chain: IntArray, length: int, end: int, action: int) -> b
     after = agent.outcome[end, action]
     if after < 0 or after == end:
         return False
-    for j in range(length):
-        if chain[j, 0] == after:
-            return False
-    return True
+    return not np.any(chain[:length, 0] == after)
 
 
 @jit
@@ -305,9 +300,7 @@ def update_gains(agent: Agent, rule: Rule, moment: Moment, gains: FloatArray) ->
 
 
 @jit
-def goal_chances(
-    agent: Agent, rule: Rule, memory: Memory, values: Values, moment: Moment
-) -> None:
+def goal_chances(agent: Agent, rule: Rule, memory: Memory, values: Values, moment: Moment) -> None:
     """P(backup) ~ sum over g of p(g) gain_g^a need_g^b, p(g) as often as g was entered."""
     actions = agent.Q.shape[1]
     for goal in range(memory.goals.size):
@@ -320,9 +313,7 @@ def goal_chances(
 
 
 @jit
-def sfma_chances(
-    agent: Agent, memory: Memory, values: Values, moment: Moment, part: int
-) -> None:
+def sfma_chances(agent: Agent, memory: Memory, values: Values, moment: Moment, part: int) -> None:
     """P(e) ~ exp(k R(e)) - 1 with R(e) = C(e) D (1 - I(s_e)), divided by the largest R.
 
     D compares the present state with the next state of e (reverse mode, part 0) or with the state

@@ -53,7 +53,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "discount": Parameter(0.9, 0.0, 0.99, "γ, of Q and of need"),
     "step_size": Parameter(1.0, 0.0, 1.0, "α of every update of Q, real or replayed"),
     "inverse_temperature": Parameter(
-        5.0, 0.0, 50.0, "β of the softmax policy: of choices, and of the policies that gain compares"
+        5.0, 0.0, 50.0, "β of the softmax policy, of choices and of what gain compares"
     ),
     "sharpness": Parameter(
         20.0, 0.01, 200.0, "k of SFMA: the chance of an experience is exp(k R) - 1", log=True
@@ -97,19 +97,20 @@ class Model:
 
 
 _LEARNING = ("discount", "step_size", "inverse_temperature")
+_EVB = ("gain_exponent", "need_exponent", "lapse", "floor")
 _SFMA = ("sharpness", "similarity_discount", "strength_decay", "inhibition_decay", "lapse")
 
 MODELS: Mapping[str, Model] = MappingProxyType({
     "evb": Model(
         EVB_MODEL,
-        ("gain_exponent", "need_exponent", "lapse", "floor", "transition_rate", "chain", *_LEARNING),
+        (*_EVB, "transition_rate", "chain", *_LEARNING),
         ("gain_exponent", "need_exponent", "lapse"),
         "P(backup) ~ gain^a need^b",
         "Mattar & Daw (2018); the exponents are ours",
     ),
     "goals": Model(
         GOALS_MODEL,
-        ("gain_exponent", "need_exponent", "lapse", "floor", *_LEARNING),
+        (*_EVB, *_LEARNING),
         ("gain_exponent", "need_exponent", "lapse"),
         "P(backup) ~ sum over candidate goals of p(goal) gain^a need^b, each with its own values",
         "the idea of Sagiv et al. (2025), not their code",

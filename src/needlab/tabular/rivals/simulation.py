@@ -23,8 +23,8 @@ from needlab.tabular.evb.episodes import (
     STEP,
     choose,
     move_row,
-    next_start,
-    reward_at,
+    sampled_reward,
+    start_after,
 )
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import STEP_CAP, Simulation, new_agent
@@ -47,7 +47,7 @@ from needlab.tabular.rivals.parameters import (
     settings_with,
     values_of,
 )
-from needlab.worlds.task import Task
+from needlab.worlds.tabular import TabularWorld
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.jit import jit
@@ -55,30 +55,30 @@ from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 
 
-def new_memory(task: Task, similarity_discount: float) -> Memory:
+def new_memory(world: TabularWorld, similarity_discount: float) -> Memory:
     """What the models know at the start: the world, and where the candidate goals are."""
-    shape, goals = task.next_state.shape, task.goals
-    entered = task.next_state[np.newaxis] == goals[:, np.newaxis, np.newaxis]
+    shape, goals = world.next_state.shape, world.goals
+    entered = world.next_state[np.newaxis] == goals[:, np.newaxis, np.newaxis]
     return Memory(
-        seen=np.zeros(task.next_state.size, np.int64),
+        seen=np.zeros(world.next_state.size, np.int64),
         clock=np.zeros(1, np.int64),
-        strength=np.zeros(task.next_state.size),
-        similarity=similarity_of(task, similarity_discount),
+        strength=np.zeros(world.next_state.size),
+        similarity=similarity_of(world, similarity_discount),
         errors=np.zeros(1),
         goals=goals.astype(np.int64),
         visits=np.ones(goals.size),
-        goal_Q=np.zeros((goals.size, *shape)),
-        goal_reward=(entered & task.acts[:, np.newaxis]).astype(np.float64),
+        values_of_goal=np.zeros((goals.size, *shape)),
+        goal_reward=(entered & world.acts[:, np.newaxis]).astype(np.float64),
     )
 
 
-def similarity_of(task: Task, discount: float) -> FloatArray:
+def similarity_of(world: TabularWorld, discount: float) -> FloatArray:
     """SFMA's D: inverse(I - γT) of the random policy in the world as it is."""
-    T = np.zeros((task.n_states, task.n_states))
-    for s in np.flatnonzero(task.free):
-        for after in task.next_state[s]:
-            T[s, after] += 1.0 / task.n_actions
-    D: FloatArray = np.linalg.inv(np.eye(task.n_states) - discount * T)
+    T = np.zeros((world.n_states, world.n_states))
+    for s in np.flatnonzero(world.free):
+        for after in world.next_state[s]:
+            T[s, after] += 1.0 / world.n_actions
+    D: FloatArray = np.linalg.inv(np.eye(world.n_states) - discount * T)
     return np.ascontiguousarray(np.maximum(D, 0.0))
 
 
@@ -90,7 +90,7 @@ def replay_drawn(
     memory: Memory,
     values: Values,
     moment: Moment,
-    task: Task,
+    world: TabularWorld,
     state: int,
     log: Records,
     rng: Rng,
@@ -100,7 +100,7 @@ def replay_drawn(
     begin_replay(model, agent, rule, memory, values, moment, state)
     candidates = moment.candidate.sum()
     for order in range(log.size):
-        if find_chances(model, agent, rule, memory, values, moment, task.goal) == 0.0:
+        if find_chances(model, agent, rule, memory, values, moment, world.goal) == 0.0:
             return order
         moment.parts[:] *= 1.0 - values.lapse
         left, part, pair = rng.random(), 0, -1
@@ -124,7 +124,7 @@ def replay_drawn(
 
 def simulate_model(
     model: str,
-    task: Task,
+    world: TabularWorld,
     *,
     settings: EVBSettings = EVB["published"],
     episodes: int = 50,
@@ -136,14 +136,14 @@ def simulate_model(
     It learns, acts and pauses as the EVB agent with these settings; only what it replays differs.
     The result has the same tables, so ``simulation_table``, ``evb_log`` and ``fit_events`` take it.
 
-    >>> from needlab.worlds.tracks import linear_track
+    >>> from needlab.worlds.boards import linear_track
     >>> found = simulate_model("sfma-dynamic", linear_track(), episodes=3)
     >>> len(found.backups) > 0
     True
 
     Args:
         model: a name of ``MODELS``, also with values: "evb,gain_exponent=3,lapse=0.1".
-        task: the world.
+        world: the world.
         settings: of learning, behavior and pauses; ``backups`` is the length of a replay.
         episodes: how many.
         seed: of all simulations.
@@ -154,33 +154,31 @@ def simulate_model(
     chosen = default_values(name, settings) | given
     values, kind = values_of(name, chosen), MODELS[name].kind
     rule = rule_of(settings_with(settings, chosen))
-    agent, rng = new_agent(task, settings), stream(seed, "rivals", simulation)
+    agent, rng = new_agent(world, settings), stream(seed, "rivals", simulation)
     discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)
-    memory = new_memory(task, discount)
-    moment = new_moment(task.next_state.size, task.n_states, memory.goals.size)
+    memory = new_memory(world, discount)
+    moment = new_moment(world.next_state.size, world.n_states, memory.goals.size)
     lengths, steps, pauses, backups = np.zeros(episodes, np.int64), [], [], []
     last_reward, written = float("nan"), 0
 
     def pause(episode: int, kind_of_pause: int, state: int) -> None:
         nonlocal written
         log = np.zeros(settings.backups, BACKUP)
-        ran = replay_drawn(
-            kind, agent, rule, memory, values, moment, task, state, log, rng
-        )
+        ran = replay_drawn(kind, agent, rule, memory, values, moment, world, state, log, rng)
         log["pause"] = len(pauses)
         pauses.append((episode, len(steps) - made, kind_of_pause, state, written, ran, last_reward))
         backups.append(log[:ran])
         written += ran
 
-    s = int(task.starts[int(rng.random() * task.starts.size) if task.random_start else 0])
+    s = int(world.starts[int(rng.random() * world.starts.size) if world.random_start else 0])
     for episode in range(episodes):
         made, later, goal = 0, episode > 0, -1
         if rule.start_replay == BEFORE_FIRST_STEP and later and settings.backups > 0:
             pause(episode, START, s)
         for step in range(STEP_CAP):
             a = choose(agent, rule, s, rng)
-            after = int(task.next_state[s, a])
-            reward, goal = float(reward_at(task, after, rng)), int(task.goal[after])
+            after = int(world.next_state[s, a])
+            reward, goal = float(sampled_reward(world, s, a, rng)), int(world.goal[after])
             experience(kind, agent, rule, memory, values, s, a, reward, after, step == 0)
             last_reward = reward if goal >= 0 else last_reward
             steps.append((episode, s, a, after, reward))
@@ -193,7 +191,7 @@ def simulate_model(
                 pause(episode, END if goal >= 0 else START if at_start else END + 1, where)
             if goal >= 0:
                 lengths[episode] = step + 1
-                s = int(next_start(task, goal, rng))
+                s = int(start_after(world, goal, episode + 1, rng))
                 move_row(agent.T, after, s, rule.transition_rate)
                 break
             s = after
