@@ -268,8 +268,8 @@ def run(options: Options, runner: TrialRunner) -> Result:
         },
         figures={"figure": figure},
         captions={
-            "figure": "Which model shows which phenomenon: the difference per episode. Green: all of "
-            "its 95% interval over simulations is as in animals; red: all of it is not; white: "
+            "figure": "Which model shows which phenomenon: the difference per episode. Green: all "
+            "of its 95% interval over simulations is as in animals; red: all of it is not; white: "
             "undecided."
         },
         claims=claims,
