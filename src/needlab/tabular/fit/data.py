@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,7 +214,9 @@ def _behavior_of(table: Table, world: TabularWorld, where: str) -> _Behavior:
     actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     rewards = _column(table, "reward", where, 0.0)
     given = _column(table, "episode", where, 0.0)
-    made, ends, gaps, episode = [], [], 0, 0
+    made: list[tuple[Any, ...]] = []
+    ends: list[float] = []
+    gaps, episode = 0, 0
     episodes = np.zeros(len(states), np.int64)
     for row in range(1, len(states)):
         before, after, action = int(states[row - 1]), int(states[row]), int(actions[row])

@@ -438,7 +438,7 @@ def _profile(
     """Where twice the profile log-likelihood has dropped by ``CHI_SQUARE``; else the limits."""
     own = PARAMETERS[name]
     if own.whole:
-        tried = {value: drop(problem, point, name, value, best) for value in own.tried}
+        tried = {value: _drop(problem, point, name, value, best) for value in own.tried}
         inside = [value for value, lost in tried.items() if lost <= 0.0]
         return min(inside), max(inside)
     ends = []
@@ -451,19 +451,19 @@ def _profile(
         size = max(0.02, 0.05 * abs(inner)) * (1.0 if outer > inner else -1.0)
         tried_at = inner + size
         while abs(tried_at - inner) < abs(outer - inner):
-            if drop(problem, point, name, _unscaled(name, tried_at), best) > 0.0:
+            if _drop(problem, point, name, _unscaled(name, tried_at), best) > 0.0:
                 break
             size *= 2.0
             tried_at += size
         else:
             tried_at = outer
-            if drop(problem, point, name, limit, best) <= 0.0:
+            if _drop(problem, point, name, limit, best) <= 0.0:
                 ends.append(limit)
                 continue
         inside, outside = inner, tried_at
         for _ in range(8):
             middle = 0.5 * (inside + outside)
-            if drop(problem, point, name, _unscaled(name, middle), best) > 0.0:
+            if _drop(problem, point, name, _unscaled(name, middle), best) > 0.0:
                 outside = middle
             else:
                 inside = middle
@@ -471,7 +471,7 @@ def _profile(
     return ends[0], ends[1]
 
 
-def drop(
+def _drop(
     problem: _Problem, point: Mapping[str, float], name: str, value: float, best: float
 ) -> float:
     """By how much twice the profile log-likelihood at a value falls short of the threshold."""

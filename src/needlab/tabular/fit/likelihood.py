@@ -26,6 +26,7 @@ from needlab.tabular.rivals.parameters import (
     MODELS,
     PARAMETERS,
     Values,
+    check_values,
     default_values,
     settings_with,
     values_of,
@@ -168,7 +169,7 @@ def relived(
     taught: bool,
 ) -> tuple[Likelihood, Agent]:
     """The log-likelihoods, and what the agent knows at the end."""
-    chosen = default_values(model, settings) | dict(values or {})
+    chosen = default_values(model, settings) | check_values(model, values or {})
     world, numbers = data.world, values_of(model, chosen)
     rule, agent = rule_of(settings_with(settings, chosen)), new_agent(world, settings)
     discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)

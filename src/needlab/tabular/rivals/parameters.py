@@ -193,6 +193,8 @@ def check_values(model: str, given: Mapping[str, float]) -> dict[str, float]:
 
 def default_values(model: str, settings: EVBSettings = EVB["published"]) -> dict[str, float]:
     """The parameters of a model that nobody gave; those of learning come from ``settings``."""
+    if model not in MODELS:
+        raise unknown("model", model, MODELS)
     learned = {
         "floor": settings.floor_size,
         "chain": 20.0 if settings.extend_chains else 1.0,

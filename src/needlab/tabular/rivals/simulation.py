@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from needlab.tabular.evb.backups import (
@@ -78,7 +80,7 @@ def similarity_of(world: TabularWorld, discount: float) -> FloatArray:
     for s in np.flatnonzero(world.free):
         for after in world.next_state[s]:
             T[s, after] += 1.0 / world.n_actions
-    D: FloatArray = np.linalg.inv(np.eye(world.n_states) - discount * T)
+    D = np.linalg.inv(np.eye(world.n_states) - discount * T).astype(np.float64)
     return np.ascontiguousarray(np.maximum(D, 0.0))
 
 
@@ -158,7 +160,10 @@ def simulate_model(
     discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)
     memory = new_memory(world, discount)
     moment = new_moment(world.next_state.size, world.n_states, memory.goals.size)
-    lengths, steps, pauses, backups = np.zeros(episodes, np.int64), [], [], []
+    lengths = np.zeros(episodes, np.int64)
+    steps: list[tuple[Any, ...]] = []
+    pauses: list[tuple[Any, ...]] = []
+    backups: list[Records] = []
     last_reward, written = float("nan"), 0
 
     def pause(episode: int, kind_of_pause: int, state: int) -> None:
