@@ -15,9 +15,9 @@ from needlab.core.tables import Table, long_table
 from needlab.report.claims import Claim, verdict_of
 from needlab.report.figures import new_figure
 from needlab.report.statistics import Interval, mean_interval
+from needlab.runs.trials import TrialRunner
 from needlab.studies.mattar_daw.measures import leads_to_goal, path_lengths
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.evb import EVB, simulate
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.evb.simulation import Simulation
