@@ -216,7 +216,7 @@ BOARD = "S..#G\n....."
 
 
 def bad(events: dict[str, Any], steps: dict[str, Any] | None = None) -> Any:
-    plain = {"time": [0, 1, 2, 3], "state": [0, 1, 2, 7], "reward": [0, 0, 0, 0.0]}
+    plain: dict[str, Any] = {"time": [0, 1, 2, 3], "state": [0, 1, 2, 7], "reward": [0, 0, 0, 0.0]}
     return data_from(Table(events), Table(plain | (steps or {})), tabular_world(BOARD))
 
 

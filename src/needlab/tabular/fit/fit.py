@@ -23,7 +23,7 @@ from needlab.tabular.rivals.parameters import (
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError, counted, unknown
 from needreplay._core.rng import stream
-from needreplay._core.types import FloatArray
+from needreplay._core.types import AnyArray, FloatArray
 
 Intervals: TypeAlias = Literal["profile", "bootstrap", "none"]
 CHI_SQUARE = 3.841458820694124
@@ -249,7 +249,7 @@ class _Problem:
     evaluate: Callable[[Mapping[str, float]], tuple[FloatArray, FloatArray]]
     """log-likelihoods of all observations, under the model and if all is as likely"""
     data: ReplayData
-    episodes: FloatArray
+    episodes: AnyArray
     """of every observation"""
 
     @staticmethod
@@ -439,8 +439,8 @@ def _profile(
     own = PARAMETERS[name]
     if own.whole:
         tried = {value: _drop(problem, point, name, value, best) for value in own.tried}
-        inside = [value for value, lost in tried.items() if lost <= 0.0]
-        return min(inside), max(inside)
+        likely = [value for value, lost in tried.items() if lost <= 0.0]
+        return min(likely), max(likely)
     ends = []
     for limit in (own.low, own.high):
         inner, outer = _scaled(name, point[name]), _scaled(name, limit)
