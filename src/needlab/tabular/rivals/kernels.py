@@ -322,17 +322,17 @@ def sfma_chances(agent: Agent, memory: Memory, values: Values, moment: Moment, p
     actions, best, total = agent.Q.shape[1], 0.0, 0.0
     row = moment.parts[part]
     for pair in np.flatnonzero(moment.candidate):
-        s = int(pair // actions)
-        other = int(agent.outcome[s, pair % actions]) if part == 0 else s
+        s: int = pair // actions
+        other: int = agent.outcome[s, pair % actions] if part == 0 else s
         D = memory.similarity[moment.present[0], other]
         R = memory.strength[pair] * D * (1.0 - moment.inhibition[s])
         row[pair] = R if R >= SMALLEST_R else 0.0
         best = max(best, row[pair])
     if best == 0.0:
         return
-    for pair in range(row.size):
-        row[pair] = np.expm1(values.sharpness * row[pair] / best)
-        total += row[pair]
+    for place in range(row.size):
+        row[place] = np.expm1(values.sharpness * row[place] / best)
+        total += row[place]
     if total > 0.0:
         row *= moment.hidden[part] / total
 
