@@ -44,6 +44,14 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.tabular.replay_log",
         ),
     ),
+    "fit": (
+        "Fits and rivals",
+        (
+            "needlab.tabular.fit",
+            "needlab.tabular.rivals",
+            "needlab.report.fit_page:write_fit_page",
+        ),
+    ),
     "deep": ("Deep agents", ("needlab.deep",)),
     "worlds": (
         "Worlds",

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from needlab.report.statistics import mean_interval
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needlab.tabular.evb import EVB, EVBSettings, simulate
+    from needlab.tabular.fit import compare_models, fit_events, read_data
     from needlab.tabular.replay_events import replay_table
     from needlab.tabular.replay_log import record
+    from needlab.tabular.rivals import simulate_model
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needlab.tabular.trial import run_trials
     from needlab.worlds import MazeEnv, TabularWorld, as_discrete, tabular_world
@@ -36,13 +38,17 @@ _HOME_OF = {
     "SweepingSettings": "needlab.tabular.settings",
     "TabularWorld": "needlab.worlds",
     "as_discrete": "needlab.worlds",
+    "compare_models": "needlab.tabular.fit",
     "deep_preset": "needlab.deep",
+    "fit_events": "needlab.tabular.fit",
     "mean_interval": "needlab.report.statistics",
     "play": "needlab.tabular.agents",
+    "read_data": "needlab.tabular.fit",
     "record": "needlab.tabular.replay_log",
     "replay_table": "needlab.tabular.replay_events",
     "run_trials": "needlab.tabular.trial",
     "simulate": "needlab.tabular.evb",
+    "simulate_model": "needlab.tabular.rivals",
     "tabular_world": "needlab.worlds",
 }
 
@@ -60,13 +66,17 @@ __all__ = [
     "SweepingSettings",
     "TabularWorld",
     "as_discrete",
+    "compare_models",
     "deep_preset",
+    "fit_events",
     "mean_interval",
     "play",
+    "read_data",
     "record",
     "replay_table",
     "run_trials",
     "simulate",
+    "simulate_model",
     "tabular_world",
 ]
 

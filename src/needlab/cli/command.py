@@ -76,6 +76,7 @@ def _run(words: list[str]) -> int:
     import tyro
 
     from needlab.cli.eval import Eval
+    from needlab.cli.fit import FitCommand
     from needlab.cli.report import Report
     from needlab.cli.reproduce import Reproduce
     from needlab.cli.sweep import Sweep
@@ -91,6 +92,7 @@ def _run(words: list[str]) -> int:
             "report": Report,
             "watch": Watch,
             "gallery": Gallery,
+            "fit": FitCommand,
         },
         prog="needreplay",
         description=_description(),
