@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import Agent, Records, Rule, rule_of, softmax
 from needlab.tabular.evb.episodes import move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings
@@ -33,7 +34,6 @@ from needlab.tabular.rivals.parameters import (
 )
 from needlab.tabular.rivals.simulation import new_memory
 from needlab.worlds.tabular import TabularWorld
-from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray
 
 IMPOSSIBLE = 1e-300

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import Agent, Rule, backup_gain, largest, run_backup
 from needlab.tabular.evb.episodes import learn
 from needlab.tabular.evb.need import need_of, policy_transitions, successor_row
@@ -23,7 +24,6 @@ from needlab.tabular.rivals.parameters import (
     UNIFORM_MODEL,
     Values,
 )
-from needreplay._core.jit import jit
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 SMALLEST_R = 1e-6

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import (
     AFTER_FIRST_STEP,
     AT_GOAL,
@@ -52,7 +53,6 @@ from needlab.tabular.rivals.parameters import (
 from needlab.worlds.tabular import TabularWorld
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 
