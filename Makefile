@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
-NATIVE := setup.py $(wildcard src/needreplay/replay/native/*.[ch])
+KERNELS := setup.py $(wildcard src/needreplay/replay/_kernels/*.pyx src/needreplay/replay/_kernels/*.pxd src/needreplay/replay/_kernels/*.h)
 # Files are read as UTF-8 whatever the locale.
 export PYTHONUTF8 := 1
 # Compiled kernels and fonts are cached in HOME; where it cannot be written, in the environment.
@@ -18,7 +18,7 @@ endif
 # worksteal: neighboring tests, which share kernels and fixtures, run in one process until another is idle.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled test-portable docs tables tutorials screenshots dist test-dist fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled sanitize test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -45,10 +45,10 @@ define environment
 	@touch $(1)/.ready
 endef
 
-$(READY): requirements.lock requirements-cuda.lock pyproject.toml $(NATIVE)
+$(READY): requirements.lock requirements-cuda.lock pyproject.toml $(KERNELS)
 	$(call environment,$(VENV),requirements.lock)
 
-$(PEERS)/.ready: requirements-peers.lock requirements-cuda.lock pyproject.toml $(NATIVE)
+$(PEERS)/.ready: requirements-peers.lock requirements-cuda.lock pyproject.toml $(KERNELS)
 	$(call environment,$(PEERS),requirements-peers.lock)
 
 reproduce: $(READY) ## Make every figure at a quick size, and one page with all of them.
@@ -75,9 +75,22 @@ unit: $(READY) ## Run the tests.
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
 	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
-uncompiled: $(READY) ## Run the tests of kernels without numba's compiler; at least 95% of equations and tabular/ is covered.
+uncompiled: $(READY) ## Run the tests of the laboratory's kernels without numba's compiler; at least 95% of equations and tabular/ is covered.
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
 		--cov=needreplay.equations --cov=needlab.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
+
+# A build of its own, since sanitized code runs only where the sanitizers' libraries were loaded first. Python and numpy
+# keep memory to the end, so leaks are not looked for.
+SANITIZED := build/sanitized
+ASAN = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+sanitize: $(READY) ## Run the tests of the library's kernels with AddressSanitizer and UndefinedBehaviorSanitizer (gcc).
+	@mkdir -p $(SANITIZED)
+	@cp -R src setup.py pyproject.toml README.md LICENSE $(SANITIZED)
+	@rm -f $(SANITIZED)/src/needreplay/replay/_kernels/*.so
+	@cd $(SANITIZED) && NEEDREPLAY_SANITIZE=address,undefined $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace
+	@$(ASAN) PYTHONPATH=$(CURDIR)/$(SANITIZED)/src $(BIN)/pytest tests/replay --deselect tests/replay/test_attacks.py
 
 # On the path before the locked version; the rest is that of the environment.
 SB3_OLDEST := 2.7.0
@@ -109,7 +122,7 @@ screenshots: $(READY) ## Photograph the pages of needreplay with the real browse
 dist: $(READY) ## Build dist/: the sdist, and from it the wheel.
 	@$(BIN)/python tools/dist.py
 
-test-dist: $(READY) ## Install the package with each Python found here, with and without C, and run the README's code.
+test-dist: $(READY) ## Install the package with each Python found here, and run the README's code.
 	@$(BIN)/pytest -m dist tests/test_dist.py
 
 fuzz: $(READY) ## Attack files, arguments, signals and sequences of calls for FUZZ_SECONDS (600); print counts.
@@ -125,5 +138,5 @@ lock: ## Pin every package again, with hashes (needs uv).
 	@$(PYTHON) tools/lock.py
 
 clean: ## Remove the environments and everything that was made.
-	rm -f src/needreplay/replay/native/*.so
+	rm -f src/needreplay/replay/_kernels/*.so src/needreplay/replay/_kernels/*.pyd
 	rm -rf build dist site $(VENV) $(PEERS) reproduction reproduction-full .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,50 +1,64 @@
-"""Builds the C extension of the replay buffer; where that fails, needreplay works without it."""
+"""Builds the compiled kernels of the replay buffer: one module for each file in ``_kernels``."""
 
-import hashlib
+import os
 import sys
 from pathlib import Path
 
 import numpy
+from Cython.Build import cythonize
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
 
-FOLDER = Path("src/needreplay/replay/native")
-FILES = sorted(FOLDER.glob("*.[ch]"))
-SOURCE = hashlib.sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()
-# No fused multiply-add: C rounds as the Python kernels do (``pow`` may differ in the last bit).
-FLAGS = [] if sys.platform == "win32" else ["-O2", "-ffp-contract=off", "-fno-fast-math"]
+FOLDER = Path("src/needreplay/replay/_kernels")
+# No fused multiply-add: every processor rounds in the same way.
+FLAGS = [] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fno-fast-math"]
+# make sanitize: "address,undefined".
+if sanitizers := os.environ.get("NEEDREPLAY_SANITIZE"):
+    FLAGS = ["-O1", "-g", f"-fsanitize={sanitizers}", "-fno-omit-frame-pointer"]
 
 
-class Wheel(bdist_wheel):
-    """A wheel for this platform, or, where the extension cannot be built, for every platform."""
+class Build(build_ext):
+    """Says what to install where there is no compiler."""
 
     def run(self) -> None:
-        """Build the extension first, since the wheel's tag depends on it."""
-        outputs = [Path(name) for name in self.get_finalized_command("build_ext").get_outputs()]
-        for output in outputs:
-            output.unlink(missing_ok=True)
-        self.run_command("build_ext")
-        if not all(output.exists() for output in outputs):
-            self.warn(
-                "the C extension of needreplay was not built, since there is no C compiler that "
-                "works. This wheel is for every platform; all of it works, the buffer is slower."
-            )
-            self.distribution.ext_modules = []
-            self.root_is_pure = True
-        super().run()
+        """Build, or end with the one line that helps."""
+        try:
+            super().run()
+        except (CCompilerError, ExecError, PlatformError) as error:
+            raise SystemExit(
+                f"{error}\nneedreplay is compiled when it is installed from source, and that "
+                "failed. Install a C compiler (Debian and Ubuntu: apt install gcc; macOS: "
+                "xcode-select --install; Windows: Visual Studio Build Tools), or a wheel: "
+                "pip install --only-binary needreplay needreplay"
+            ) from error
+
+
+def kernel(source: Path) -> Extension:
+    """The extension module of one file."""
+    return Extension(
+        ".".join(source.relative_to("src").with_suffix("").parts),
+        sources=[str(source)],
+        depends=[str(header) for header in sorted(FOLDER.glob("*.h"))],
+        include_dirs=[numpy.get_include(), str(FOLDER)],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        extra_compile_args=FLAGS,
+        extra_link_args=[f"-fsanitize={sanitizers}"] if sanitizers else [],
+    )
 
 
 setup(
-    cmdclass={"bdist_wheel": Wheel},
-    ext_modules=[
-        Extension(
-            "needreplay.replay.native._native",
-            sources=[str(file) for file in FILES if file.suffix == ".c"],
-            depends=[str(file) for file in FILES if file.suffix == ".h"],
-            include_dirs=[numpy.get_include()],
-            define_macros=[("NEEDREPLAY_SOURCE", f'"{SOURCE}"')],
-            extra_compile_args=FLAGS,
-            optional=True,
-        )
-    ],
+    cmdclass={"build_ext": Build},
+    ext_modules=cythonize(
+        [kernel(source) for source in sorted(FOLDER.glob("*.pyx"))],
+        build_dir="build/kernels",
+        include_path=["src"],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "cdivision": True,
+            "initializedcheck": False,
+        },
+        quiet=True,
+    ),
 )

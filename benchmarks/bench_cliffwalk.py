@@ -10,10 +10,10 @@ import time
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import cliffwalk_preset
 from needlab.worlds.cliffwalk import cliffwalk_world
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 

@@ -22,7 +22,6 @@ from itertools import product  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-import numba  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needreplay import __version__  # noqa: E402
@@ -220,7 +219,6 @@ def main() -> None:
     versions = {
         "needreplay": __version__,
         "numpy": np.__version__,
-        "numba": numba.__version__,
         "python": platform.python_version(),
     }
     print(", ".join(f"{name} {version}" for name, version in versions.items()), flush=True)

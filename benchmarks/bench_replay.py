@@ -26,7 +26,6 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 
 from needlab.core.tables import write_json  # noqa: E402
-from needreplay.replay import native  # noqa: E402
 from replay_peers import LIBRARIES, Job, version_of  # noqa: E402
 from timing import ratio_of_medians  # noqa: E402
 
@@ -113,8 +112,6 @@ class Report:
     rounds: int
     clock: str
     load_before: float
-    extension: bool
-    """Whether needreplay's C extension was built here."""
     results: list[Result] = field(default_factory=list)
 
     def table(self) -> str:
@@ -147,11 +144,6 @@ class Report:
             lines.append(
                 f"not installed: {', '.join(self.missing)} (the dependency group peers has them)"
             )
-        if not self.extension:
-            lines.append(
-                "needreplay's C extension was not built here (no C compiler); with it add, sample "
-                "and update are faster"
-            )
         return "\n".join([*lines, "", self.table()])
 
 
@@ -169,7 +161,7 @@ def run(
     installed = {name: version for name in LIBRARIES if (version := version_of(name)) is not None}
     missing = [name for name in LIBRARIES if name not in installed]
     versions = {**installed, "numpy": np.__version__, "python": platform.python_version()}
-    for name in ("numba", "torch"):
+    for name in ("torch",):
         if (version := version_of(name)) is not None:
             versions[name] = version
             if name == "torch":
@@ -177,7 +169,7 @@ def run(
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    report = Report(versions, missing, capacity, rounds, clock, load, native.is_built())
+    report = Report(versions, missing, capacity, rounds, clock, load)
     for task in TASKS:
         if tasks is None or task.name in tasks:
             report.results.append(

@@ -1,6 +1,6 @@
 """Build the sdist, and from what is in it the wheel: ``python tools/dist.py [FOLDER]``.
 
-The build uses the setuptools and numpy of this environment, so it needs no network.
+The build uses the setuptools, Cython and numpy of this environment, so it needs no network.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ def build_wheel(sdist: Path, folder: Path) -> Path:
 
 
 def _build(hook: str, source: Path, folder: Path) -> str:
-    """Run a hook of the build backend; what it warns of goes to stderr."""
+    """Run a hook of the build backend."""
     command = [sys.executable, "-c", BUILD, hook, str(folder.resolve())]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
-    print(*(line for line in done.stderr.splitlines() if "C extension" in line), file=sys.stderr)
     return done.stdout.splitlines()[-1]
 
 

@@ -27,7 +27,6 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needreplay.replay",
             "needreplay.replay.samplers",
             "needreplay.replay.samplers.base",
-            "needreplay.replay.native:is_built",
         ),
     ),
     "need": ("Need models", ("needreplay.need", "needreplay.need.networks")),

@@ -14,7 +14,7 @@ import numba
 import pytest
 
 import needreplay
-from needreplay._core.jit import cache_folder, compiled_in_place, jit
+from needlab.core.jit import cache_folder, compiled_in_place, jit
 
 
 def thrice(x: float) -> float:
@@ -26,14 +26,14 @@ def fill(values: Any, x: float) -> None:
         values[index] = x
 
 
-def folder_of(package: Path, kernels_of: str = "needlab.tabular") -> Path:
+def folder_of(package: Path) -> Path:
     """What ``cache_folder`` returns in a copy of the packages."""
-    spec = importlib.util.spec_from_file_location("copied", package / "needreplay/_core/jit.py")
+    spec = importlib.util.spec_from_file_location("copied", package / "needlab/core/jit.py")
     assert spec is not None
     assert spec.loader is not None
     copied = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copied)
-    folder: Path = copied.cache_folder(kernels_of)
+    folder: Path = copied.cache_folder()
     return folder
 
 
@@ -49,7 +49,7 @@ def package(tmp_path: Path) -> Path:
 
 def test_a_change_of_any_kernel_source_is_a_new_folder(package: Path) -> None:
     seen = [folder_of(package)]
-    assert folder_of(package) == seen[0] == cache_folder("needlab.tabular")
+    assert folder_of(package) == seen[0] == cache_folder()
     for source in (
         "needreplay/equations.py",
         "needlab/tabular/queue.py",
@@ -67,17 +67,16 @@ def test_a_change_of_any_kernel_source_is_a_new_folder(package: Path) -> None:
 
 @pytest.mark.parametrize("above", ["report", "deep"])
 def test_a_change_above_is_not(package: Path, above: str) -> None:
-    before, of_tests = folder_of(package), folder_of(package, "test_jit")
+    before = folder_of(package)
     for source in (package / "needlab" / above).glob("*.py"):
         source.write_text(source.read_text() + "\n# changed\n")
     assert folder_of(package) == before
-    assert folder_of(package, "test_jit") != of_tests
 
 
 def test_where_the_folder_is(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = cache_folder("needlab.tabular").name
+    name = cache_folder().name
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
@@ -112,13 +111,12 @@ def test_a_compiled_function_gives_what_the_function_gives() -> None:
 
 def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
     code = (
-        "from needreplay._core.jit import has_cached_kernels, jit\n"
+        "from needlab.core.jit import jit\n"
         "from needreplay.equations import td_error\n"
-        "kept = has_cached_kernels('needreplay')\n"
         "kernel = jit(td_error)\n"
         "kernel(1.0, 0.5, 1.0, 0.0)\n"
         "hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses\n"
-        "print(sum(hits.values()), sum(misses.values()), kept)\n"
+        "print(sum(hits.values()), sum(misses.values()))\n"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
     said = [
@@ -128,13 +126,13 @@ def test_a_second_process_finds_the_compiled_code(tmp_path: Path) -> None:
         ).stdout.split()
         for _ in range(2)
     ]  # fmt: skip
-    assert said == [["0", "1", "False"], ["1", "0", "True"]]
-    assert list((tmp_path / "needreplay" / cache_folder("needreplay").name).rglob("*.nbc"))
+    assert said == [["0", "1"], ["1", "0"]]
+    assert list((tmp_path / "needreplay" / cache_folder().name).rglob("*.nbc"))
 
 
 def test_a_cache_that_cannot_be_written_is_done_without() -> None:
     code = (
-        "from needreplay._core.jit import cache_is_writable, jit\n"
+        "from needlab.core.jit import cache_is_writable, jit\n"
         "from needreplay.equations import td_error\n"
         "assert not cache_is_writable()\n"
         "print(jit(td_error)(1.0, 0.5, 2.0, 0.5))"
@@ -151,7 +149,7 @@ def test_a_cache_that_cannot_be_written_is_done_without() -> None:
 
 def test_compiling_is_announced_once_on_stderr_and_not_from_the_cache(tmp_path: Path) -> None:
     code = (
-        "from needreplay._core import jit as module\n"
+        "from needlab.core import jit as module\n"
         "module.PATIENCE = 0.0\n"
         "from needreplay import equations\n"
         "module.jit(equations.td_error)(1.0, 0.5, 1.0, 0.0)\n"

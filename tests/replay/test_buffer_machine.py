@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from needreplay.replay import (
     RecencySampler,
     ReplayBuffer,
     UniformSampler,
-    native,
 )
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 from needreplay.replay.samplers.base import Sampler
@@ -219,15 +217,6 @@ SAMPLERS = (*BY_GAIN, *BY_NEED)
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_every_capacity(capacity: int) -> None:
     run_machines(capacity, [SAMPLERS[(2 * capacity + turn) % len(SAMPLERS)] for turn in range(2)])
-
-
-@pytest.mark.parametrize("capacity", CAPACITIES)
-def test_every_capacity_with_and_without_the_fast_path(capacity: int) -> None:
-    """What C does, and what numba does without it."""
-    samplers = ["plain" if capacity % 2 else "proportional"]
-    run_machines(capacity, samplers)
-    with mock.patch.object(native, "_extension", None):
-        run_machines(capacity, samplers)
 
 
 def run_machines(capacity: int, samplers: list[str]) -> None:

@@ -159,3 +159,52 @@ def test_a_need_sampler_without_states_or_features_warns_once(name: str) -> None
 def test_need_that_is_0_does_not_warn(name: str) -> None:
     replay = filled(NEED[name](), [0, 1], [1.0, 1.0])
     replay.sample(2, need=np.array([0.0, 0.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (np.float32, 1e300),
+        (np.float32, np.float64(-1e39)),
+        (np.float32, np.full(1, 1e300)),
+        (np.float16, 70000),
+        (np.float16, np.float32(1e6)),
+        (np.complex64, 1e300j),
+    ],
+)
+def test_a_number_beyond_the_dtype_of_its_column_is_refused(dtype: Any, value: Any) -> None:
+    """It would be stored as infinity."""
+    buffer = ReplayBuffer(4, {"x": dtype, "y": (dtype, (2,))})
+    with pytest.raises(NeedReplayError, match=f"x has .* beyond the largest {np.dtype(dtype)}"):
+        buffer.add(x=value, y=np.zeros(2, dtype))
+    with pytest.raises(NeedReplayError, match="y has"):
+        buffer.add(x=np.zeros((), dtype), y=[0, np.ravel(value)[0]])
+    assert len(buffer) == 0
+    buffer.add(x=np.inf, y=np.full(2, np.inf))  # infinity itself is one's own
+    assert np.isinf(buffer.read([0])["x"]).all()
+
+
+def test_powers_of_need_that_leave_floating_point_are_refused() -> None:
+    """They took for ever, or were 0 without a word."""
+    for need_alpha in (150.0, 200.0):
+        with pytest.raises(NeedReplayError, match=f"need_alpha is {need_alpha:g}: .* overflows"):
+            FeatureNeedSampler(512, need_alpha=need_alpha)
+    sampler = FeatureNeedSampler(8, need_alpha=50.0, raw=True)
+    buffer = ReplayBuffer(3, {"x": np.int64}, sampler=sampler)
+    ids = buffer.add(x=np.arange(3))
+    buffer.set_features(ids, np.eye(3, 8) * [[0.01], [0.99], [1.0]] + 1e-9)
+    assert (sampler.features.vectors.max(axis=1) > 0.0).all()
+    for size in (1e-5, 1e3):
+        with pytest.raises(NeedReplayError, match=r"below 0\.001 or beyond 354"):
+            buffer.set_features(ids[:1], np.full((1, 8), size))
+    need = np.zeros(8)
+    need[:3] = 1.0
+    share = (buffer.sample(20_000, need=need).ids == 1).mean()
+    exact = 0.99**50 / (1.0 + 0.99**50)
+    assert abs(share - exact) < 4.0 * (exact * (1.0 - exact) / 20_000) ** 0.5
+
+
+def test_an_exponent_of_any_floating_type() -> None:
+    """float32 cannot be compared with the largest float64 without a warning."""
+    assert FeatureNeedSampler(2, need_alpha=np.float32(6)).need_alpha == 6.0
+    assert type(FeatureNeedSampler(2, need_alpha=np.float16(6)).need_alpha) is float

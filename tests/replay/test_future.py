@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 
 from needreplay._core.errors import NeedReplayError
-from needreplay.replay import ReplayBuffer, UniformSampler, native
+from needreplay.replay import ReplayBuffer, UniformSampler
 
 STEPS = 150
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("frame_stack", [0, 3])
 @pytest.mark.parametrize("n_step", [1, 4])
 @pytest.mark.parametrize(("n_envs", "autoreset"), [(1, "same_step"), (3, "next_step")])
 def test_future_against_a_plain_model(
-    n_envs: int, autoreset: Any, n_step: int, frame_stack: int, compiled: bool, tmp_path: Path
+    n_envs: int, autoreset: Any, n_step: int, frame_stack: int, tmp_path: Path
 ) -> None:
     """Across the ring's end, with overwritten slots, open windows, and ends of both kinds."""
     shape = (frame_stack, 2) if frame_stack else (1,)
-    with mock.patch.object(native, "_extension", native._extension if compiled else None):
-        buffer, other = (
-            ReplayBuffer.for_spaces(
-                (np.float64, shape),
-                np.int64,
-                capacity=64,
-                n_envs=n_envs,
-                n_step=n_step,
-                frame_stack=frame_stack,
-                autoreset=autoreset,
-            )
-            for _ in range(2)
+    buffer, other = (
+        ReplayBuffer.for_spaces(
+            (np.float64, shape),
+            np.int64,
+            capacity=64,
+            n_envs=n_envs,
+            n_step=n_step,
+            frame_stack=frame_stack,
+            autoreset=autoreset,
         )
+        for _ in range(2)
+    )
     e: Any
     rng = np.random.default_rng(n_envs)
     number = 0

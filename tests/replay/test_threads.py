@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -157,3 +160,36 @@ def test_a_file_saved_meanwhile_holds_whole_and_consecutive_transitions(tmp_path
         np.testing.assert_array_equal(kept["copies"], np.repeat(ids[:, None], 50, axis=1))
 
     run_together(act, learn)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize("holding", [0.3, 60.0])
+def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
+    holding: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is done soon is waited for; the child does not wait for one that is not."""
+    monkeypatch.setattr("needreplay._core.forks.PATIENCE", 1.0)
+    replay = ReplayBuffer(4, {"x": np.int64})
+    replay.add(x=7)
+    holds, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with replay._lock:
+            holds.set()
+            done.wait(holding)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: fork beside threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        with replay._lock:
+            os._exit(0 if replay.sample(2)["x"].tolist() == [7, 7] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    thread.join()
+    with replay._lock:  # and the parent has it again
+        assert replay.add(x=8) == range(1, 2)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from needlab.core.jit import jit
 from needlab.tabular.successor import (
     clear_trace,
     final_states,
@@ -19,7 +20,6 @@ from needlab.tabular.successor import (
 )
 from needlab.tabular.sweeping import SMALLEST_TRACE
 from needlab.worlds import tabular_world
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
 from needreplay.equations import closed_form

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from needlab.runs.bar import starting, status
+from needlab.runs.bar import status
 from needlab.runs.config import Protocol, RunConfig, explained, field_docs
 from needlab.worlds.named import WorldSettings
 
@@ -32,12 +32,3 @@ def test_every_setting_has_its_meaning() -> None:
     config = RunConfig("minatar/breakout", overrides={"scale": "raw"})
     (scale,) = [each for each in explained(config.resolved().agent) if each.name == "scale"]
     assert (scale.value, scale.choices) == ("raw", ("raw", "mean", "max"))
-
-
-@pytest.mark.parametrize(("kept", "words"), [(True, "starting"), (False, "compiled")])
-def test_who_waits_for_kernels_sees_why(
-    kept: bool, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("needreplay._core.jit.has_cached_kernels", lambda _package: kept)
-    assert words in starting()
-    assert ("compiled" in starting()) != kept

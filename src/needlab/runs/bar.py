@@ -15,15 +15,6 @@ from needlab.runs.run_folder import newest_checkpoint, steps_of
 from needlab.runs.stopping import Stopped, signum_of
 
 
-def starting() -> str:
-    """The bar's text before the first step."""
-    from needreplay._core.jit import has_cached_kernels
-
-    if has_cached_kernels("deep"):
-        return "starting"
-    return "starting; kernels are compiled when first needed, once"
-
-
 def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
     """The bar's text.
 
@@ -95,7 +86,7 @@ def run_with_bar(
 
         columns = BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)
         with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
-            task = bar.add_task(starting(), total=config.steps)
+            task = bar.add_task("starting", total=config.steps)
             show = lambda steps, text: bar.update(task, completed=steps, description=text)  # noqa: E731
             return run()
     except KeyboardInterrupt as stop:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.tabular.arrays import N_ACTIONS, SEEN, UPDATES, AgentArrays
 from needlab.tabular.settings import Parameters
 from needreplay import equations
-from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.types import AnyArray
 
 moved_towards = jit(equations.moved_towards)

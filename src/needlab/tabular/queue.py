@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.tabular.arrays import BLOCK_SHIFT, INSERTED, N_ACTIONS, QUEUED, AgentArrays
-from needreplay._core.jit import compiled_in_place, jit
 from needreplay.equations import combine as _combine
 
 priority = jit(_combine)

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.jit import jit
 from needlab.core.tables import Table, read_table, write_table
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray, IntArray
 
 Records: TypeAlias = npt.NDArray[Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.tabular import successor
 from needlab.tabular.arrays import EVENTS, N_ACTIONS, QUEUED, AgentArrays
 from needlab.tabular.dyna import td_error_of, update_model, update_q
@@ -17,7 +18,6 @@ from needlab.tabular.queue import (
 )
 from needlab.tabular.settings import BACKWARD, NEXT, NO_NEED, POPPED, Parameters
 from needreplay import equations
-from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.types import AnyArray
 
 absolute_gain = jit(equations.absolute_gain)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.tabular.arrays import EVENTS, N_ACTIONS, STEPS, AgentArrays, new_arrays
 from needlab.tabular.dyna import dyna_step, epsilon_greedy
 from needlab.tabular.settings import (
@@ -21,7 +22,6 @@ from needlab.tabular.sweeping import EVENT, clear_trace, sweeping_step
 from needlab.worlds import tabular as _worlds
 from needlab.worlds.tabular import Schedule, TabularWorld, check_schedule, steps_to_end
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.equations import closed_form

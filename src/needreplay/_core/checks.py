@@ -68,8 +68,9 @@ def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, floa
     """``value`` as a plain int or float; refuse what is neither, or outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
     right = is_whole(value) or (kind is float and isinstance(value, float | np.floating))
-    # NaN and infinity pass only where there are no bounds.
-    if right and (bounds is None or (low <= value <= high and abs(value) < math.inf)):
+    # NaN and infinity pass only where there are no bounds. A float32 cannot be compared with large
+    # numbers.
+    if right and (bounds is None or (low <= kind(value) <= high and abs(kind(value)) < math.inf)):
         return kind(value)
     number = "a whole number" if kind is int else "a number"
     if right and math.isinf(value):

@@ -21,9 +21,10 @@ class Uninterrupted:
     there is nothing to do in others.
     """
 
-    __slots__ = ("_handlers", "_waiting")
+    __slots__ = ("_ended", "_handlers", "_waiting")
 
     def __enter__(self) -> None:
+        self._ended = False
         self._handlers: list[tuple[int, Callable[..., Any]]] = []
         if get_ident() != threading.main_thread().ident:
             return
@@ -35,23 +36,27 @@ class Uninterrupted:
                 try:
                     _setsignal(number, self._wait)
                 except BaseException:  # of a handler that was due
-                    self._restore(self._handlers)
+                    self.__exit__()
                     raise
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
-        self._waiting.append((number, frame))
-
-    def _restore(self, handlers: list[tuple[int, Callable[..., Any]]]) -> None:
-        if handlers:
-            try:
-                _setsignal(*handlers[0])
-            finally:  # a signal that arrives now is handled now
-                self._restore(handlers[1:])
+        if not self._ended:
+            self._waiting.append((number, frame))
+            return
+        # Another handler raised just before this signal's was put back.
+        handler = dict(self._handlers)[number]
+        _setsignal(number, handler)
+        handler(number, frame)
 
     def __exit__(self, *_: object) -> None:
-        if self._handlers:
-            try:
-                self._restore(self._handlers)
-            finally:
-                for number, frame in self._waiting:
-                    dict(self._handlers)[number](number, frame)
+        if not self._handlers:
+            return
+        # From the first handler that is back on, any may run and raise between two calls.
+        self._ended = True
+        try:
+            _setsignal(*self._handlers[0])
+        finally:
+            for number, handler in self._handlers[1:]:
+                _setsignal(number, handler)
+            for number, frame in self._waiting:
+                dict(self._handlers)[number](number, frame)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay._core.jit import jit
 from needreplay._core.rng import stream
 from needreplay._core.types import IntArray
 from needreplay.replay import ReplayBuffer
@@ -37,17 +36,9 @@ class ShuffledNeed:
         return np.union1d(ids, self._along(ids, self._previous_slot))
 
     def _along(self, ids: IntArray, step: IntArray) -> IntArray:
-        found = np.empty(len(ids), dtype=np.int64)
-        _walk(step, ids, self.buffer.oldest_id, self.buffer.next_id - 1, found)
+        """The transitions that are reached first from ``ids``, by steps from slot to slot."""
+        oldest, last, capacity = self.buffer.oldest_id, self.buffer.next_id - 1, len(step)
+        found = last - (last - step[ids % capacity]) % capacity
+        while (unused := found < oldest).any():
+            found[unused] = last - (last - step[found[unused] % capacity]) % capacity
         return found
-
-
-@jit
-def _walk(step: IntArray, ids: IntArray, oldest: int, last: int, found: IntArray) -> None:
-    """The transitions that are reached first from ``ids``, by steps from slot to slot."""
-    capacity = len(step)
-    for i in range(len(ids)):
-        slot = step[ids[i] % capacity]
-        while last - (last - slot) % capacity < oldest:
-            slot = step[slot]
-        found[i] = last - (last - slot) % capacity

@@ -171,10 +171,9 @@ class NeedModel:
         If need is a power of q · v, that is part of the sampler's own ``need_alpha``.
         """
         check_number("need_alpha", need_alpha, float, (0.0, math.inf))
-        # "backward" stores vectors as they are, where forward need would divide them by |v|^2.
         return FeatureNeedSampler(
             self.n_features,
-            backward=True,
+            raw=True,
             alpha=alpha,
             need_alpha=need_alpha * self.learner.power,
             correct_for=correct_for,

@@ -12,7 +12,6 @@ import inspect
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -21,11 +20,12 @@ from numpy.typing import ArrayLike
 
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError
+from needreplay._core.forks import fork_safe_lock
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
-from needreplay.equations import importance_weight
-from needreplay.replay import native, validation
+from needreplay.replay import validation
+from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler
@@ -45,6 +45,7 @@ from needreplay.replay.validation import FIRST_PRIORITY
 
 _MAX_SIZE = 2**31 - 1
 _BATCHES, _DROPPED = 0, 1
+"""What is counted: batches, and updates that came too late."""
 
 _OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
 """The buffer of each sampler."""
@@ -109,8 +110,8 @@ class ReplayBuffer:
         self._ring = Ring(capacity, self._writer.layout)
         self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
-        self._lock = RLock()
-        # In arrays, because the C code changes them too.
+        self._lock = fork_safe_lock()
+        # In arrays, because kernels change them too.
         self._counts: IntArray = np.zeros(2, dtype=np.int64)
         self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
         self._has_frames = episodes is not None and episodes.frame_stack > 0
@@ -138,15 +139,15 @@ class ReplayBuffer:
             _OWNER[sampler] = ref(self)
 
     def _allocate(self) -> None:
-        """Empty the sampler, and choose the fast path for its arrays."""
+        """Empty the sampler, and bind the kernels to all arrays."""
         self._sampler.allocate(self._ring.capacity)
-        # The C code knows what ProportionalSampler does, not what a class derived from it does.
-        sampler: Any = self._sampler
-        in_c = type(sampler) is ProportionalSampler and not sampler.uniform_mix
-        self._fast_sampler: Any = sampler if in_c else None
-        self._fast = native.fast_path(
-            self._ring, self._writer, self._fast_sampler, self._counts, self._max_seen
-        )
+        ring, windows = self._ring, self._writer.windows
+        self._info_rows = self._writer.info_rows(self._info)
+        self._kernel = getattr(self._sampler, "compiled", None)
+        state = ring.ids, self._counts, self._max_seen
+        self._takes_plain = not self._has_frames
+        self._whole = self._takes_plain and self._kernel is not None
+        self._core = Core(ring.columns, ring.rows, *state, windows, self._info_rows, self._kernel)
 
     @classmethod
     def for_spaces(
@@ -262,25 +263,23 @@ class ReplayBuffer:
         state ``state`` is its state. They are set when the step's transition is stored.
         """
         with self._lock:
-            fast, first = self._fast_sampler, self._ring.next_id
             if self._writer.is_nested:
                 values = flatten(values)
-            if fast is not None:
-                count = self._fast.add(values, fast.alpha)
-                if count is not None:
-                    return range(first, first + count)
-            with Uninterrupted():
-                return range(first, first + self._add_general(values))
+            first = self._ring.next_id
+            count = self._core.add(values) if self._whole else None
+            if count is None:
+                with Uninterrupted():
+                    count = self._add_converted(values)
+            return range(first, first + count)
 
-    def _add_general(self, values: dict[str, Any]) -> int:
+    def _add_converted(self, values: dict[str, Any]) -> int:
         """``add`` with any sampler and values of any kind; returns how many were stored."""
-        if self._info:
-            self._hold_info(values)
-        count = None if self._fast_sampler is not None else self._fast.add(values, 0.0)
+        given = {name: values.pop(name) for name in self._info if name in values}
+        info = self._checked_info(given, self._writer.size_of(values)) if given else {}
+        count = self._core.add(values) if self._takes_plain and not given else None
         if count is None:
-            count = self._writer.write(self._ring, values)
-            self._ring.advance(count)
-        self._follow_write(count)
+            count = self._core.add({**self._writer.converted(values), **info}, True)
+        self._follow_write(count, info)
         return count
 
     def cut(self, env: int | None = None) -> range:
@@ -291,53 +290,51 @@ class ReplayBuffer:
         """
         with self._lock, Uninterrupted():
             first = self._ring.next_id
-            count = self._writer.cut(self._ring, env)
-            self._ring.advance(count)
-            self._follow_write(count)
+            self._writer.choose_cut(env)
+            count = self._core.cut()
+            self._follow_write(count, {})
             return range(first, first + count)
 
-    def _follow_write(self, count: int) -> None:
-        """Bring the sampler in line with the ``count`` transitions that were just written."""
-        if count:
-            self._place(count)
+    def _follow_write(self, count: int, info: dict[str, AnyArray]) -> None:
+        """Bring a sampler that has no kernel in line with the ``count`` newest transitions."""
+        if count and self._kernel is None:
+            self._place(count, info if self._writer.windows is None else self._info_rows)
         if self._has_frames and (incomplete := self._writer.count_incomplete(self._ring)):
             self._remove_oldest(incomplete)
 
-    def _hold_info(self, values: dict[str, Any]) -> None:
-        """Take features or states out of ``values``, check them, and keep them for ``_place``."""
-        given = {name: values.pop(name) for name in self._info if name in values}
-        size = self._writer.size_of(values)
+    def _checked_info(self, given: dict[str, Any], size: int) -> dict[str, AnyArray]:
+        """Features or states of ``size`` steps, which the sampler will take."""
         info = {}
         for name, value in given.items():
             column = self._info[name]
             rows = validation.as_step_rows(name, value, size, column.shape, column.dtype)
             self._check_info(name, rows)
             info[name] = rows
-        self._writer.hold(info)
+        return info
 
     def _check_info(self, name: str, rows: AnyArray) -> None:
         """Raise unless the sampler will take these states or features."""
         if name == "state":
             validation.check_states(rows, self._sampler.n_states)  # type: ignore[attr-defined]
         else:
-            self._sampler_method("features").check(rows)
+            self._sampler_method("features").checked(rows)
 
-    def _place(self, count: int) -> None:
+    def _place(self, count: int, info: dict[str, AnyArray]) -> None:
         """Tell the sampler about the ``count`` newest transitions, as far as they are stored."""
         ring = self._ring
         slots, previous = self._writer.placed(ring, count)
-        info = self._writer.info_of(count) if self._info else {}
+        rows = {name: held[self._writer.sources(count)] for name, held in info.items()}
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
-            info = {name: rows[-ring.capacity :] for name, rows in info.items()}
+            rows = {name: held[-ring.capacity :] for name, held in rows.items()}
         place = getattr(self._sampler, "place", None)
         if place is not None:
             place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
         self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
-        for name, rows in info.items():
-            if (known := _is_known(rows)).any():
+        for name, held in rows.items():
+            if (known := _is_known(held)).any():
                 method = self._sampler_method("set_state" if name == "state" else "set_features")
-                method(slots[known], rows[known])
+                method(slots[known], held[known])
 
     def _remove_oldest(self, count: int) -> None:
         """The ``count`` oldest transitions can no longer be sampled."""
@@ -360,10 +357,9 @@ class ReplayBuffer:
             beta: the exponent of importance weights for this batch alone.
         """
         with self._lock:
-            ring, fast = self._ring, self._fast_sampler
             if type(size) is not int or not 1 <= size <= _MAX_SIZE:
                 check_number("size", size, int, (1, _MAX_SIZE))
-            if len(ring) == 0:
+            if len(self._ring) == 0:
                 raise NeedReplayError("The buffer is empty; add transitions before you sample.")
             if beta is not None:
                 beta = validation.check_beta(beta)
@@ -371,9 +367,8 @@ class ReplayBuffer:
                 beta = self._beta
             else:
                 beta = self._beta(self.batches)
-            if fast is not None and need is None:
-                random_bits = self._rng.bit_generator.capsule
-                sampled = self._fast.sample(size, random_bits, fast.stratified, beta)
+            if need is None:
+                sampled = self._core.sample(size, self._rng.bit_generator.capsule, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
                     return Batch(ids, probabilities, weights, self._writer.columns(columns))
@@ -385,24 +380,14 @@ class ReplayBuffer:
         slots, probabilities, normalized, corrected = sampled
         if corrected is None:
             corrected = probabilities
-        gathered = self._fast.gather(slots, corrected, beta)
-        ids, weights, columns = gathered or self._gather(slots, corrected, beta)
-        columns = self._writer.columns(columns)
-        self._counts[_BATCHES] += 1
-        return Batch(ids, probabilities, weights, columns, normalized)
-
-    def _gather(
-        self, slots: IntArray, probabilities: Any, beta: float
-    ) -> tuple[IntArray, FloatArray, dict[str, AnyArray]]:
-        """Ids, importance weights and columns."""
-        weights: Any = importance_weight(probabilities, float(probabilities.min()), beta)
-        return self._ring.ids_of(slots), weights, self._ring.gather(slots)
+        ids, weights, columns = self._core.gather(slots, corrected, beta)
+        return Batch(ids, probabilities, weights, self._writer.columns(columns), normalized)
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
             wanted = self._stored(ids)
-            return self._writer.columns(self._ring.gather(wanted % self._ring.capacity))
+            return self._writer.columns(self._core.read(wanted))
 
     def future(self, ids: ArrayLike, steps: ArrayLike) -> IntArray:
         """The ids of the transitions that start ``steps`` steps later in the same episodes.
@@ -454,19 +439,20 @@ class ReplayBuffer:
         If one priority is neither 0 nor from 1e-100 to 1e100, all are refused.
         """
         with self._lock:
-            ring, fast = self._ring, self._fast_sampler
-            if fast is not None and self._fast.update(ids, priorities, fast.alpha):
+            if self._core.update(ids, priorities):
                 return
             ids = validation.as_ids(ids)
             checked = validation.as_priorities(priorities, ids)
-            dropped, chosen, slots = validation.current_slots(
-                ids, ring.oldest_id, ring.next_id, ring.capacity
-            )
-            stored: FloatArray = checked[chosen].astype(np.float64) + 0.0  # no negative zero
+            dropped, chosen, slots = self._current(ids)
+            stored: FloatArray = checked[chosen] + 0.0  # no negative zero
             with Uninterrupted():
                 self._sampler.set_priorities(slots, stored)
                 self._counts[_DROPPED] += dropped
                 self._max_seen[0] = stored.max(initial=self._max_seen[0])
+
+    def _current(self, ids: IntArray) -> tuple[int, IntArray, IntArray]:
+        ring = self._ring
+        return validation.current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Set the feature vectors of transitions ``ids``, for a sampler by features."""
@@ -496,7 +482,6 @@ class ReplayBuffer:
 
     def _set_info(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:
-            ring = self._ring
             set_info = self._sampler_method(method)
             ids = validation.as_ids(ids)
             if rows.ndim < 1 or len(rows) != len(ids):
@@ -504,9 +489,7 @@ class ReplayBuffer:
                     f"{name} has shape {rows.shape} for {len(ids)} ids; pass one per id. "
                     "Nothing was changed."
                 )
-            dropped, chosen, slots = validation.current_slots(
-                ids, ring.oldest_id, ring.next_id, ring.capacity
-            )
+            dropped, chosen, slots = self._current(ids)
             with Uninterrupted():
                 set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
                 self._counts[_DROPPED] += dropped
@@ -540,8 +523,8 @@ class ReplayBuffer:
             if not fewest <= oldest_id <= next_id or (oldest_id > fewest and not self._has_frames):
                 raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
             self._writer.check_valid(ring)
-            for name, rows in self._writer.pending_info.items():
-                self._check_info(name, rows[_is_known(rows)])
+            for name, rows in self._info_rows.items():
+                self._check_info(name, rows[:-1][_is_known(rows[:-1])])
             self._sampler.check_valid()
             stored = np.zeros(capacity, dtype=np.bool_)
             stored[np.arange(oldest_id, next_id) % capacity] = True

@@ -12,15 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from needreplay import equations
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
 from needreplay._core.errors import NeedReplayError, unknown
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay._kernels.columns import Table
+from needreplay.replay._kernels.steps import Windows, follow
 from needreplay.replay.frames import FrameStore
 from needreplay.replay.storage import (
     NO_ID,
-    WORD,
     Bytes,
     Column,
     ColumnSpec,
@@ -29,9 +28,7 @@ from needreplay.replay.storage import (
     column_views,
     columns_of,
 )
-from needreplay.replay.validation import fill_columns, is_within
-
-discounted = jit(equations.discounted)
+from needreplay.replay.validation import as_columns, is_within
 
 Autoreset = Literal["same_step", "next_step"]
 
@@ -109,112 +106,6 @@ def facts_of(env: Any) -> tuple[Any, Any, dict[str, Any]]:
     return env.single_observation_space, env.single_action_space, facts
 
 
-@jit
-def _copy_words(source: AnyArray, i: int, target: AnyArray, j: int, start: int, end: int) -> None:
-    """target[j, start:end] = source[i, start:end]."""
-    for k in range(start, end):
-        target[j, k] = source[i, k]
-
-
-@jit
-def _window_return(
-    rewards: FloatArray, env: int, head: int, held: int, discount: float
-) -> tuple[float, float]:
-    """Σ_{k < held} γ^k r_{head + k}, and γ^held, over a ring of n rewards of one environment."""
-    n_step = rewards.shape[1] - 1
-    total, power = 0.0, 1.0
-    for k in range(head + held - 1, head - 1, -1):
-        total = discounted(rewards[env, k if k < n_step else k - n_step], discount, total)
-        power *= discount
-    return total, power
-
-
-@jit
-def _accumulate(
-    rows: Bytes,
-    first_id: int,
-    step: Bytes,
-    pending: Bytes,
-    rewards: FloatArray,
-    flags: BoolArray,
-    state: IntArray,
-    slots: IntArray,
-    previous: IntArray,
-    sources: IntArray,
-    following: IntArray,
-    places: IntArray,
-    layout: tuple[int, int, int, int],
-    discount: float,
-    cuts: bool,
-) -> int:
-    """One step of every environment; writes closed windows to ``rows`` from ``first_id`` on.
-
-    ``step`` has a row for each environment, ``rewards[:, -1]`` its reward, ``flags`` whether it
-    terminated, was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps
-    whose window is open. For each transition written, ``slots`` gets its slot, ``previous`` the id
-    before it in its episode, ``sources`` its row of ``pending``. By slot, ``following`` has the id
-    after each transition in its episode, and ``places`` the number of its episode, in the order in
-    which episodes begin, and its step in it. ``layout`` is where the columns of a window's last
-    step start and end in a row, and where reward and discount are, in bytes.
-    Returns the number of transitions. Its twin in C is ``add_step`` in native/steps.c. With
-    ``cuts`` there is no new step: episodes that are not skipped end with the last one.
-    """
-    next_from, next_to, reward_at, discount_at = layout
-    words, floats = rows.view(np.uint64), rows.view(np.float32)
-    step_words, pending_words = step.view(np.uint64), pending.view(np.uint64)
-    n_step = rewards.shape[1] - 1
-    stored = 0
-    for e in range(len(step)):
-        terminated, ended = flags[e, 0], flags[e, 0] or flags[e, 1]
-        if flags[e, 2]:
-            if not cuts:
-                state[e, _ENDED] = 0
-            continue
-        head, held = state[e, _HEAD], state[e, _HELD]
-        if not cuts:
-            place = (head + held) % n_step
-            _copy_words(step_words, e, pending_words, e * n_step + place, 0, next_from // WORD)
-            rewards[e, place] = rewards[e, n_step]
-            held += 1
-        while held == n_step or (ended and held > 0):
-            slot, source = (first_id + stored) % len(rows), e * n_step + head
-            _copy_words(pending_words, source, words, slot, 0, next_from // WORD)
-            _copy_words(step_words, e, words, slot, next_from // WORD, next_to // WORD)
-            total, power = _window_return(rewards, e, head, held, discount)
-            floats[slot, reward_at // 4] = total
-            floats[slot, discount_at // 4] = 0.0 if terminated else power
-            before, new = state[e, _LAST], first_id + stored
-            following[slot] = NO_ID
-            if before >= 0 and new - before < len(rows):
-                following[before % len(rows)] = new
-            if before == NO_ID:
-                state[e, _EPISODE] = state[:, _EPISODE].max() + 1
-                state[e, _TIME] = -1
-            state[e, _TIME] += 1
-            places[slot, 0], places[slot, 1] = state[e, _EPISODE], state[e, _TIME]
-            slots[stored], previous[stored], sources[stored] = slot, before, source
-            state[e, _LAST] = new
-            stored += 1
-            head = (head + 1) % n_step
-            held -= 1
-        state[e, _HEAD], state[e, _HELD], state[e, _ENDED] = head, held, ended and not cuts
-        if ended:
-            state[e, _LAST] = NO_ID
-    return stored
-
-
-@jit
-def _follow(following: IntArray, ids: IntArray, steps: IntArray, out: IntArray) -> None:
-    """out[i] = the id ``steps[i]`` after ``ids[i]`` in its episode, or -1."""
-    for i in range(len(ids)):
-        out[i] = ids[i]
-        for _ in range(steps[i]):
-            after = following[out[i] % len(following)]
-            out[i] = after if after > out[i] else NO_ID
-            if out[i] == NO_ID:
-                break
-
-
 class EpisodeWriter(Writer):
     """Stores n-step transitions.
 
@@ -248,7 +139,6 @@ class EpisodeWriter(Writer):
         self._frames: FrameStore | None = None
         if episodes.frame_stack:
             self._frames = FrameStore(obs, episodes, capacity)
-            self.native_adds = False
             self.bulk = "writer/frames"
             number = np.dtype(np.int64)
             first_step = [Column(_OBS_FRAME, number, ()), *rest]
@@ -261,87 +151,76 @@ class EpisodeWriter(Writer):
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
         self._layout = next_from, next_to, reward_at, discount_at
-        self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
-        self._places: IntArray = np.full((capacity, 2), NO_ID, dtype=np.int64)
-        self._allocate(info)
+        self._allocate(capacity, info)
 
-    def _allocate(self, info: Mapping[str, Column]) -> None:
+    def _allocate(self, capacity: int, info: Mapping[str, Column]) -> None:
         n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
-        self._step: Bytes = np.zeros((n_envs, self.layout.stride), dtype=np.uint8)
-        self._pending: Bytes = np.zeros((n_envs * n_step, self.layout.stride), dtype=np.uint8)
+        pairs, stride = n_envs * n_step, self.layout.stride
+        self._step: Bytes = np.zeros((n_envs, stride), dtype=np.uint8)
+        self._pending: Bytes = np.zeros((pairs, stride), dtype=np.uint8)
         self._rewards: FloatArray = np.zeros((n_envs, n_step + 1))
         self._flags: BoolArray = np.zeros((n_envs, 3), dtype=np.bool_)
         self._state: IntArray = np.zeros((n_envs, 6), dtype=np.int64)
-        self._slots: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
-        self._previous: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
-        self._sources: IntArray = np.zeros(n_envs * n_step, dtype=np.int64)
-        arrays = self._step, self._pending, self._rewards, self._flags, self._state
-        links = self._following, self._places
-        self._windows = *arrays, self._slots, self._previous, self._sources, *links
-        self._holds_nothing = False
-        self.pending_info = {
-            name: np.zeros((n_envs * n_step, *c.shape), c.dtype) for name, c in info.items()
-        }
+        self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
+        self._places: IntArray = np.full((capacity, 2), NO_ID, dtype=np.int64)
+        self._slots, self._previous, self._sources = np.zeros((3, pairs), dtype=np.int64)
+        # A row more, which kernels work in.
+        self._info = {n: np.zeros((pairs + 1, *c.shape), c.dtype) for n, c in info.items()}
         self._targets = column_views(self._step, self.layout)
         del self._targets["discount"]
-        if self._frames is not None:
-            self._obs_frame = self._targets.pop(_OBS_FRAME)
-            self._next_frame = self._targets.pop(_NEXT_FRAME)
         self._targets["reward"] = self._rewards[:, -1]
         self._targets["terminated"] = self._flags[:, 0]
         self._targets["truncated"] = self._flags[:, 1]
+        temporary = {
+            "flags": self._flags,
+            "slots": self._slots,
+            "previous": self._previous,
+            "sources": self._sources,
+        }
+        self.windows = Windows(
+            Table(self._targets),
+            Table(self._info) if info else None,
+            self._windows() | temporary,
+            self._layout,
+            stride,
+            self.episodes.discount,
+            self.episodes.autoreset == "next_step",
+        )
         self.clear()
 
-    def native_steps(self) -> tuple[Any, ...] | None:
-        """What the C extension needs to know about episodes; it does not store frames."""
-        if not self.native_adds:
-            return None
-        skips_resets = self.episodes.autoreset == "next_step"
-        rest = *self._layout, float(self.episodes.discount), skips_resets
-        return self._targets, *self._windows, *rest
+    def info_rows(self, info: Mapping[str, Column]) -> dict[str, AnyArray]:  # noqa: ARG002
+        """A row for each open step, and one more."""
+        return self._info
 
     def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
         """One step of each environment."""
         return self.episodes.n_envs
 
-    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
-        """One step of every environment; writes the transitions whose windows it closes."""
-        if self._frames is not None:
-            self._store_frames(self._frames, dict(values))
-        else:
-            fill_columns(self._targets, self.episodes.n_envs, values)
-            self._skip_reset_steps()
-        return self._close_windows(ring, cuts=False)
+    def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """``values``, checked, as arrays; frames are stored, and their numbers take their place."""
+        n_envs, frames = self.episodes.n_envs, self._frames
+        if frames is None:
+            return as_columns(self._targets, n_envs, values)
+        if "obs" not in values or "next_obs" not in values:
+            raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
+        rest = dict(values)
+        obs = frames.as_bytes("obs", rest.pop("obs"))
+        next_obs = frames.as_bytes("next_obs", rest.pop("next_obs"))
+        numbers = np.zeros(n_envs, dtype=np.int64), np.zeros(n_envs, dtype=np.int64)
+        of_frames = dict(zip((_OBS_FRAME, _NEXT_FRAME), numbers, strict=True))
+        others = {name: a for name, a in self._targets.items() if name not in of_frames}
+        columns = as_columns(others, n_envs, rest)
+        skipped = (self._state[:, _ENDED] == 1) & (self.episodes.autoreset == "next_step")
+        frames.store(obs, next_obs, skipped, *numbers)
+        return columns | of_frames
 
-    def cut(self, ring: Ring, env: int | None) -> int:
-        """Write the open windows of ``env``, or of all, as if their last step was truncated."""
+    def choose_cut(self, env: int | None) -> None:
+        """Choose whose open windows are to be written, as if their last step was truncated."""
         n_envs = self.episodes.n_envs
         if env is not None:
             check_number("env", env, int, (0, n_envs - 1))
         others = np.arange(n_envs) != (np.arange(n_envs) if env is None else env)
         self._flags[:] = np.stack([np.zeros(n_envs, np.bool_), ~others, others], axis=1)
-        count = self._close_windows(ring, cuts=True)
-        self._flags[:] = False
-        return count
-
-    def _close_windows(self, ring: Ring, *, cuts: bool) -> int:
-        return _accumulate(
-            ring.rows, ring.next_id, *self._windows, self._layout, self.episodes.discount, cuts
-        )
-
-    def _skip_reset_steps(self) -> None:
-        if self.episodes.autoreset == "next_step":
-            self._flags[:, 2] = self._state[:, _ENDED] == 1
-
-    def _store_frames(self, frames: FrameStore, values: dict[str, Any]) -> None:
-        """Check everything, then store the frames and stage their numbers."""
-        if "obs" not in values or "next_obs" not in values:
-            raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
-        obs = frames.as_bytes("obs", values.pop("obs"))
-        next_obs = frames.as_bytes("next_obs", values.pop("next_obs"))
-        fill_columns(self._targets, self.episodes.n_envs, values)
-        self._skip_reset_steps()
-        frames.store(obs, next_obs, self._flags[:, 2], self._obs_frame, self._next_frame)
 
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:  # noqa: ARG002
         """Slots of the transitions just written, and the id before each in its episode or -1."""
@@ -349,8 +228,7 @@ class EpisodeWriter(Writer):
 
     def future(self, ids: IntArray, steps: IntArray) -> IntArray:
         """The ids ``steps`` after ``ids`` in their episodes, -1 where there is none."""
-        later = np.empty_like(ids)
-        _follow(self._following, ids, steps, later)
+        later: IntArray = follow(self._following, np.ascontiguousarray(ids), steps)
         return later
 
     def places(self, ids: IntArray) -> IntArray:
@@ -358,24 +236,9 @@ class EpisodeWriter(Writer):
         found: IntArray = self._places[ids % len(self._places)]
         return found
 
-    def hold(self, info: dict[str, AnyArray]) -> None:
-        """Keep what belongs to the current step of each environment until its window closes."""
-        n_envs, n_step = self.episodes.n_envs, self.episodes.n_step
-        # With windows of one step nothing is held from one add to the next.
-        self._holds_nothing = n_step == 1 and not info
-        if self._holds_nothing:
-            return
-        place = (self._state[:, _HEAD] + self._state[:, _HELD]) % n_step
-        for name, pending in self.pending_info.items():
-            missing = np.nan if pending.dtype.kind == "f" else NO_ID
-            pending[np.arange(n_envs) * n_step + place] = info.get(name, missing)
-
-    def info_of(self, count: int) -> dict[str, AnyArray]:
-        """What was held for the ``count`` transitions just written, one row each."""
-        if self._holds_nothing:
-            return {}
-        sources = self._sources[:count]
-        return {name: pending[sources] for name, pending in self.pending_info.items()}
+    def sources(self, count: int) -> Any:
+        """Which of ``info_rows`` are those of the ``count`` transitions just written."""
+        return self._sources[:count]
 
     def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
         """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
@@ -418,7 +281,7 @@ class EpisodeWriter(Writer):
         pending = column_views(self._pending, self.layout)[_OBS_FRAME]
         open_steps = np.repeat(held > 0, self.episodes.n_step)
         numbers = [ring.columns[name][stored] for name in (_OBS_FRAME, _NEXT_FRAME)]
-        numbers += [pending[open_steps], self._next_frame[held > 0]]
+        numbers += [pending[open_steps], self._targets[_NEXT_FRAME][held > 0]]
         if not all(is_within(part, 0, int(frames.numbers[0])) for part in numbers):
             raise NeedReplayError("A transition has a frame that was never stored.")
 
@@ -431,7 +294,11 @@ class EpisodeWriter(Writer):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Open windows and frames."""
-        windows: dict[str, AnyArray] = {
+        info = {f"pending {name}": rows[:-1] for name, rows in self._info.items()}
+        return {**self._windows(), **info, **(self._frames.arrays() if self._frames else {})}
+
+    def _windows(self) -> dict[str, AnyArray]:
+        return {
             "step": self._step,
             "pending": self._pending,
             "rewards": self._rewards,
@@ -439,8 +306,6 @@ class EpisodeWriter(Writer):
             "following": self._following,
             "places": self._places,
         }
-        info = {f"pending {name}": pending for name, pending in self.pending_info.items()}
-        return {**windows, **info, **(self._frames.arrays() if self._frames is not None else {})}
 
     def filled(self) -> dict[str, int]:
         """How many frames there are."""

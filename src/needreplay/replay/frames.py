@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, BoolArray, IntArray
+from needreplay.replay._kernels.frames import Frames
 from needreplay.replay.storage import Bytes, Column, aligned_rows
 from needreplay.replay.validation import is_within
 
@@ -24,119 +24,6 @@ _EPISODE_LENGTH = 200
 """The store has one extra frame (the last of an episode) for each so many transitions."""
 
 _NEXT = 0
-
-
-@jit
-def _equal(left: Bytes, right: Bytes) -> bool:
-    """Whether two frames are the same, byte by byte."""
-    difference = np.uint8(0)
-    for k in range(len(left)):
-        difference |= left[k] ^ right[k]
-    return bool(difference == 0)
-
-
-@jit
-def _first_not_shifted(obs: Bytes, next_obs: Bytes, skipped: BoolArray) -> int:
-    """The first environment whose next stack is not its stack shifted by one frame, or -1."""
-    for e in range(len(obs)):
-        for k in range(obs.shape[1] - 1):
-            if not skipped[e] and not _equal(obs[e, k + 1], next_obs[e, k]):
-                return e
-    return -1
-
-
-@jit
-def _continues(frames: Bytes, back: AnyArray, newest: int, stack: Bytes) -> bool:
-    """Whether ``stack`` is the one whose newest frame is ``newest``."""
-    number = newest
-    for k in range(len(stack) - 1, -1, -1):
-        place = number % len(frames)
-        if not _equal(frames[place], stack[k]):
-            return False
-        number -= back[place]
-    return True
-
-
-@jit
-def _write(frames: Bytes, back: AnyArray, numbers: IntArray, frame: Bytes, distance: int) -> int:
-    """Store one frame, ``distance`` after its predecessor (0: it has none); returns its number."""
-    number: int = numbers[_NEXT]
-    place = number % len(frames)
-    for k in range(len(frame)):
-        frames[place, k] = frame[k]
-    back[place] = distance
-    numbers[_NEXT] = number + 1
-    return number
-
-
-@jit
-def _store(
-    frames: Bytes,
-    back: AnyArray,
-    numbers: IntArray,
-    obs: Bytes,
-    next_obs: Bytes,
-    skipped: BoolArray,
-    obs_frame: IntArray,
-    next_frame: IntArray,
-) -> None:
-    """Store the new frames of one step; writes the numbers of the newest frame of each stack.
-
-    ``numbers`` is the number of the next frame, then the newest of each environment. A chain leaves
-    out the repeated frames that a stack starts with: rebuilding repeats its first frame.
-    """
-    for e in range(len(obs)):
-        if skipped[e]:
-            continue
-        newest = numbers[1 + e]
-        if newest < 0 or not _continues(frames, back, newest, obs[e]):
-            first = 0
-            while first + 1 < obs.shape[1] and _equal(obs[e, first], obs[e, first + 1]):
-                first += 1
-            for k in range(first, obs.shape[1]):
-                newest = _write(frames, back, numbers, obs[e, k], 0 if k == first else 1)
-        obs_frame[e] = newest
-        distance = numbers[_NEXT] - newest
-        next_frame[e] = _write(frames, back, numbers, next_obs[e, -1], distance)
-        numbers[1 + e] = next_frame[e]
-
-
-@jit
-def _take_stack(frames: Bytes, back: AnyArray, newest: int, out: Bytes, i: int) -> None:
-    """Rebuild the stack whose newest frame is ``newest``; writes ``out[i]``."""
-    number = newest
-    for k in range(out.shape[1] - 1, -1, -1):
-        place = number % len(frames)
-        for b in range(frames.shape[1]):
-            out[i, k, b] = frames[place, b]
-        number -= back[place]
-
-
-@jit
-def _take_stacks(
-    frames: Bytes,
-    back: AnyArray,
-    obs_frame: IntArray,
-    next_frame: IntArray,
-    obs: Bytes,
-    next_obs: Bytes,
-) -> None:
-    """Rebuild both stacks of each transition; writes the last two (stacks, frames, bytes).
-
-    One transition after the other: its stacks share most frames, which are then in the cache.
-    """
-    for i in range(len(obs_frame)):
-        _take_stack(frames, back, obs_frame[i], obs, i)
-        _take_stack(frames, back, next_frame[i], next_obs, i)
-
-
-@jit
-def _count_below(next_frames: IntArray, first_id: int, end_id: int, limit: int) -> int:
-    """How many transitions from ``first_id`` on have a next frame numbered below ``limit``."""
-    count = 0
-    while first_id + count < end_id and next_frames[(first_id + count) % len(next_frames)] < limit:
-        count += 1
-    return count
 
 
 class FrameStore:
@@ -163,6 +50,7 @@ class FrameStore:
         self.frames = aligned_rows(capacity + spare, self._frame_bytes)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
         self.numbers = np.empty(1 + n_envs, dtype=np.int64)
+        self._kernel = Frames(self.frames, self.back, self.numbers)
         self.clear()
 
     def clear(self) -> None:
@@ -208,26 +96,42 @@ class FrameStore:
 
         Refuses a next stack that is not its stack shifted by one frame.
         """
-        wrong = _first_not_shifted(obs, next_obs, skipped)
+        wrong = self._kernel.first_not_shifted(obs, next_obs, skipped)
         if wrong >= 0:
             raise NeedReplayError(
                 f"next_obs of environment {wrong} is not obs shifted by one frame, so its frames "
                 "cannot be stored once; nothing was stored. At the end of an episode pass the true "
                 "last observation (Gymnasium's info['final_obs']), not the first of the next one."
             )
-        _store(self.frames, self.back, self.numbers, obs, next_obs, skipped, obs_frame, next_frame)
+        self._kernel.store(obs, next_obs, skipped, obs_frame, next_frame)
 
     def take(self, obs_frame: IntArray, next_frame: IntArray) -> tuple[AnyArray, AnyArray]:
-        """The stacks whose newest frames have these numbers, copied."""
-        size = len(obs_frame)
-        stacks = np.empty((2, size, *self.stack_shape), dtype=self.dtype)
-        flat = stacks.view(np.uint8).reshape(2, size, self.stack_shape[0], self._frame_bytes)
-        _take_stacks(self.frames, self.back, obs_frame, next_frame, flat[0], flat[1])
-        return stacks[0], stacks[1]
+        """The stacks whose newest frames have these numbers, copied.
+
+        Where each next stack is its stack shifted by one frame, which it is without n-step returns,
+        both are views of one window of frames: one frame more than a stack.
+        """
+        length = self.stack_shape[0]
+        if self._kernel.follow_each_other(obs_frame, next_frame):
+            window = self._taken(next_frame, length + 1)
+            return window[:, :-1], window[:, 1:]
+        return self._taken(obs_frame, length), self._taken(next_frame, length)
+
+    def _taken(self, newest: IntArray, length: int) -> AnyArray:
+        """The ``length`` frames that end with each of ``newest``."""
+        shape = len(newest), length, *self.stack_shape[1:]
+        stacks = np.empty(shape, dtype=self.dtype)
+        self._kernel.take(newest, stacks.view(np.uint8).reshape(len(newest), length, -1))
+        return stacks
 
     def count_incomplete(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:
         """How many transitions from the oldest on may have lost a frame."""
-        return _count_below(next_frames, oldest_id, next_id, self.limit)
+        lost = 0
+        while oldest_id + lost < next_id and (
+            next_frames[(oldest_id + lost) % len(next_frames)] < self.limit
+        ):
+            lost += 1
+        return lost
 
     def check_valid(self) -> None:
         """Raise unless numbers and distances are those of frames."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file that is open for binary reading or writing."""
 
-FORMAT = 7
+FORMAT = 8
 _MAGIC = b"needreplay buffer\n"
 _CHUNK = 1 << 22
 _DIGEST_SIZE = 32

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, IntArray
-from needreplay.replay.prefetch import LINE
-from needreplay.replay.validation import fill_columns, shape_of
+from needreplay.replay.validation import as_columns, shape_of
 
 ColumnSpec: TypeAlias = Any
 """A dtype, a pair (dtype, shape), a Gymnasium space, or a mapping of names to these."""
@@ -27,8 +25,8 @@ Bytes = npt.NDArray[np.uint8]
 SEPARATOR = "/"
 WORD = 8
 NO_ID = -1
-_MAX_PLANS = 64
-_FEW_BYTES = 64
+LINE = 64
+"""Bytes of a cache line."""
 
 
 # Columns -----------------------------------------------------------------------------------------
@@ -167,68 +165,6 @@ def lay_out(*groups: list[Column]) -> RowLayout:
 # Rows --------------------------------------------------------------------------------------------
 
 
-@jit
-def _gather_words(
-    source: AnyArray, slots: IntArray, stride: int, at: int, out: AnyArray, to: int, step: int
-) -> None:
-    """out[to + i step] = source[slots[i] stride + at], in words.
-
-    Unsigned indices: numba does not have to test whether they count from the end.
-    """
-    place, by = np.uint64(to), np.uint64(step)
-    for i in range(len(slots)):
-        out[place] = source[np.uint64(slots[i] * stride + at)]
-        place += by
-
-
-@jit
-def gather_rows(
-    rows: Bytes, slots: IntArray, spans: IntArray, starts: IntArray, out: Bytes
-) -> None:
-    """Column c of the rows in ``slots``, one after the other, from ``starts[c]`` of ``out``.
-
-    A column of a few words of eight or four bytes, which most are, is copied word by word.
-    """
-    stride, flat = rows.shape[1], rows.reshape(-1)
-    rows8, out8 = flat.view(np.uint64), out.view(np.uint64)
-    rows4, out4 = flat.view(np.uint32), out.view(np.uint32)
-    for c in range(len(starts)):
-        at, count, to = spans[c, 0], spans[c, 1], starts[c]
-        if count <= _FEW_BYTES and count % 8 == 0 and at % 8 == 0:
-            step = count // 8
-            for k in range(step):
-                _gather_words(rows8, slots, stride // 8, at // 8 + k, out8, to // 8 + k, step)
-        elif count <= _FEW_BYTES and count % 4 == 0 and at % 4 == 0:
-            step = count // 4
-            for k in range(step):
-                _gather_words(rows4, slots, stride // 4, at // 4 + k, out4, to // 4 + k, step)
-        else:
-            for i in range(len(slots)):
-                source, place = np.uint64(slots[i] * stride + at), np.uint64(to + i * count)
-                for k in range(np.uint64(count)):
-                    out[place + k] = flat[source + k]
-
-
-class Plan(NamedTuple):
-    """Where the columns of a batch lie in one block of memory, each contiguous, on a cache line."""
-
-    length: int
-    starts: IntArray
-    cuts: list[tuple[str, tuple[int, ...], np.dtype[Any], int]]
-    """Name, shape, dtype and start of each column."""
-
-
-def _plan(layout: RowLayout, size: int) -> Plan:
-    starts, at = [], 0
-    for column in layout.columns:
-        at += -at % LINE
-        starts.append(at)
-        at += size * column.nbytes
-    each = zip(layout.columns, starts, strict=True)
-    cuts = [(column.name, (size, *column.shape), column.dtype, start) for column, start in each]
-    return Plan(at + -at % WORD, np.array(starts, dtype=np.int64), cuts)
-
-
 class Ring:
     """``capacity`` rows: those of ids ``oldest_id`` up to, but not including, ``next_id``."""
 
@@ -239,12 +175,9 @@ class Ring:
         self.layout = layout
         self.rows = aligned_rows(self.capacity, layout.stride)
         self.ids: IntArray = np.zeros(2, dtype=np.int64)
-        """The oldest and the next id, in an array that C code shares."""
+        """The oldest and the next id, in an array that kernels share."""
         self.columns = column_views(self.rows, layout)
         """Every column by slot: views of the rows."""
-        spans = [(at, c.nbytes) for at, c in zip(layout.offsets, layout.columns, strict=True)]
-        self._spans: IntArray = np.array(spans, dtype=np.int64)
-        self._plans: dict[int, Plan] = {}
 
     def __len__(self) -> int:
         oldest_id, next_id = self.ids.tolist()  # both at once: another thread may be adding
@@ -259,31 +192,6 @@ class Ring:
     def next_id(self) -> int:
         """The id that the next transition gets."""
         return self.ids.item(1)
-
-    def advance(self, count: int) -> None:
-        """``count`` more ids have been written; what they overwrote is gone."""
-        next_id = self.next_id + count
-        self.ids[:] = max(self.oldest_id, next_id - self.capacity), next_id
-
-    def write(self, rows: Bytes) -> None:
-        """Copy ``rows`` to the slots of the next ids; of more than fit, only the last."""
-        skipped = max(0, len(rows) - self.capacity)
-        start = (self.next_id + skipped) % self.capacity
-        before_wrap = rows[skipped : skipped + self.capacity - start]
-        after_wrap = rows[skipped + len(before_wrap) :]
-        self.rows[start : start + len(before_wrap)] = before_wrap
-        self.rows[: len(after_wrap)] = after_wrap
-
-    def gather(self, slots: IntArray) -> dict[str, AnyArray]:
-        """The columns of the rows in ``slots``, copied."""
-        plan = self._plans.get(len(slots))
-        if plan is None:
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            plan = self._plans[len(slots)] = _plan(self.layout, len(slots))
-        out = np.empty(plan.length, dtype=np.uint8)
-        gather_rows(self.rows, slots, self._spans, plan.starts, out)
-        return {name: np.ndarray(shape, dtype, out, at) for name, shape, dtype, at in plan.cuts}
 
     def ids_of(self, slots: IntArray) -> IntArray:
         """The ids of the transitions in ``slots``."""
@@ -313,14 +221,17 @@ class Writer:
 
     bulk = "ring/rows"
     """The array that may be too large to be held twice; whatever bytes it has are valid."""
-    native_adds = True
-    """Whether the C extension can write what this writer writes."""
+    windows: Any = None
+    """The kernel of episodes."""
 
     def __init__(self, *groups: list[Column]) -> None:
         self.layout = lay_out(*groups)
         self.is_nested = self.layout.is_nested
-        self.pending_info: dict[str, AnyArray] = {}
-        """What is held for the sampler until a window closes, by name."""
+        self._targets = column_views(aligned_rows(1, self.layout.stride), self.layout)
+
+    def info_rows(self, info: Mapping[str, Column]) -> dict[str, AnyArray]:
+        """Memory for what ``add`` takes for the sampler: here a row that kernels work in."""
+        return {name: np.zeros((1, *c.shape), c.dtype) for name, c in info.items()}
 
     def size_of(self, values: Mapping[str, Any]) -> int:
         """How many steps ``values`` are: as many as the first column has."""
@@ -328,13 +239,9 @@ class Writer:
         shape = shape_of(values.get(first.name))
         return shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
 
-    def write(self, ring: Ring, values: Mapping[str, Any]) -> int:
-        """Check ``values`` and write transitions to the next slots; returns how many."""
-        size = self.size_of(values)
-        rows: Bytes = np.zeros((size, self.layout.stride), dtype=np.uint8)
-        fill_columns(column_views(rows, self.layout), size, values)
-        ring.write(rows)
-        return size
+    def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """``values``, checked, as an array of its own dtype for each column."""
+        return as_columns(self._targets, self.size_of(values), values)
 
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:
         """Slots of the ``count`` newest transitions, and the id before each in its episode or -1.
@@ -352,24 +259,16 @@ class Writer:
         """The number of the episode of each of ``ids``, and its step in it."""
         raise _no_episodes()
 
-    def cut(self, ring: Ring, env: int | None) -> int:  # noqa: ARG002 - no episodes
-        """Write the open windows of ``env``, or of all; returns how many."""
+    def choose_cut(self, env: int | None) -> None:  # noqa: ARG002 - no episodes
+        """Choose whose open windows are to be written: those of ``env``, or of all."""
         raise NeedReplayError(
             "This buffer has no episodes to cut; make it with episodes (ReplayBuffer.for_spaces "
             "does)."
         )
 
-    def native_steps(self) -> tuple[Any, ...] | None:
-        """What the C extension needs to know about episodes."""
-        return None
-
-    def hold(self, info: dict[str, AnyArray]) -> None:
-        """Keep the features or states that the current ``add`` has for the sampler."""
-        self._info = info
-
-    def info_of(self, count: int) -> dict[str, AnyArray]:  # noqa: ARG002 - all of it
-        """What was held for the ``count`` transitions just written, one row each."""
-        return self._info
+    def sources(self, count: int) -> Any:
+        """Which of ``info_rows`` are those of the ``count`` transitions just written."""
+        return slice(count)
 
     def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
         """The public columns of a batch, from those of the ring."""

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay._kernels.kernel import current, largest_of
 
 MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
 """A priority is 0 or in this range: sums, quotients and products with need are then exact."""
@@ -125,6 +125,9 @@ def check_need(
             f"need has shape {query.shape}, but {length} numbers are expected ({meaning}): pass "
             f"shape {(length,)}{rows}. Nothing was sampled."
         )
+    query = np.ascontiguousarray(query)
+    if query.ndim == 1 and ((entry := largest_of(query)) == 0.0 or MIN_NEED <= entry <= MAX_NEED):
+        return query
     largest = np.abs(query).max(axis=-1, initial=0.0)
     fine = (largest == 0.0) | ((largest >= MIN_NEED) & (largest <= MAX_NEED))
     if not fine.all():
@@ -135,7 +138,7 @@ def check_need(
             f"from {MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
             "sampled."
         )
-    return np.ascontiguousarray(query)
+    return query
 
 
 def check_beta(beta: Any, name: str = "beta") -> float:
@@ -163,58 +166,16 @@ def as_ids(ids: ArrayLike) -> IntArray:
     return as_integers("ids", ids, f"pass a vector of integers, such as batch.ids. {_UNCHANGED}")
 
 
-@jit
-def _first_bad_priority(priorities: FloatArray) -> int:
-    """The index of the first priority that is neither 0 nor within the range, or -1."""
-    for i in range(len(priorities)):
-        value = float(priorities[i])
-        if value != 0.0 and not MIN_PRIORITY <= value <= MAX_PRIORITY:
-            return i
-    return -1
-
-
-@jit
-def _current(ids: IntArray, oldest_id: int, next_id: int, chosen: IntArray) -> tuple[int, int, int]:
-    """Which ids count: those still stored, and the last of equal ones.
-
-    Writes their indices, in order, to the end of ``chosen``. Returns the index of the first id that
-    never existed, or -1; where the chosen ones start; how many ids were overwritten. Ids seen so
-    far are in a small hash table with open addressing.
-    """
-    for i in range(len(ids)):
-        if not 0 <= ids[i] < next_id:
-            return i, 0, 0
-    size = 2
-    while size < 2 * len(ids):
-        size *= 2
-    seen = np.full(size, -1, dtype=np.int64)
-    first, overwritten = len(ids), 0
-    for i in range(len(ids) - 1, -1, -1):
-        if ids[i] < oldest_id:
-            overwritten += 1
-            continue
-        place = (ids[i] * 0x9E3779B1) & (size - 1)
-        while seen[place] != -1 and seen[place] != ids[i]:
-            place = (place + 1) & (size - 1)
-        if seen[place] == -1:
-            seen[place] = ids[i]
-            first -= 1
-            chosen[first] = i
-    return -1, first, overwritten
-
-
 def current_slots(
     ids: IntArray, oldest_id: int, next_id: int, capacity: int
 ) -> tuple[int, IntArray, IntArray]:
     """How many of ``ids`` were overwritten; the indices and slots of those that count."""
-    chosen = np.empty(len(ids), dtype=np.int64)
-    bad, first, overwritten = _current(ids, oldest_id, next_id, chosen)
+    bad, overwritten, chosen = current(np.ascontiguousarray(ids), oldest_id, next_id)
     if bad >= 0:
         raise NeedReplayError(
             f"ids[{bad}] is {ids[bad]}, which never existed: ids so far are 0 to {next_id - 1}. "
             f"{_UNCHANGED}"
         )
-    chosen = chosen[first:]
     return overwritten, chosen, ids[chosen] % capacity
 
 
@@ -235,13 +196,15 @@ def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
             f"priorities has shape {array.shape} and ids {ids.shape}; pass one priority per id. "
             f"{_UNCHANGED}"
         )
-    bad = _first_bad_priority(array)
-    if bad >= 0:
+    wide = array.astype(np.float64)
+    fine = (wide == 0.0) | ((wide >= MIN_PRIORITY) & (wide <= MAX_PRIORITY))
+    if not fine.all():
+        bad = int(np.argmin(fine))
         raise NeedReplayError(
             f"priorities[{bad}] is {array[bad]}; a priority must be 0, or a number from "
             f"{MIN_PRIORITY:g} to {MAX_PRIORITY:g}. {_UNCHANGED}"
         )
-    return array
+    return wide
 
 
 def is_within(numbers: AnyArray, low: float, end: float) -> bool:
@@ -252,8 +215,10 @@ def is_within(numbers: AnyArray, low: float, end: float) -> bool:
 # Columns -----------------------------------------------------------------------------------------
 
 
-def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str, Any]) -> None:
-    """Check ``values`` and write them into ``targets``, arrays with ``size`` rows each.
+def as_columns(
+    targets: Mapping[str, AnyArray], size: int, values: Mapping[str, Any]
+) -> dict[str, AnyArray]:
+    """``values``, checked, as new arrays of ``size`` rows like those of ``targets``.
 
     Where ``size`` is 1 the leading axis may be missing. A value may be cast within its kind
     (float64 to float32), but not across kinds (a float to an integer), nor where it does not fit.
@@ -262,9 +227,10 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
         _refuse_names(targets, values)
     first, target = next(iter(targets.items()))
     single = size == 1 and len(shape_of(values[first])) < target.ndim
-    checked = []
+    columns = {}
     for name, target in targets.items():
-        part = target[0, ...] if single else target
+        rows = np.zeros((size, *target.shape[1:]), dtype=target.dtype)
+        part = rows[0, ...] if single else rows
         array = _as_column(name, values[name], target.dtype)
         if array.shape != part.shape:
             raise NeedReplayError(
@@ -272,9 +238,18 @@ def fill_columns(targets: Mapping[str, AnyArray], size: int, values: Mapping[str
                 + (", with or without a leading axis of 1" if size == 1 else "")
                 + "; nothing was stored."
             )
-        checked.append((part, array))
-    for part, array in checked:
-        part[...] = array
+        with np.errstate(over="ignore"):
+            part[...] = array
+        if part.dtype.kind in "fc" and array.dtype != part.dtype:
+            overflown = np.isinf(part) & np.isfinite(array)
+            if overflown.any():
+                raise NeedReplayError(
+                    f"{name} has {array[overflown].flat[0]}, beyond the largest {part.dtype}, "
+                    "which is the dtype of its column; nothing was stored. Scale it, or declare "
+                    "the column with a wider dtype."
+                )
+        columns[name] = rows
+    return columns
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -337,8 +312,8 @@ def as_step_rows(
     name: str, value: Any, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> AnyArray:
     """Features or states of ``size`` steps, as rows of ``shape``, finite and of ``dtype``."""
-    rows = np.empty((size, *shape), dtype=dtype)
-    fill_columns({name: rows}, size, {name: value})
+    target = np.empty((0, *shape), dtype=dtype)
+    rows = as_columns({name: target}, size, {name: value})[name]
     if not np.isfinite(rows).all():
         raise NeedReplayError(
             f"{name} has NaN or infinity; pass finite numbers; nothing was stored."

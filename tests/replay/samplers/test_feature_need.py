@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needreplay.replay._kernels.features import unit_rows
+from needreplay.replay._kernels.norm_tree import SLACK
 from scipy.stats import chisquare
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay import ProportionalSampler
-from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, norm_tree
+from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, feature_need
 from needreplay.replay.samplers.base import Sampled
-from needreplay.replay.samplers.norm_tree import SLACK
 
 N_FEATURES = 6
 MANY = 4000 if os.environ.get("NUMBA_DISABLE_JIT") else 200_000
@@ -26,7 +27,7 @@ MANY = 4000 if os.environ.get("NUMBA_DISABLE_JIT") else 200_000
 @pytest.fixture
 def never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
     """So few slots would soon be scored exhaustively; here the tree shows what it samples."""
-    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)
+    monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-9)
 
 
 def pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNeedSampler]:
@@ -304,7 +305,7 @@ def test_refusals_leave_everything_as_it_was() -> None:
 def test_features_whose_powers_could_overflow_are_refused() -> None:
     sampler, _ = pair(2, need_alpha=20.0, backward=True)
     with pytest.raises(NeedReplayError, match="need_alpha"):
-        sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 6000.0))
+        sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 6e7))
     sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 500.0))
     sampler.set_priorities(np.arange(2), np.full(2, 1e100))
     assert set(sampler.sample(5, stream(0), np.ones(N_FEATURES)).slots) == {0}
@@ -402,8 +403,7 @@ def test_no_score_is_above_its_bound_even_where_they_are_equal(d: int, need_alph
     tree.set_features(np.arange(30), rng.standard_normal((30, d)))
     vectors, arrays = tree.features.vectors, tree.arrays()
     for slot in range(30):
-        direction = np.empty(d)
-        norm_tree.unit(vectors[slot].astype(np.float64) * 10.0 ** (slot - 15), direction)
+        direction, _ = unit_rows(vectors[slot].astype(np.float64) * 10.0 ** (slot - 15))
         need = vectors[slot].astype(np.float64) @ direction
         score, bound = arrays["tree"][slot] * need**need_alpha, arrays["bounds"][slot]
         assert bound / SLACK <= score <= bound * SLACK

@@ -17,7 +17,7 @@ from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
     StateNeedSampler,
-    norm_tree,
+    feature_need,
 )
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.validation import MAX_PRIORITY
@@ -134,7 +134,7 @@ def test_need_alpha_may_exceed_1(name: str, need_alpha: float) -> None:
 def test_a_uniform_share_reaches_slots_without_need(
     name: str, mix: float, correct_for: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
+    monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
     sampler = MAKERS[name](uniform_mix=mix, correct_for=correct_for, need_alpha=1.0)
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
@@ -176,7 +176,7 @@ def test_a_uniform_share_reaches_slots_without_need(
 
 def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the estimated rate held fixed, c is fixed, and so is the distribution."""
-    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
+    monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
     sampler = made("features", uniform_mix=0.3, need_alpha=1.0, correct_for="both")
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
@@ -198,7 +198,7 @@ def test_the_share_is_exact_whatever_the_query_was_before(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two queries in turn whose total scores differ by a factor of 20."""
-    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
+    monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-9)  # never exhaustively
     sampler = MAKERS[name](uniform_mix=0.3, need_alpha=1.0, correct_for="gain")
     n = 40
     sampler.allocate(n)

@@ -19,7 +19,7 @@ from needreplay.replay.samplers import (
     ExhaustiveNeedSampler,
     FeatureNeedSampler,
     StateNeedSampler,
-    norm_tree,
+    feature_need,
 )
 from needreplay.replay.samplers.need import FeatureStore
 
@@ -50,7 +50,7 @@ each_sampler = pytest.mark.parametrize("name", MAKERS)
 @pytest.fixture
 def never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
     """So few slots would soon be scored exhaustively; here the tree shows what it samples."""
-    monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-9)
+    monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-9)
 
 
 def filled(name: str, **options: Any) -> Any:
@@ -97,7 +97,7 @@ def test_each_row_is_sampled_by_its_own_query(
     name: str, mix: float, rejecting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rejecting:
-        monkeypatch.setattr(norm_tree, "SLOTS_PER_CANDIDATE", 1e-2)
+        monkeypatch.setattr(feature_need, "SLOTS_PER_CANDIDATE", 1e-2)
     sampler, rng = filled(name, uniform_mix=mix), stream(1, "rows", name)
     queries = np.tile(queries_for(name), (50, 1))
     batches = [sampler.sample(len(queries), rng, queries) for _ in range(TURNS // 50)]

@@ -16,13 +16,6 @@ from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay.samplers import StateNeedSampler
 from needreplay.replay.samplers.need import BY_SCORE
-from needreplay.replay.samplers.state_tree import (
-    probability_of,
-    sample_slot,
-    score_states,
-    set_power,
-    tree_of,
-)
 
 MANY = 10**4 if os.environ.get("NUMBA_DISABLE_JIT") else 10**6
 
@@ -96,19 +89,17 @@ def test_probabilities_and_samples_after_many_updates_are_exact() -> None:
 def test_kernels_on_a_full_buffer() -> None:
     rng = stream(2, "grouped")
     states, priorities, need = rng.integers(0, 5, 300), rng.random(300), rng.random(5)
-    tree = tree_of(states, priorities, 5, 0.6)
     sampler = filled(states, priorities, 5)
-    scores = np.empty(6)
     for slot in (7, 0, 299, 7):
         priorities[slot] = rng.random()
-        set_power(tree, slot, priorities[slot] ** 0.6)
         sampler.set_priorities(np.array([slot]), priorities[slot : slot + 1])
-    total, found = score_states(tree, need, 0.6, scores)
+    kernel, scores = sampler.compiled, np.empty(6)
+    total, found = kernel.score(need, 0.6, scores)
     assert found == BY_SCORE
-    p = [probability_of(tree, scores, total, found, slot) for slot in range(300)]
+    p = kernel.probabilities(scores, total, found, np.arange(300))
     np.testing.assert_allclose(p, exact(states, priorities, need), rtol=1e-12)
-    assert 0 <= sample_slot(tree, scores, total, found, 0.0) < 300
-    assert 0 <= sample_slot(tree, scores, total, found, np.nextafter(1.0, 0.0)) < 300
+    edges = kernel.sample(scores, total, found, np.array([0.0, np.nextafter(1.0, 0.0)]))
+    assert np.all((edges >= 0) & (edges < 300))
     np.testing.assert_allclose(p, sampler.probabilities(need), rtol=1e-12)
 
 

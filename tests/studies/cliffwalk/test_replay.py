@@ -31,10 +31,10 @@ from needlab.studies.cliffwalk.agent import (
 )
 from needlab.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
 from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset
+from needlab.tabular.state_tree import OWN, set_power
 from needlab.worlds.cliffwalk import cliffwalk_world
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
-from needreplay.replay.samplers.state_tree import OWN, set_power
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") != "1",

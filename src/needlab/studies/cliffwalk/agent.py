@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.studies.cliffwalk.rank_order import (
     RankOrder,
     gain_at_place,
@@ -51,15 +52,8 @@ from needlab.tabular import successor
 from needlab.tabular.arrays import PAIR
 from needlab.tabular.dyna import epsilon_greedy, largest_q, moved_towards, td_error, uniform_index
 from needlab.tabular.settings import numbers_of
-from needlab.worlds.tabular import TabularWorld
-from needreplay import equations
-from needreplay._core.checks import COUNT, check_number
-from needreplay._core.errors import unknown
-from needreplay._core.jit import compiled_in_place, jit
-from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.need import BY_PRIORITY as SAMPLED_BY_GAIN
-from needreplay.replay.samplers.state_tree import (
+from needlab.tabular.state_tree import (
+    BY_PRIORITY,
     OWN,
     TOTAL,
     GroupedTree,
@@ -70,6 +64,12 @@ from needreplay.replay.samplers.state_tree import (
     set_power,
     tree_of,
 )
+from needlab.worlds.tabular import TabularWorld
+from needreplay import equations
+from needreplay._core.checks import COUNT, check_number
+from needreplay._core.errors import unknown
+from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 absolute_gain = jit(equations.absolute_gain)
 forward_need = compiled_in_place(equations.forward_need)
@@ -517,7 +517,7 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
         by_need = p.need != NO_NEED and not p.scaled
         exponent = p.need_alpha if by_need else 0.0
         total, found = score_states(tree, agent.need, exponent, scores)
-        if by_need and found == SAMPLED_BY_GAIN:
+        if by_need and found == BY_PRIORITY:
             agent.counts[BY_GAIN] += 1
         slot = sample_slot(tree, scores, total, found, uniform)
         pair = agent.slot_pair[slot]

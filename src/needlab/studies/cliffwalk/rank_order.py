@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from needreplay._core.jit import compiled_in_place
+from needlab.core.jit import compiled_in_place
 from needreplay._core.types import FloatArray, IntArray
 
 

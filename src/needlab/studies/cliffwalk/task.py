@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.jit import compiled_in_place, jit
 from needlab.studies.cliffwalk.settings import CliffwalkSettings
 from needlab.tabular.successor import random_policy_matrix, transition_matrix
 from needlab.worlds.tabular import TabularWorld
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import compiled_in_place, jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.equations import closed_form
 

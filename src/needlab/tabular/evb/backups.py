@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.settings import numbers_of
 from needreplay import equations
-from needreplay._core.jit import jit
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 Records: TypeAlias = npt.NDArray[Any]

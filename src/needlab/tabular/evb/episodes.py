@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needlab.tabular.evb.backups import (
     AFTER_FIRST_STEP,
     AT_GOAL,
@@ -24,7 +25,6 @@ from needlab.tabular.evb.backups import (
 from needlab.tabular.evb.need import need_of
 from needlab.worlds import tabular as _worlds
 from needlab.worlds.tabular import TabularWorld
-from needreplay._core.jit import jit
 from needreplay._core.types import FloatArray, IntArray
 
 sampled_reward = jit(_worlds.sampled_reward)

@@ -1,7 +1,7 @@
 """A replay buffer that Stable-Baselines3 accepts; transitions are in a needreplay buffer.
 
 The storage is needreplay's and not Stable-Baselines3's, because what needs to know episodes
-(n-step returns, PSER's links, learners of need) is already there, and its C code is faster.
+(n-step returns, PSER's links, learners of need) is already there, and its kernels are faster.
 """
 
 from __future__ import annotations

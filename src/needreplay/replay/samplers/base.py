@@ -9,18 +9,16 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from needreplay import equations
 from needreplay._core.checks import SHARE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay.replay._kernels.kernel import Kernel, powers_of
 from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
-
-power = jit(equations.power)
 
 P = TypeVar("P", float, FloatArray)
 A = TypeVar("A", bound=AnyArray)
@@ -109,6 +107,8 @@ class BaseSampler(ABC):
     """
 
     name: str
+    _compiled: ClassVar[bool] = False
+    """Whether a buffer calls the kernel instead of these methods; a derived class has its own."""
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
         self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
@@ -133,22 +133,40 @@ class BaseSampler(ABC):
         self._window: IntArray = np.zeros(2, dtype=np.int64)
         if self._follows_window:
             self._keep("window", self._window)
+        self._kernel = Kernel(self._bound, capacity, self._follows_window)
+
+    @property
+    def _bound(self) -> dict[str, AnyArray]:
+        """What a kernel is bound to."""
+        return {"window": self._window, **self._stored}
+
+    @property
+    def compiled(self) -> Any:
+        """The kernel that does all that this sampler's methods do; None for a class of your own."""
+        return self._kernel if vars(type(self)).get("_compiled") else None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Settings that change later are those of the kernel, too."""
+        object.__setattr__(self, name, value)
+        if name[0] != "_" and hasattr(kernel := self.__dict__.get("_kernel"), name):
+            setattr(kernel, name, value)
 
     def _keep(self, name: str, array: A) -> A:
         """``array``, which is one of ``arrays`` from now on."""
         self._stored[name] = array
         return array
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:  # noqa: ARG002
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
         """Set raw priorities; empty slots become occupied."""
-        if self._follows_window and self._window[_COUNT] < self._capacity:
-            _grow(self._window, self._capacity, slots)
+        self._kernel.set_priorities(slots, priorities)
+
+    def place(self, slots: IntArray, previous: IntArray) -> None:
+        """New transitions are in ``slots``; ``previous`` are those before them, or -1."""
+        self._kernel.place(slots, previous)
 
     def clear(self, slots: IntArray) -> None:
         """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        if self._follows_window and len(slots):
-            self._window[_OLDEST] = (slots[-1] + 1) % self._capacity
-            self._window[_COUNT] -= len(slots)
+        self._kernel.clear(slots)
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots with replacement."""
@@ -195,8 +213,7 @@ class BaseSampler(ABC):
 
     def _pick(self, uniforms: FloatArray) -> IntArray:
         """One of the occupied slots for each uniform number, all equally likely."""
-        slots = np.empty(len(uniforms), dtype=np.int64)
-        _pick(self._window, self._capacity, uniforms, slots)
+        slots: IntArray = self._kernel.pick(uniforms)
         return slots
 
     @property
@@ -271,7 +288,7 @@ class PrioritySampler(BaseSampler):
         """Raise unless ``powers`` are priority^alpha of all slots, 0 where empty."""
         expected, occupied = np.zeros(len(powers)), self.occupied
         expected[occupied] = powers_of(self._priorities[occupied], self.alpha)
-        # A tolerance, because the C fast path takes powers as well.
+        # A tolerance, because a file may come from a processor with another power.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
             raise NeedReplayError("A slot's power is not its priority to the power of alpha.")
 
@@ -292,36 +309,3 @@ def check_counts(counts: IntArray) -> None:
     """Raise unless these can have been counted."""
     if not is_within(counts, 0, 2**62):
         raise NeedReplayError("A count is negative, or beyond what can be counted.")
-
-
-@jit
-def powers_of(priorities: FloatArray, alpha: float) -> FloatArray:
-    """priority^alpha, each; runs of equal priorities (new transitions) take one power."""
-    powers = np.empty(len(priorities))
-    for i in range(len(priorities)):
-        if i > 0 and priorities[i] == priorities[i - 1]:
-            powers[i] = powers[i - 1]
-        else:
-            powers[i] = power(priorities[i], alpha)
-    return powers
-
-
-@jit
-def _grow(window: IntArray, capacity: int, slots: IntArray) -> None:
-    """Extend the window to include ``slots``.
-
-    An add of more transitions than there is space for begins beyond the end of the window, and
-    fills the gap when it comes around.
-    """
-    for i in range(len(slots)):
-        window[_COUNT] = max(window[_COUNT], (slots[i] - window[_OLDEST]) % capacity + 1)
-
-
-@jit
-def _pick(window: IntArray, capacity: int, uniforms: FloatArray, slots: IntArray) -> None:
-    """The ⌊u n⌋-th occupied slot, in the order of slots, for each u; writes ``slots``."""
-    count = window[_COUNT]
-    wrapped = max(0, window[_OLDEST] + count - capacity)
-    for i in range(len(uniforms)):
-        place = min(np.int64(uniforms[i] * count), count - 1)
-        slots[i] = place if place < wrapped else window[_OLDEST] + place - wrapped

@@ -11,7 +11,8 @@ from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.equations import combine
-from needreplay.replay.samplers.base import Sampled
+from needreplay.replay._kernels.kernel import powers_of
+from needreplay.replay.samplers.base import EMPTY, Sampled
 from needreplay.replay.samplers.need import (
     BY_PRIORITY,
     BY_SCORE,
@@ -20,9 +21,10 @@ from needreplay.replay.samplers.need import (
     CorrectFor,
     FeatureStore,
     NeedSampler,
+    backward_or_raw,
     warn_unset,
 )
-from needreplay.replay.validation import check_need, check_states, flag, is_within
+from needreplay.replay.validation import check_need, check_states, is_within
 
 
 class ExhaustiveNeedSampler(NeedSampler):
@@ -36,6 +38,7 @@ class ExhaustiveNeedSampler(NeedSampler):
         n_features: how many features there are, if need is a vector; see ``FeatureStore``. With
             neither, need is passed per slot.
         backward: see ``FeatureStore``.
+        raw: see ``FeatureStore``.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
         correct_for: what importance weights correct for.
@@ -50,6 +53,7 @@ class ExhaustiveNeedSampler(NeedSampler):
         n_states: int | None = None,
         n_features: int | None = None,
         backward: bool = False,
+        raw: bool = False,
         alpha: float = 0.6,
         need_alpha: float = 1.0,
         correct_for: CorrectFor = "gain",
@@ -64,7 +68,7 @@ class ExhaustiveNeedSampler(NeedSampler):
                 check_number(name, number, int, AT_LEAST_ONE)
         self.n_states = None if n_states is None else int(n_states)
         self.n_features = None if n_features is None else int(n_features)
-        self.backward = flag("backward", backward)
+        self.backward, self.raw = backward_or_raw(backward, raw)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
@@ -76,11 +80,16 @@ class ExhaustiveNeedSampler(NeedSampler):
         if self.n_states is not None:
             self._states = self._keep("states", np.full(capacity, UNKNOWN, dtype=np.int64))
         if self.n_features is not None:
-            self._features = FeatureStore(capacity, self.n_features, backward=self.backward)
+            self._features = FeatureStore(
+                capacity, self.n_features, backward=self.backward, raw=self.raw
+            )
             self._stored |= self._features.arrays()
 
-    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
-        self._powers[slots] = powers
+    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
+        """Set raw priorities; empty slots become occupied."""
+        super().set_priorities(slots, priorities)
+        self._priorities[slots] = priorities
+        self._powers[slots] = powers_of(priorities, self.alpha)
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``."""
@@ -107,7 +116,10 @@ class ExhaustiveNeedSampler(NeedSampler):
         if self._features is not None:
             self._features.clear(slots)
 
-    def _set_empty(self, slots: IntArray) -> None:
+    def clear(self, slots: IntArray) -> None:
+        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
+        super().clear(slots)
+        self._priorities[slots] = EMPTY
         self._powers[slots] = 0.0
         self.place(slots, slots)
 

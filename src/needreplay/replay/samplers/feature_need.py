@@ -15,7 +15,9 @@ from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.equations import combine, power
-from needreplay.replay.samplers import norm_tree
+from needreplay.replay._kernels.features import unit_rows
+from needreplay.replay._kernels.norm_tree import SLACK, NormTree
+from needreplay.replay._kernels.sumtree import SumTree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.exhaustive import places_at, score_slots, slots_at
 from needreplay.replay.samplers.need import (
@@ -26,14 +28,22 @@ from needreplay.replay.samplers.need import (
     CorrectFor,
     FeatureStore,
     NeedSampler,
+    backward_or_raw,
     warn_unset,
 )
-from needreplay.replay.samplers.proportional import sample_leaves
-from needreplay.replay.sumtree import SumTree
-from needreplay.replay.validation import flag
 
 TINY = 1e-200
 """Below this a sum of scores may have lost digits to underflow."""
+
+SLOTS_PER_CANDIDATE = 8
+"""How many slots a pass over the buffer scores in the time of one candidate, which is read from a
+random address."""
+
+CANDIDATES_OF_A_ROW = 32
+"""How many candidates of a row are tried in any case, however small the buffer."""
+
+NONE = -1
+"""The slot of a row that has none yet."""
 
 SPARE = 2.0
 """How many standard deviations more candidates a round tries than it is expected to need."""
@@ -44,7 +54,8 @@ class FeatureNeedSampler(NeedSampler):
 
     Forward need (the default): slots have features φ_j, and ``sample`` takes the successor features
     m of the current state. Backward need: slots have successor features m_j, and ``sample`` takes
-    the current features φ. ``FeatureStore`` has the equations. Slots without features have need 0.
+    the current features φ. ``raw``: need is q · v_j of what is passed. ``FeatureStore`` has the
+    equations. Slots without features have need 0.
 
     Probabilities are right up to a constant. Where so few candidates are accepted that a pass over
     the buffer costs less, slots are sampled by that pass: ``fallbacks.exhaustive`` counts these
@@ -62,6 +73,7 @@ class FeatureNeedSampler(NeedSampler):
     Args:
         n_features: how many features there are.
         backward: see above.
+        raw: see above.
         alpha: see ``NeedSampler`` for this and the following.
         need_alpha: the exponent of need.
         correct_for: what importance weights correct for.
@@ -69,26 +81,32 @@ class FeatureNeedSampler(NeedSampler):
     """
 
     name = "feature need"
+    _compiled = True
 
     def __init__(
         self,
         n_features: int,
         *,
         backward: bool = False,
+        raw: bool = False,
         alpha: float = 0.6,
         need_alpha: float = 1.0,
         correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> None:
         self.n_features = check_number("n_features", n_features, int, AT_LEAST_ONE)
-        self.backward = flag("backward", backward)
+        self.backward, self.raw = backward_or_raw(backward, raw)
         super().__init__(alpha, need_alpha, correct_for, uniform_mix)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self.features = FeatureStore(
-            capacity, self.n_features, backward=self.backward, need_alpha=self.need_alpha
+            capacity,
+            self.n_features,
+            backward=self.backward,
+            raw=self.raw,
+            need_alpha=self.need_alpha,
         )
         self._stored |= self.features.arrays()
         self._tree = SumTree(capacity)
@@ -100,6 +118,9 @@ class FeatureNeedSampler(NeedSampler):
         self._end = self._keep("end", np.zeros(1, dtype=np.int64))
         self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
         self._recent_rate = self._keep("recent_rate", np.ones(2))
+        alphas = self.alpha, self.need_alpha
+        trees = self._tree, self._bounds, self.features.kernel
+        self._kernel = NormTree(self._bound, capacity, self._follows_window, *alphas, *trees)
         self._last_query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
         self._by_need = self._rejects = False
@@ -111,33 +132,9 @@ class FeatureNeedSampler(NeedSampler):
         accepted, tried = self._candidates.tolist()
         return accepted / tried if tried else 1.0
 
-    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
-        self._tree.set(slots, powers)
-        self._set_bounds(slots)
-
     def set_features(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each (successor features if ``backward``)."""
-        self.features.set(slots, features)
-        self._set_norms(slots)
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their need is 0 until their features are set."""
-        self.features.clear(slots)
-        self._set_norms(slots)
-
-    def _set_empty(self, slots: IntArray) -> None:
-        self._tree.set(slots, np.zeros(len(slots)))
-        self.place(slots, slots)
-
-    def _set_norms(self, slots: IntArray) -> None:
-        """Follow the vectors of ``slots``."""
-        end = norm_tree.set_norms(self.features.vectors, slots, self.need_alpha, self._norms)
-        self._end[0] = max(self._end[0], end)
-        self._set_bounds(slots)
-
-    def _set_bounds(self, slots: IntArray) -> None:
-        """Follow the powers and norms of ``slots``."""
-        norm_tree.set_bounds(self._bounds.array, self._powers, self._norms, slots)
+        self._kernel.set_features(slots, self.features.checked(features, len(slots)))
 
     def _query(self, need: AnyArray | None, size: int) -> FloatArray | None:
         if need is None and self.need_alpha == 0.0:
@@ -161,18 +158,15 @@ class FeatureNeedSampler(NeedSampler):
             self._counts[UNIFORM] += size
             return self._sample_uniformly(rng.random(size))
         if query is not None and self.need_alpha > 0.0:
-            scaled = np.empty(self.n_features)
-            if norm_tree.unit(query, scaled):
+            scaled, positive = unit_rows(query)
+            if positive[0]:
                 sampled = self._sample_by_bound(size, rng, scaled)
                 if sampled is not None:
                     return self._corrected(sampled)
         if self.need_alpha > 0.0 and self.features.is_unset:
             warn_unset(self)
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
-        slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
-        tree = self._tree.array
-        sample_leaves(tree, self._capacity, rng.random(size), False, slots, probabilities)
-        return self._corrected(Sampled(slots, probabilities))
+        return self._corrected(Sampled(*self._tree.sample(rng.random(size))))
 
     def _corrected(self, sampled: Sampled) -> Sampled:
         """With the probabilities that weights correct for, if for priorities alone."""
@@ -214,7 +208,7 @@ class FeatureNeedSampler(NeedSampler):
         With a uniform share that weights correct for, a candidate is uniform with probability
         c / (c + bound), and is then always accepted. So P(j) ∝ score_j + c / N.
         """
-        bound = self._bounds.total * norm_tree.SLACK
+        bound = self._bounds.total * SLACK
         if bound == 0.0:
             return None
         self._last_query, self._by_need, self._rejects = query, True, True
@@ -224,34 +218,13 @@ class FeatureNeedSampler(NeedSampler):
         if self.correct_for == "both":
             share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
         slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
-        filled, rejected = 0, 0
-        most_rejected = size + int(self._end[0]) // norm_tree.SLOTS_PER_CANDIDATE
-        while filled < size and rejected <= most_rejected:
-            wanted, rate = size - filled, float(self._recent_rate[0])
-            if share > 0.0:
-                rate = (rate * bound + share) / (bound + share)
-            if wanted / rate > wanted + most_rejected:
-                break
-            likely = (wanted + SPARE * math.sqrt(wanted)) / rate
-            shares, luck = rng.random((2, min(math.ceil(likely), wanted + most_rejected)))
-            n, accepted, tried = self._try(
-                bound, share, shares, luck, slots[filled:], scores[filled:]
-            )
-            filled += n
-            rejected += tried - accepted
-            self._note_tried(accepted, tried)
+        most_rejected = size + int(self._end[0] // SLOTS_PER_CANDIDATE)
+        bits = rng.bit_generator.capsule
+        filled = self._kernel.fill(query, slots, scores, bits, share, most_rejected)
         if filled < size:
             return self._pass_over_all(slots, filled, rng)
         self._counts[BY_SCORE] += size
         return Sampled(slots, scores, normalized=False)
-
-    def _note_tried(self, accepted: int, tried: int) -> None:
-        """Count candidates, and follow the rate at which they are accepted."""
-        self._candidates += (accepted, tried)
-        if tried:
-            recent = self._recent_rate
-            recent[0] += 0.1 * (max(accepted, 1) / tried - recent[0])
-            recent[1] += 0.1 * (accepted / tried - recent[1])
 
     def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
         """One slot for each query: a coin for the uniform share, then candidates of that row.
@@ -259,12 +232,12 @@ class FeatureNeedSampler(NeedSampler):
         A row without need, by priority; one whose candidates are rejected too often, by a pass.
         Only of these is the total score known.
         """
-        scaled, size = np.empty_like(queries), len(queries)
-        has_need = norm_tree.unit_rows(queries, scaled) & (self._bounds.total > 0.0)
+        (scaled, positive), size = unit_rows(queries), len(queries)
+        has_need = positive & (self._bounds.total > 0.0)
         without = np.flatnonzero(~has_need)
         if len(without) == size:
             return self._mixed(self._sample(size, rng, None), rng)
-        slots, unknown = np.full(size, norm_tree.NONE), np.nan if self.uniform_mix < 1.0 else 0.0
+        slots, unknown = np.full(size, NONE), np.nan if self.uniform_mix < 1.0 else 0.0
         probabilities = self._with_share(np.full(size, unknown))
         if len(without):
             by_priority = self._mixed(self._sample(len(without), rng, None), rng)
@@ -272,9 +245,9 @@ class FeatureNeedSampler(NeedSampler):
         coins, uniforms = rng.random((2, size))
         shared = has_need & (coins < self.uniform_mix)
         slots[shared] = self._pick(uniforms[shared])
-        self._try_rows(scaled, np.flatnonzero(slots == norm_tree.NONE), slots, rng)
-        self._counts[BY_SCORE] += np.count_nonzero(slots[has_need] != norm_tree.NONE)
-        for row in np.flatnonzero(slots == norm_tree.NONE):
+        self._try_rows(scaled, np.flatnonzero(slots == NONE), slots, rng)
+        self._counts[BY_SCORE] += np.count_nonzero(slots[has_need] != NONE)
+        for row in np.flatnonzero(slots == NONE):
             self._last_query = scaled[row]
             one = self._pass_over_all(slots[row : row + 1], 0, rng)
             probabilities[row] = self._with_share(one.probabilities[0])
@@ -286,52 +259,15 @@ class FeatureNeedSampler(NeedSampler):
         self, queries: FloatArray, rows: IntArray, slots: IntArray, rng: np.random.Generator
     ) -> None:
         """Accepted candidates for ``rows``; leaves those to a pass for which that costs less."""
-        most_rejected = norm_tree.AT_A_TIME + int(self._end[0] // norm_tree.SLOTS_PER_CANDIDATE)
+        most_rejected = CANDIDATES_OF_A_ROW + int(self._end[0] // SLOTS_PER_CANDIDATE)
         rejected = np.zeros(len(slots), dtype=np.int64)
-        stored = self._bounds.array, self._norms, self.features.vectors
         while len(rows) and 1.0 / self._recent_rate[0] <= 1 + most_rejected:
             likely = (len(rows) + SPARE * math.sqrt(len(rows))) / float(self._recent_rate[0])
             shares, luck = rng.random((2, min(math.ceil(likely), len(rows) + most_rejected)))
-            random = shares, luck
-            waiting, accepted, tried = norm_tree.try_rows(
-                *stored, queries, self.need_alpha, *random, most_rejected, rows, rejected, slots
+            waiting = self._kernel.try_rows(
+                queries, shares, luck, most_rejected, rows, rejected, slots
             )
-            self._note_tried(accepted, tried)
             rows = rows[:waiting]
-
-    def _try(
-        self,
-        bound: float,
-        share: float,
-        shares: FloatArray,
-        luck: FloatArray,
-        slots: IntArray,
-        scores: FloatArray,
-    ) -> tuple[int, int, int]:
-        """One candidate for each of ``shares``; accepted ones fill ``slots`` and ``scores``.
-
-        Returns how many slots were filled, and how many candidates of the tree were accepted and
-        tried.
-        """
-        stored = self._bounds.array, self._powers, self._norms, self.features.vectors
-        how = *stored, self._last_query, self.need_alpha
-        if share == 0.0:
-            places = np.empty(len(slots), dtype=np.int64)
-            accepted, tried = norm_tree.try_candidates(*how, shares, luck, slots, scores, places)
-            return accepted, accepted, tried
-        targets = shares * (bound + share)
-        uniform, by_tree = np.flatnonzero(targets < share), np.flatnonzero(targets >= share)
-        from_tree, places = np.empty((2, len(by_tree)), dtype=np.int64)
-        tree_shares, tree_scores = (targets[by_tree] - share) / bound, np.empty(len(by_tree))
-        accepted, tried = norm_tree.try_candidates(
-            *how, tree_shares, luck[by_tree], from_tree, tree_scores, places
-        )
-        picked = self._pick(targets[uniform] / share)
-        first = np.argsort(np.concatenate([by_tree[places[:accepted]], uniform]))[: len(slots)]
-        slots[: len(first)] = np.concatenate([from_tree[:accepted], picked])[first]
-        both = np.concatenate([tree_scores[:accepted], self._scores(picked)])
-        scores[: len(first)] = both[first] + share / int(self._window[1])
-        return len(first), accepted, tried
 
     def _pass_over_all(self, slots: IntArray, begin: int, rng: np.random.Generator) -> Sampled:
         """Fill the slots from ``begin`` on by a pass over the buffer, which knows the total.
@@ -343,14 +279,12 @@ class FeatureNeedSampler(NeedSampler):
         if self._work is None:
             self._work = np.empty(self._capacity, dtype=np.int64), np.empty(self._capacity)
         some, cumulative = self._work
-        powers, vectors = self._powers[: self._end[0]], self.features.vectors
         for reachable in (False, True):
             if reachable:
                 # The query's largest entries are of features that no slot has.
-                entries = np.where(vectors.any(axis=0), self._last_query, 0.0)
-                norm_tree.unit(entries, self._last_query)
-            how = self._last_query, self.need_alpha
-            n, largest = norm_tree.score_all(powers, vectors, *how, some, cumulative)
+                entries = np.where(self.features.vectors.any(axis=0), self._last_query, 0.0)
+                self._last_query, _ = unit_rows(entries)
+            n, largest = self._kernel.score_all(self._last_query, some, cumulative)
             if n == 0 or largest > TINY:
                 break
         self._total, self._by_need = float(cumulative[n - 1]) if n else 0.0, True
@@ -366,7 +300,7 @@ class FeatureNeedSampler(NeedSampler):
         slots[begin:] = some[places_at(cumulative[:n], uniforms)]
         self._last_query = self._last_query / largest
         self._counts[EXHAUSTIVE] += len(uniforms)
-        bound = self._bounds.total * norm_tree.SLACK
+        bound = self._bounds.total * SLACK
         rate = self._total * largest**self.need_alpha / bound
         self._recent_rate[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - self._recent_rate[0])
         self._recent_rate[1] = rate
@@ -389,9 +323,8 @@ class FeatureNeedSampler(NeedSampler):
         if not 0 <= end <= self._capacity or vectors[end:].any():
             raise NeedReplayError("A slot beyond the end of those with features has some.")
         self._bounds.check_valid()
-        norms = np.empty(self._capacity)
-        norm_tree.set_norms(vectors, np.arange(self._capacity), self.need_alpha, norms)
-        if not np.array_equal(norms, self._norms):
+        # A tolerance, because a file may come from a processor with another power.
+        if not np.allclose(self._kernel.norms_of_vectors(), self._norms, 1e-12, 0.0):
             raise NeedReplayError("A slot's norm is not that of its vector.")
-        if not np.array_equal(self._bounds.masses, self._powers * norms):
+        if not np.array_equal(self._bounds.masses, self._powers * self._norms):
             raise NeedReplayError("A leaf of the bounds is not its slot's power times its norm.")

@@ -8,18 +8,16 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import abstractmethod
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from needreplay import equations
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError, unknown
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import EMPTY, PrioritySampler, Sampled, check_counts, powers_of
-from needreplay.replay.validation import as_features, check_need, is_within
+from needreplay.replay._kernels.features import Features, projected
+from needreplay.replay.samplers.base import PrioritySampler, Sampled, check_counts
+from needreplay.replay.validation import as_features, check_need, flag, is_within
 
 CorrectFor = Literal["both", "gain"]
 
@@ -37,14 +35,21 @@ UNKNOWN = -1
 MIN_FEATURE, MAX_FEATURE = 1e-37, 1e37
 """The largest entry of a stored vector, in absolute value; one that is smaller is stored as 0."""
 
-_projector = jit(equations.projector, reassociate=True)
-
 
 def checked_correct_for(correct_for: CorrectFor) -> CorrectFor:
     """What importance weights correct for, or raise."""
     if correct_for not in ("both", "gain"):
         raise unknown("correct_for", correct_for, ("both", "gain"))
     return correct_for
+
+
+def backward_or_raw(backward: bool, raw: bool) -> tuple[bool, bool]:
+    """How vectors are stored and queried, or raise."""
+    if flag("backward", backward) and flag("raw", raw):
+        raise NeedReplayError(
+            "backward and raw are both True; raw need has no direction: choose one of them."
+        )
+    return bool(backward), flag("raw", raw)
 
 
 class Fallbacks(NamedTuple):
@@ -103,26 +108,6 @@ class NeedSampler(PrioritySampler):
         """How many slots were sampled by score, by priority, uniformly, and exhaustively."""
         return Fallbacks(*self._counts.tolist())
 
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
-        """Set raw priorities; empty slots become occupied."""
-        super().set_priorities(slots, priorities)
-        self._priorities[slots] = priorities
-        self._set_powers(slots, powers_of(priorities, self.alpha))
-
-    @abstractmethod
-    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
-        """Set priority^alpha of ``slots``."""
-
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        self._priorities[slots] = EMPTY
-        self._set_empty(slots)
-
-    @abstractmethod
-    def _set_empty(self, slots: IntArray) -> None:
-        """``slots`` have no power, and no state or features."""
-
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots with replacement, by one query or by one for each."""
         query = self._query(need, size)
@@ -160,6 +145,19 @@ class NeedSampler(PrioritySampler):
         check_counts(self._counts)
 
 
+def vector_range(n_features: int, need_alpha: float) -> tuple[float, float]:
+    """What the largest entry of a vector may be, so that |v|^need_alpha is from 1e-150 to 1e150."""
+    widest = 1e150 ** (1.0 / max(need_alpha, 1.0))
+    smallest = max(MIN_FEATURE, 1.0 / widest)
+    largest = min(MAX_FEATURE, widest / np.sqrt(n_features))
+    if largest < 10.0 * smallest:
+        raise NeedReplayError(
+            f"need_alpha is {need_alpha:g}: |v|^need_alpha of a vector of {n_features} features "
+            "overflows or underflows for nearly every v. Pass a smaller one; 1 to 10 is usual."
+        )
+    return smallest, float(largest)
+
+
 class FeatureStore:
     """A vector v_j for every slot, in float32, such that need_j = q · v_j for a query q.
 
@@ -167,13 +165,15 @@ class FeatureStore:
     store holds v_j = φ_j / |φ_j|²; the query is m, the successor features of the current state.
     Backward need, how much slot j leads to the current state: the caller sets successor features
     m_j, stored as they are; the query is φ / |φ|² of the current features φ. Either way the caller
-    passes φ and m as they are. φ = 0 has need 0, and so has a slot without features.
+    passes φ and m as they are. ``raw``: vectors and queries are what is passed, and need is their
+    inner product. φ = 0 has need 0, and so has a slot without features.
 
     Args:
         capacity: how many slots there are.
         n_features: how many features each has.
         backward: see above.
-        need_alpha: the exponent of need; above 2 it narrows the range of the vectors.
+        raw: see above.
+        need_alpha: the exponent of need; above 4 it narrows the range of the vectors.
     """
 
     def __init__(
@@ -182,16 +182,17 @@ class FeatureStore:
         n_features: int,
         *,
         backward: bool = False,
+        raw: bool = False,
         need_alpha: float = 1.0,
     ) -> None:
-        self.n_features = n_features
-        self.backward = backward
-        self.smallest = max(MIN_FEATURE, 1e-74 ** (1.0 / max(need_alpha, 2.0)))
-        self.largest = min(MAX_FEATURE, 1e74 ** (1.0 / max(need_alpha, 2.0)))
+        self.n_features, self.backward, self.raw = n_features, backward, raw
+        self.smallest, self.largest = vector_range(n_features, need_alpha)
         self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
         self._set_at = np.full(capacity, UNKNOWN, dtype=np.int64)
         self._clock_and_cursor = np.zeros(2, dtype=np.int64)
         self._any_set = False
+        how = not (backward or raw), MIN_FEATURE, self.smallest, self.largest
+        self.kernel = Features(self.arrays(), *how)
 
     @property
     def known(self) -> BoolArray:
@@ -207,41 +208,38 @@ class FeatureStore:
 
     def set(self, slots: IntArray, features: AnyArray) -> None:
         """Set the features of ``slots``, one row each; all of them or none."""
+        self.kernel.set(slots, self.checked(features, len(slots)))
+
+    def checked(self, features: AnyArray, count: int | None = None) -> FloatArray:
+        """Features, one row for each of ``count`` slots, as a kernel takes them, or raise."""
         features = as_features(features)
-        if features.shape != (len(slots), self.n_features):
+        if count is not None and features.shape != (count, self.n_features):
             raise NeedReplayError(
                 f"features has shape {features.shape}; give {self.n_features} features for each of "
-                f"{len(slots)} slots. Nothing was changed."
+                f"{count} slots. Nothing was changed."
             )
-        self._write(slots, features)
-
-    def check(self, features: AnyArray) -> None:
-        """Raise for what ``set`` would refuse."""
-        self._write(np.empty(0, dtype=np.int64), features)
-
-    def _write(self, slots: IntArray, features: AnyArray) -> None:
-        rows, clock = np.ascontiguousarray(features), self._clock_and_cursor[0]
-        how = self.backward, self.smallest, self.largest
-        if not _set(self.vectors, self._set_at, slots, rows, clock, *how):
+        rows = np.asarray(features, dtype=np.float64, order="C")
+        if not self.kernel.are_fine(rows):
             raise NeedReplayError(
-                f"features holds NaN or infinity, or a row beyond {self.largest:.3g} (less if "
-                "need_alpha is above 2; a row is divided by its square if need is forward); scale "
-                "them. Nothing was changed."
+                "features holds NaN or infinity, or a row whose largest entry is below "
+                f"{self.smallest:.3g} or beyond {self.largest:.3g} (a row is divided by its square "
+                "if need is forward; need_alpha above 4 narrows the range); scale them. Nothing "
+                "was changed."
             )
+        return rows
 
     def clear(self, slots: IntArray) -> None:
         """Remove the features of ``slots``: their need is 0 until new ones are set."""
-        _clear(self.vectors, self._set_at, slots)
+        self.kernel.clear(slots)
 
     def query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
         """The vector q for what was passed to ``sample``, or one for each of ``size`` rows."""
         given = check_need(need, self.n_features, "one for each feature", size)
-        return _projected(np.atleast_2d(given)).reshape(given.shape) if self.backward else given
+        return projected(given) if self.backward else given
 
     def need_of(self, slots: IntArray, query: FloatArray) -> FloatArray:
         """q · v_j of ``slots``, also where it is negative."""
-        need = np.empty(len(slots))
-        _dot_rows(self.vectors, slots, query, need)
+        need: FloatArray = self.kernel.need_of(slots, query)
         return need
 
     def tick(self) -> None:
@@ -259,10 +257,8 @@ class FeatureStore:
 
         With r slots at each update, all are renewed every N / r updates.
         """
-        chosen = np.empty(min(count, len(self._set_at)), dtype=np.int64)
-        found, cursor = _next_known(self._set_at, self._clock_and_cursor[1], chosen)
-        self._clock_and_cursor[1] = cursor
-        return chosen[:found]
+        chosen: IntArray = self.kernel.next_known(min(count, len(self._set_at)))
+        return chosen
 
     def check_valid(self) -> None:
         """Raise unless vectors are ones that ``set`` stores, and known where they were set."""
@@ -272,7 +268,9 @@ class FeatureStore:
             raise NeedReplayError("The clock or the cursor of the features is out of range.")
         if not is_within(self._set_at, UNKNOWN, clock + 1) or self.vectors[unset].any():
             raise NeedReplayError("Features were set that are not known, or in the future.")
-        if not _are_stored(self.vectors, self.smallest, self.largest):
+        sizes = np.abs(self.vectors).max(axis=1, initial=0.0)
+        low, high = self.smallest * 0.999, self.largest * 1.001  # of their rounding to float32
+        if not np.all((sizes == 0.0) | ((sizes >= low) & (sizes <= high))):
             raise NeedReplayError("A vector of features is out of range.")
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -282,95 +280,3 @@ class FeatureStore:
             "set_at": self._set_at,
             "clock_and_cursor": self._clock_and_cursor,
         }
-
-
-@partial(jit, reassociate=True)
-def dot(rows: AnyArray, row: int, query: FloatArray) -> float:
-    """Σ_k rows[row, k] query[k] in float64; taking no slice saves a reference count."""
-    total = 0.0
-    for k in range(len(query)):
-        total += rows[row, k] * query[k]
-    return total
-
-
-@jit
-def _dot_rows(rows: AnyArray, which: IntArray, query: FloatArray, out: FloatArray) -> None:
-    """out[i] = rows[which[i]] · query."""
-    for i in range(len(out)):
-        out[i] = dot(rows, which[i], query)
-
-
-@jit
-def _projected(rows: FloatArray) -> FloatArray:
-    """φ / |φ|² of each row φ."""
-    projected = np.empty_like(rows)
-    for i in range(len(rows)):
-        projected[i] = _projector(rows[i])
-    return projected
-
-
-@jit
-def _clear(vectors: AnyArray, set_at: IntArray, slots: IntArray) -> None:
-    """Slots have no features."""
-    for i in range(len(slots)):
-        vectors[slots[i]] = 0.0
-        set_at[slots[i]] = UNKNOWN
-
-
-@jit
-def _set(
-    vectors: AnyArray,
-    set_at: IntArray,
-    slots: IntArray,
-    rows: AnyArray,
-    clock: int,
-    backward: bool,
-    smallest: float,
-    largest: float,
-) -> bool:
-    """Store the vectors of ``rows``, all of them or none; returns whether all are in range."""
-    new = np.empty(rows.shape, dtype=np.float32)
-    for i in range(len(rows)):
-        row = rows[i].astype(np.float64)
-        if not np.isfinite(row).all():
-            return False
-        vector = row if backward else _projector(row)
-        size = np.abs(vector).max()
-        if size > largest:
-            return False
-        for k in range(len(vector)):
-            new[i, k] = vector[k] if size >= smallest else 0.0
-    for i in range(len(slots)):
-        vectors[slots[i]] = new[i]
-        set_at[slots[i]] = clock
-    return True
-
-
-@jit
-def _are_stored(vectors: AnyArray, smallest: float, largest: float) -> bool:
-    """Whether these are vectors that ``_set`` stores, but for their rounding to float32."""
-    for i in range(len(vectors)):
-        size = 0.0
-        for k in range(vectors.shape[1]):
-            if not abs(vectors[i, k]) <= largest * 1.001:
-                return False
-            size = max(size, abs(vectors[i, k]))
-        if size != 0.0 and size < smallest * 0.999:
-            return False
-    return True
-
-
-@jit
-def _next_known(set_at: IntArray, cursor: int, chosen: IntArray) -> tuple[int, int]:
-    """Write the next slots from ``cursor`` on that have features; returns how many, and where."""
-    found = 0
-    for _ in range(len(set_at)):
-        if found == len(chosen):
-            break
-        if set_at[cursor] != UNKNOWN:
-            chosen[found] = cursor
-            found += 1
-        cursor += 1
-        if cursor == len(set_at):
-            cursor = 0
-    return found, cursor

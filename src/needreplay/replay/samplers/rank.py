@@ -8,26 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from needreplay import equations
 from needreplay._core.checks import SHARE, check_number
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
-from needreplay.replay import ordered
-from needreplay.replay.samplers.base import BaseSampler, Sampled, check_priorities
+from needreplay.replay._kernels.rank import Order, cumulative_priorities, empty_order
+from needreplay.replay.samplers.base import EMPTY, BaseSampler, Sampled, check_priorities
 from needreplay.replay.validation import flag
-
-rank_priority = jit(equations.rank_priority)
-
-
-@jit
-def cumulative_priorities(capacity: int, alpha: float) -> FloatArray:
-    """Σ_{k <= r} k^-α for r = 1, 2, ..., capacity."""
-    sums = np.empty(capacity)
-    total = 0.0
-    for rank in range(1, capacity + 1):
-        total += rank_priority(rank, alpha)
-        sums[rank - 1] = total
-    return sums
 
 
 def segment_starts(cumulative: FloatArray, size: int) -> IntArray:
@@ -54,6 +39,7 @@ class RankSampler(BaseSampler):
     """
 
     name = "rank"
+    _compiled = True
 
     def __init__(
         self, alpha: float = 0.7, *, exact: bool = False, uniform_mix: float = 0.0
@@ -65,18 +51,14 @@ class RankSampler(BaseSampler):
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
-        self._order = ordered.empty_order(capacity)
-        self._stored |= self._order._asdict()
-        self._cumulative = cumulative_priorities(capacity, self.alpha)
-
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
-        """Set raw priorities; empty slots become occupied."""
-        super().set_priorities(slots, priorities)
-        ordered.set_priorities(self._order, slots, priorities)
+        self._order = empty_order(capacity)
+        self._stored |= self._order
+        self._kernel = Order(self._bound, capacity, self._follows_window)
+        self._cumulative: FloatArray = cumulative_priorities(capacity, self.alpha)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._refuse_need(need)
-        cumulative = self._cumulative[: ordered.count(self._order)]
+        cumulative = self._cumulative[: len(self._kernel)]
         uniforms = rng.random(size)
         if self.exact:
             places = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
@@ -86,40 +68,35 @@ class RankSampler(BaseSampler):
             starts, lengths = self._segments(size)
             places = starts + np.minimum((uniforms * lengths).astype(np.int64), lengths - 1)
             probabilities = _segment_probabilities(starts, lengths, places)
-        return Sampled(ordered.slots_at(self._order, places), probabilities)
+        return Sampled(self._kernel.slots_at(places), probabilities)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
-        return Sampled(slots, self._probabilities(ordered.places_of(self._order, slots), size))
+        return Sampled(slots, self._probabilities(self._kernel.places_of(slots), size))
 
     def _segments(self, size: int) -> tuple[IntArray, IntArray]:
         """Where each segment begins, and its length."""
-        starts = segment_starts(self._cumulative[: ordered.count(self._order)], size)
+        starts = segment_starts(self._cumulative[: len(self._kernel)], size)
         return starts[:-1], np.maximum(1, np.diff(starts))
 
     def _probabilities(self, places: IntArray, size: int) -> FloatArray:
         """P of the slots at ``places`` of the order, in a batch of ``size``."""
         if not self.exact:
             return _segment_probabilities(*self._segments(size), places)
-        total = self._cumulative[ordered.count(self._order) - 1]
+        total = self._cumulative[len(self._kernel) - 1]
         probabilities: FloatArray = (places + 1.0) ** -self.alpha / total
         return probabilities
-
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        ordered.remove_all(self._order, slots)
 
     @property
     def occupied(self) -> BoolArray:
         """Which slots are not empty. O(N)."""
-        occupied: BoolArray = self._order.priorities != ordered.ABSENT
+        occupied: BoolArray = self._order["priorities"] != EMPTY
         return occupied
 
     def check_valid(self) -> None:
         """Raise unless the order is that of the priorities."""
         super().check_valid()
-        check_priorities(self._order.priorities, ordered.ABSENT)
-        ordered.check_order(self._order)
+        check_priorities(self._order["priorities"], EMPTY)
+        self._kernel.check_valid()
 
     @property
     def derived_nbytes(self) -> int:
@@ -127,14 +104,13 @@ class RankSampler(BaseSampler):
         return self._cumulative.nbytes
 
 
-@jit
 def _segment_probabilities(starts: IntArray, lengths: IntArray, places: IntArray) -> FloatArray:
     """P(place) = Σ over the segments that hold it of 1 / (size · length)."""
-    size = len(lengths)
+    shares = 1.0 / (len(lengths) * lengths)
+    first = np.searchsorted(starts + lengths, places, side="right")
+    end = np.searchsorted(starts, places, side="right")
     probabilities = np.zeros(len(places))
-    for i in range(len(places)):
-        segment = np.searchsorted(starts, places[i], side="right") - 1
-        while segment >= 0 and starts[segment] + lengths[segment] > places[i]:
-            probabilities[i] += 1.0 / (size * lengths[segment])
-            segment -= 1
+    for k in range(int((end - first).max(initial=0))):
+        inside = first + k < end
+        probabilities[inside] += shares[first[inside] + k]
     return probabilities

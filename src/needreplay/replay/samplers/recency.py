@@ -6,26 +6,18 @@ weight of new transitions grow by that factor: old leaves of the sum tree stay a
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.equations import recency_rate
-from needreplay.replay.samplers.base import EMPTY, BaseSampler, Sampled, power, powers_of
+from needreplay.replay._kernels.recency import Recency
+from needreplay.replay._kernels.sumtree import SumTree
+from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.sumtree import SumTree, set_leaves
 from needreplay.replay.validation import is_within
-
-NEWEST, STAMP = 0, 1
-SMALLEST_TOTAL, LARGEST_TOTAL = 1e-200, 1e200
-"""Beyond these the leaves are written again, so that no sum overflows or loses digits."""
-_LARGEST_LOG = 500.0
-"""Of a leaf, until it is written again: above ``LARGEST_TOTAL``, and no sum of these overflows."""
 
 
 class RecencySampler(ProportionalSampler):
@@ -45,6 +37,7 @@ class RecencySampler(ProportionalSampler):
     """
 
     name = "recency"
+    _compiled = True
 
     def __init__(
         self,
@@ -66,17 +59,10 @@ class RecencySampler(ProportionalSampler):
         self._keep("gains", self._gains.array)
         self._clock = self._keep("clock", np.zeros(2, dtype=np.int64))
         self._base = self._keep("base", np.zeros(1))
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: the newest of all when their priorities are set."""
-        self._priorities[slots] = EMPTY
-
-    def set_priorities(self, slots: IntArray, priorities: FloatArray) -> None:
-        """Set raw priorities; empty slots become occupied, each newer than the one before."""
-        BaseSampler.set_priorities(self, slots, priorities)
-        _store(self._priorities, self._clock, slots, priorities)
-        self._gains.set(slots, powers_of(priorities, self.alpha))
-        self._write(slots)
+        settings = self._tree, self.alpha, self.uniform_mix == 0.0 and self.correct_for == "both"
+        self._kernel = Recency(
+            self._bound, capacity, self._follows_window, *settings, self._gains, self._rate
+        )
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         sampled = super()._sample(size, rng, need)
@@ -92,23 +78,6 @@ class RecencySampler(ProportionalSampler):
         by_priority = self._gains.masses[sampled.slots] / self._gains.total
         return sampled._replace(corrected=by_priority)
 
-    def clear(self, slots: IntArray) -> None:
-        """Empty the oldest occupied slots, ``slots`` (oldest first)."""
-        super().clear(slots)
-        self._gains.set(slots, np.zeros(len(slots)))
-        self._write(slots)
-
-    def _write(self, slots: IntArray) -> None:
-        """Bring the leaves of ``slots`` in line, or those of all with the largest leaf at 1."""
-        how = self._priorities, self._clock, self._base, self.alpha, self._rate
-        set_leaves(self._tree.array, self._capacity, slots, _masses(*how, slots))
-        if not SMALLEST_TOTAL <= self._tree.total <= LARGEST_TOTAL:
-            slots = np.arange(self._capacity)
-            self._clock[STAMP], self._base[0] = 0, 0.0
-            largest = _log_masses(*how, slots).max()
-            self._base[0] = 0.0 if largest == -np.inf else -largest
-            set_leaves(self._tree.array, self._capacity, slots, _masses(*how, slots))
-
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are the leaves that follow from priorities and ages."""
         self._gains.check_valid()
@@ -119,52 +88,5 @@ class RecencySampler(ProportionalSampler):
         occupied = np.flatnonzero(self.occupied)
         if not is_within((newest - occupied) % self._capacity, 0, len(occupied)):
             raise NeedReplayError("The newest transition is not the last of those that are stored.")
-        how = self._priorities, self._clock, self._base, self.alpha, self._rate
-        if not np.allclose(powers, _masses(*how, np.arange(self._capacity)), 1e-11, 1e-250):
+        if not np.allclose(powers, self._kernel.masses(), 1e-11, 1e-250):
             raise NeedReplayError("A slot's leaf is not its priority's power times its recency.")
-
-
-@jit
-def _store(stored: FloatArray, clock: IntArray, slots: IntArray, priorities: FloatArray) -> None:
-    """Store raw priorities; each slot that was empty is the newest from then on."""
-    for i in range(len(slots)):
-        if stored[slots[i]] == EMPTY:
-            clock[NEWEST] = slots[i]
-            clock[STAMP] += 1
-        stored[slots[i]] = priorities[i]
-
-
-@jit
-def _log_masses(
-    stored: FloatArray,
-    clock: IntArray,
-    base: FloatArray,
-    alpha: float,
-    rate: float,
-    slots: IntArray,
-) -> FloatArray:
-    """log(priority^α) + rate (stamp - age) + base: a slot's stamp minus its age never changes."""
-    logs = np.full(len(slots), -np.inf)
-    for i in range(len(slots)):
-        slot = slots[i]
-        mass = power(stored[slot], alpha) if stored[slot] != EMPTY else 0.0
-        if mass > 0.0:
-            age = (clock[NEWEST] - slot) % len(stored)
-            logs[i] = math.log(mass) + rate * (clock[STAMP] - age) + base[0]
-    return logs
-
-
-@jit
-def _masses(
-    stored: FloatArray,
-    clock: IntArray,
-    base: FloatArray,
-    alpha: float,
-    rate: float,
-    slots: IntArray,
-) -> FloatArray:
-    """The leaves of ``slots``, 0 for empty ones."""
-    masses = _log_masses(stored, clock, base, alpha, rate, slots)
-    for i in range(len(slots)):
-        masses[i] = math.exp(min(masses[i], _LARGEST_LOG))
-    return masses

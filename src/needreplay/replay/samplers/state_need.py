@@ -10,25 +10,16 @@ import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.jit import jit
 from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay.replay._kernels.state_tree import StateTree, empty_tree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import BY_SCORE, UNIFORM, CorrectFor, NeedSampler, warn_unset
-from needreplay.replay.samplers.state_tree import (
-    NONE,
-    OWN,
-    TOTAL,
-    GroupedTree,
-    empty_tree,
-    first_wrong,
-    probability_of,
-    sample_slot,
-    score_states,
-    set_empty,
-    set_group,
-    set_powers,
-)
 from needreplay.replay.validation import check_need, check_states, is_within
+
+NONE = -1
+"""No slot: no child, no parent, no root."""
+OWN, TOTAL = 0, 1
+"""Columns of ``power``: of the slot, and of its subtree."""
 
 
 class StateNeedSampler(NeedSampler):
@@ -48,6 +39,7 @@ class StateNeedSampler(NeedSampler):
     """
 
     name = "state need"
+    _compiled = True
 
     def __init__(
         self,
@@ -65,24 +57,15 @@ class StateNeedSampler(NeedSampler):
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._tree = empty_tree(capacity, self.n_states)
-        self._stored |= self._tree._asdict()
+        self._stored |= self._tree
+        self._kernel = StateTree(self._bound, capacity, self._follows_window, self.alpha)
         self._scores = np.zeros(self.n_states + 1)
         self._total, self._found = 0.0, UNIFORM
-
-    def _set_powers(self, slots: IntArray, powers: FloatArray) -> None:
-        set_powers(self._tree, slots, powers)
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``, before or after their priorities."""
         check_states(states, self.n_states)
-        _set_groups(self._tree, slots, states)
-
-    def place(self, slots: IntArray, previous: IntArray) -> None:  # noqa: ARG002
-        """New transitions are in ``slots``: their need is 0 until their state is set."""
-        _set_groups(self._tree, slots, np.full(len(slots), self.n_states, dtype=np.int64))
-
-    def _set_empty(self, slots: IntArray) -> None:
-        _set_empty(self._tree, slots)
+        self._kernel.set_states(slots, states)
 
     def _query(self, need: AnyArray | None, size: int | None = None) -> FloatArray:
         if need is None and self.need_alpha == 0.0:
@@ -90,35 +73,32 @@ class StateNeedSampler(NeedSampler):
         return check_need(need, self.n_states, "one for each state", size)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        if size <= 0 or not self._tree.members.any():
+        if size <= 0 or not self._tree["members"].any():
             self._check_size(size)
         assert need is not None  # ``_query`` returns ones where it may be missing
         self._score(need)
         self._counts[self._found] += size
-        if self._found != BY_SCORE and not self._tree.members[:-1].any():
+        if self._found != BY_SCORE and not self._tree["members"][:-1].any():
             warn_unset(self)
         uniforms = rng.random(size)
         if self._found == UNIFORM:
             return self._sample_uniformly(uniforms)
-        slots, probabilities = np.empty(size, dtype=np.int64), np.empty(size)
         last = self._scores, self._total, self._found
-        _sample_batch(self._tree, *last, uniforms, slots, probabilities)
+        slots: IntArray = self._kernel.sample(*last, uniforms)
+        probabilities = self._kernel.probabilities(*last, slots)
         return Sampled(slots, probabilities, corrected=self._corrected(slots))
 
-    def _at(self, slots: IntArray, size: int) -> Sampled:
-        probabilities = np.empty(size)
-        _probabilities(self._tree, self._scores, self._total, self._found, slots, probabilities)
+    def _at(self, slots: IntArray, size: int) -> Sampled:  # noqa: ARG002
+        last = self._scores, self._total, self._found
         corrected = None if self._found == UNIFORM else self._corrected(slots)
-        return Sampled(slots, probabilities, corrected=corrected)
+        return Sampled(slots, self._kernel.probabilities(*last, slots), corrected=corrected)
 
     def _corrected(self, slots: IntArray) -> FloatArray | None:
         """The probabilities by priority, if weights correct for these alone."""
         if self.correct_for == "both":
             return None
-        roots = self._tree.root[self._tree.root != NONE]
-        by_priority: FloatArray = (
-            self._tree.power[slots, OWN] / self._tree.power[roots, TOTAL].sum()
-        )
+        power, root = self._tree["power"], self._tree["root"]
+        by_priority: FloatArray = power[slots, OWN] / power[root[root != NONE], TOTAL].sum()
         return by_priority
 
     def probabilities(self, need: AnyArray | None = None) -> FloatArray:
@@ -130,67 +110,24 @@ class StateNeedSampler(NeedSampler):
 
     def _score(self, row: FloatArray) -> None:
         """Score the states for a query; ``_at`` refers to these scores."""
-        self._total, self._found = score_states(self._tree, row, self.need_alpha, self._scores)
+        self._total, self._found = self._kernel.score(row, self.need_alpha, self._scores)
 
     def check_valid(self) -> None:
         """Raise if links, counts or sums contradict each other."""
         super().check_valid()
         tree, n_groups = self._tree, self.n_states + 1
-        links = tree.children, tree.parent, tree.root
-        if not is_within(tree.group, 0, n_groups) or not all(
+        links = tree["children"], tree["parent"], tree["root"]
+        group, occupied = tree["group"], tree["occupied"]
+        if not is_within(group, 0, n_groups) or not all(
             is_within(part, NONE, self._capacity) for part in links
         ):
             raise NeedReplayError("A slot has a state or a neighbor that does not exist.")
-        counted = np.bincount(tree.group[tree.occupied], minlength=n_groups)
-        if not np.array_equal(counted, tree.members):
+        counted = np.bincount(group[occupied], minlength=n_groups)
+        if not np.array_equal(counted, tree["members"]):
             raise NeedReplayError("The number of slots of a state is not what its tree counts.")
-        if not np.array_equal(tree.occupied, self.occupied):
+        if not np.array_equal(occupied, self.occupied):
             raise NeedReplayError("A slot is in a tree without a priority, or the reverse.")
-        self._check_powers(np.where(tree.occupied, tree.power[:, OWN], 0.0))
-        wrong = first_wrong(tree)
+        self._check_powers(np.where(occupied, tree["power"][:, OWN], 0.0))
+        wrong = self._kernel.first_wrong()
         if wrong != NONE:
             raise NeedReplayError(f"The tree of state {wrong} is not one of its slots.")
-
-
-@jit
-def _set_groups(tree: GroupedTree, slots: IntArray, groups: IntArray) -> None:
-    """``set_group`` for each slot in turn."""
-    for i in range(len(slots)):
-        set_group(tree, slots[i], groups[i])
-
-
-@jit
-def _set_empty(tree: GroupedTree, slots: IntArray) -> None:
-    """``set_empty`` for each slot in turn."""
-    for i in range(len(slots)):
-        set_empty(tree, slots[i])
-
-
-@jit
-def _probabilities(
-    tree: GroupedTree,
-    scores: FloatArray,
-    total: float,
-    found: int,
-    slots: IntArray,
-    probabilities: FloatArray,
-) -> None:
-    """``probability_of`` each slot; writes ``probabilities``."""
-    for i in range(len(slots)):
-        probabilities[i] = probability_of(tree, scores, total, found, slots[i])
-
-
-@jit
-def _sample_batch(
-    tree: GroupedTree,
-    scores: FloatArray,
-    total: float,
-    found: int,
-    uniforms: FloatArray,
-    slots: IntArray,
-    probabilities: FloatArray,
-) -> None:
-    """One slot for each uniform number; writes ``slots`` and ``probabilities``."""
-    for i in range(len(uniforms)):
-        slots[i] = sample_slot(tree, scores, total, found, uniforms[i])
-        probabilities[i] = probability_of(tree, scores, total, found, slots[i])

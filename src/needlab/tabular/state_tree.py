@@ -1,4 +1,4 @@
-"""Slots grouped by state, one balanced sum tree per state: the kernels of ``StateNeedSampler``.
+"""Slots grouped by state, one balanced sum tree per state: ``StateNeedSampler``, in numba.
 
 The slots themselves are the nodes. A state's tree is complete (node k's parent is node k // 2,
 counted from 1), so the place of a node gives the path to it, and nothing is ever allocated: a slot
@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.jit import jit
 from needreplay import equations
-from needreplay._core.jit import jit
 from needreplay._core.types import BoolArray, FloatArray, IntArray
-from needreplay.replay.samplers.base import powers_of
-from needreplay.replay.samplers.need import BY_PRIORITY, BY_SCORE, UNIFORM
 
 combine = jit(equations.combine)
 
 TINY = 1e-200
 """Below this a sum of scores may have lost digits to underflow."""
+
+BY_SCORE, BY_PRIORITY, UNIFORM = range(3)
+"""What was sampled by: the score; priority alone, since every score was 0; or neither."""
 
 NONE = -1
 OWN = 0
@@ -113,7 +114,7 @@ def tree_of(states: IntArray, priorities: FloatArray, n_states: int, alpha: floa
     """The tree of a full buffer: slot i is of ``states[i]``. O(N log N)."""
     tree = empty_tree(len(states), n_states)
     tree.group[:] = states
-    powers = powers_of(np.asarray(priorities, dtype=np.float64), alpha)
+    powers = np.asarray(priorities, dtype=np.float64) ** alpha
     set_powers(tree, np.arange(len(states)), powers)
     return tree
 

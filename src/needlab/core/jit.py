@@ -21,21 +21,22 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LIBRARY = ("needreplay/_core", "needreplay/equations.py", "needreplay/replay", "needreplay/need")
-_BELOW = {
-    "needreplay": _LIBRARY,
-    "needlab.tabular": (*_LIBRARY, "needlab/tabular"),
-    "needlab.deep": _LIBRARY,
-}
-"""The source files that a kernel of this package may contain. Any other: all of both packages."""
+_SOURCES = (
+    "needreplay/_core",
+    "needreplay/equations.py",
+    "needlab/core",
+    "needlab/tabular",
+    "needlab/studies",
+)
+"""The source files that kernels are written in, and folders of them."""
 
 
 @cache
-def cache_folder(package: str = "") -> Path:
-    """Where compiled kernels of ``package`` (such as "needlab.tabular") are stored."""
+def cache_folder() -> Path:
+    """Where compiled kernels are stored."""
     root = Path(__file__).parent.parent.parent
     digest = hashlib.sha256()
-    for source in python_files(root, _BELOW.get(package, ("needreplay", "needlab"))):
+    for source in python_files(root, _SOURCES):
         digest.update(str(source.relative_to(root)).encode())
         digest.update(source.read_bytes())
     return _cache_root() / digest.hexdigest()[:16]
@@ -65,11 +66,6 @@ def cache_is_writable() -> bool:
     except OSError:
         return False
     return os.access(_cache_root(), os.W_OK)
-
-
-def has_cached_kernels(package: str) -> bool:
-    """Whether kernels of this version of ``package`` were compiled before."""
-    return any(cache_folder(package).rglob("*.nbi"))
 
 
 def jit(function: F, *, reassociate: bool = False) -> F:
@@ -131,17 +127,11 @@ def _announce() -> None:
     event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
-def _package(module: str) -> str:
-    """The key of ``_BELOW`` that a module belongs to."""
-    first, _, rest = module.partition(".")
-    return first if first == "needreplay" else f"{first}.{rest.partition('.')[0]}"
-
-
 def _compile(function: F, **options: Any) -> F:
     _announce()
     config: Any = numba.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder(_package(function.__module__)))
+    config.CACHE_DIR = str(cache_folder())
     try:
         kernel: F = numba.njit(function, cache=cache_is_writable(), error_model="numpy", **options)
     finally:

@@ -1,20 +1,22 @@
-"""The C fast path does what the general path does: same ids, same rows, same refusals.
+"""A call in one piece does what the same call does step by step: ids, rows, samples, errors.
 
-Powers may differ in the last bits between C and numba, so these are compared with a tolerance.
+Step by step: values are converted by numpy first, and the sampler's methods are called one by one,
+as those of a sampler of one's own are.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needreplay.replay._kernels.buffer import Core
+from needreplay.replay._kernels.proportional import Proportional
+from needreplay.replay._kernels.sumtree import SumTree
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray
@@ -25,16 +27,9 @@ from needreplay.replay import (
     PSERSampler,
     ReplayBuffer,
     UniformSampler,
-    native,
 )
 from needreplay.replay.samplers.base import Sampler
-from needreplay.replay.sumtree import SumTree
 from needreplay.replay.validation import MAX_PRIORITY
-
-pytestmark = pytest.mark.skipif(
-    not native.is_built() and not os.environ.get("NEEDREPLAY_CI"),
-    reason="the extension was not built: no C compiler?",
-)
 
 COLUMNS: dict[str, Any] = {
     "obs": (np.float32, (3,)),
@@ -51,12 +46,14 @@ def both(
     make_sampler: Callable[[], Sampler] = ProportionalSampler,
     **options: Any,
 ) -> tuple[ReplayBuffer, ReplayBuffer]:
-    """The same buffer twice: with the fast path, and without."""
+    """The same buffer twice: in one piece, and step by step."""
     fast = ReplayBuffer(capacity, columns, sampler=make_sampler(), **options)
-    with mock.patch.object(native, "_extension", None):
-        general = ReplayBuffer(capacity, columns, sampler=make_sampler(), **options)
-    assert isinstance(general._fast, native.NoFastPath)
-    assert not isinstance(fast._fast, native.NoFastPath)
+    stepwise: Any = make_sampler()
+    stepwise.__class__ = type("Derived", (type(stepwise),), {})
+    general = ReplayBuffer(capacity, columns, sampler=stepwise, **options)
+    general._takes_plain = False
+    assert fast._whole
+    assert not general._whole
     return fast, general
 
 
@@ -80,10 +77,7 @@ def assert_same(fast: ReplayBuffer, general: ReplayBuffer) -> None:
     left, right = fast.arrays(), general.arrays()
     assert left.keys() == right.keys()
     for name, array in left.items():
-        if name in ("sampler/tree", "sampler/smallest"):
-            np.testing.assert_allclose(array, right[name], rtol=1e-12)
-        else:
-            assert array.tobytes() == right[name].tobytes(), name
+        assert array.tobytes() == right[name].tobytes(), name
     assert (fast.oldest_id, fast.next_id, fast.dropped) == (
         general.oldest_id,
         general.next_id,
@@ -114,10 +108,6 @@ def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     except (NeedReplayError, RuntimeWarning) as error:
         return str(error)
     return "taken"
-
-
-def test_is_built_where_changes_land() -> None:
-    assert native.is_built()
 
 
 @settings(max_examples=50)
@@ -530,58 +520,43 @@ def test_sizes_that_are_refused(size: Any) -> None:
             buffer.sample(size)
 
 
-def test_an_extension_of_other_source_is_not_used() -> None:
-    extension: Any = native._extension
-    assert extension.source == native.source_digest()
-    with (
-        mock.patch.object(native, "source_digest", return_value="another"),
-        pytest.warns(RuntimeWarning, match="built from other source"),
-    ):
-        assert native._load() is None
-    with mock.patch.object(native, "source_digest", return_value=None):
-        assert native._load() is extension
-
-
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    """The C code trusts the sizes that it checked once."""
-    path: Any = native._extension.FastPath
-    rows, ids, tree = np.zeros((5, 8), np.uint8), np.zeros(2, np.int64), SumTree(5).array
+    """Kernels trust the sizes that they checked once."""
+    rows, ids, tree = np.zeros((5, 8), np.uint8), np.zeros(2, np.int64), SumTree(5)
     columns = {"a": rows.view(np.float64)[:, 0]}
     counts, largest = np.zeros(2, np.int64), np.ones(1)
-    locked, pieces = np.zeros(5), np.zeros((5, 4))[:, ::2]
-    locked.flags.writeable = False
+    arrays = {"window": np.zeros(2, np.int64), "priorities": np.full(5, -1.0)}
+    pieces = np.zeros((5, 4))[:, ::2]
 
-    def make(c: Any = columns, r: Any = rows, i: Any = ids, p: Any = None, t: Any = None) -> Any:
-        return path(c, r, i, counts, largest, p, t, 1e-100, 1e100, None, True)
+    def kernel(priorities: Any = arrays["priorities"], sums: Any = tree) -> Any:
+        return Proportional({**arrays, "priorities": priorities}, 5, True, sums, 0.6, True)
 
-    for p in (np.zeros(9), np.zeros(0), np.zeros(5, np.float32), np.zeros((5, 1)), [0.0] * 5):
-        with pytest.raises(ValueError, match="sum tree"):
-            make(p=p, t=tree)
-    with pytest.raises(ValueError, match="sum tree"):
-        make(p=np.zeros(5), t=tree[:-1])
-    for wrong in (locked, pieces, np.array(1.0), [1.0], np.zeros(5, object)):
-        with pytest.raises(ValueError, match="column"):
-            make(c={"a": wrong})
-    for arrays in ({"a": np.zeros(5), "b": np.zeros(4)}, {"a": np.zeros(4)}):
-        with pytest.raises(ValueError, match="same number of rows"):
-            make(c=arrays)
-    for wrong_rows, wrong_ids in ((rows[:, ::2], ids), (rows, np.zeros(3)), (rows, [0, 1])):
-        with pytest.raises(ValueError, match="rows must be bytes"):
-            make(r=wrong_rows, i=wrong_ids)
+    def make(c: Any = columns, r: Any = rows, i: Any = ids, k: Any = None) -> Any:
+        return Core(c, r, i, counts, largest, None, {}, k)
+
+    for p in (np.zeros(9), np.zeros(0), np.zeros(5, np.float32), [0.0] * 5, np.zeros(10)[::2]):
+        with pytest.raises(TypeError, match="contiguous numbers"):
+            kernel(p)
     with pytest.raises(TypeError):
-        path.__new__(path)
-    fast = make(p=np.zeros(5), t=tree)
+        kernel(sums=tree.array)
+    for wrong in (pieces, np.array(1.0), np.zeros(5, object)):
+        with pytest.raises(TypeError, match="column"):
+            make(c={"a": wrong})
+    for some in ({"a": np.zeros(5), "b": np.zeros(4)}, {"a": np.zeros(4)}):
+        with pytest.raises(TypeError, match="rows"):
+            make(c=some)
+    for wrong_rows, wrong_ids in ((rows[:, ::2], ids), (rows, np.zeros(3)), (rows, [0, 1])):
+        with pytest.raises(TypeError):
+            make(r=wrong_rows, i=wrong_ids)
+    core = make(k=kernel())
     ids[1] = 3
     for slot in (-1, 3, 5):
-        with pytest.raises(IndexError, match="not one of 3"):
-            fast.gather(np.array([slot]), np.ones(1), 0.4)
-    assert fast.update(np.array([1, 2]), np.array([1.0, 3.0]), 0.6) is True
+        with pytest.raises(IndexError, match="not one of"):
+            core.gather(np.array([slot]), np.ones(1), 0.4)
+    assert core.update(np.array([1, 2]), np.array([1.0, 3.0])) is True
     assert largest.item() == 3.0
     with pytest.raises(ValueError, match="PyCapsule"):
-        fast.sample(1, "a generator", True, 0.4)
-    for method, count in (("add", 2), ("update", 3), ("sample", 4), ("gather", 4)):
-        with pytest.raises(TypeError, match=f"{method} takes"):
-            getattr(fast, method)(*range(count + 1))
+        core.sample(1, "a generator", 0.4)
 
 
 def test_references_are_released() -> None:
@@ -589,7 +564,7 @@ def test_references_are_released() -> None:
     buffer = ReplayBuffer(50, COLUMNS)
     stepped = ReplayBuffer(50, {"obs": (np.float32, (3,))}, episodes=episodes)
     watched = [np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.float64), buffer._rng, None]
-    watched += [buffer._fast, stepped._fast, *COLUMNS, *buffer.arrays().values()]
+    watched += [buffer._core, stepped._core, *COLUMNS, *buffer.arrays().values()]
     usual = one()
     numbers = {**usual, "reward": 0.5, "action": 3, "done": True}
     refused = {**usual, "done": "perhaps"}
@@ -604,7 +579,7 @@ def test_references_are_released() -> None:
             outcome(buffer.add, **refused)
             batch = buffer.sample(7)
             buffer.update_priorities(batch.ids, batch.weights)
-            assert buffer._fast.update(batch.ids, negative, 0.6) is None
+            assert buffer._core.update(batch.ids, negative) is None
 
     run()
     before = [sys.getrefcount(thing) for thing in watched]

@@ -1,0 +1,290 @@
+"""Columns: which values can be copied as they are, writing them, and gathering rows.
+
+A table is bound to named arrays with the same number of rows, each row contiguous. ``take`` finds a
+plain value for every column: a contiguous array of the column's own dtype, or one number. It takes
+nothing else: Python then converts the values, or says what is wrong with them.
+"""
+
+from cpython.dict cimport PyDict_GetItem, PyDict_Size
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from libc.math cimport isfinite
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+cimport numpy as cnp
+
+from needreplay.replay._kernels.arrays cimport LINE, i64, prefetch
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    #define is_double(value) PyArray_IsScalar(value, Double)
+    #define is_scalar(value) PyArray_IsScalar(value, Generic)
+    static PyObject *new_rows(PyObject *dtype, int ndim, const npy_intp *shape)
+    {
+        Py_INCREF(dtype); /* the new array takes it */
+        return PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)dtype, ndim, shape, NULL, NULL,
+                                    0, NULL);
+    }
+    """
+    bint is_double(object value)
+    bint is_scalar(object value)
+    object new_rows(PyObject* dtype, int ndim, const npy_intp* shape)
+
+cdef enum:
+    MOST_AXES = 64
+    PREFETCHED_ROWS = 256
+    PREFETCHED_BYTES = 8 * LINE  # of long rows only the start
+
+
+cdef bint take_integer(Column* column, int64_t value) noexcept:
+    """A whole number in a numeric column that can hold it exactly."""
+    cdef int64_t low, high
+    cdef int kind = column.kind
+    if kind == cnp.NPY_INT64:
+        column.number.i64 = value
+        return True
+    if kind == cnp.NPY_UINT64:
+        column.number.u64 = <uint64_t>value
+        return value >= 0
+    if kind == cnp.NPY_FLOAT64:
+        column.number.f64 = <double>value
+        return -(<int64_t>1 << 53) <= value <= <int64_t>1 << 53
+    if kind == cnp.NPY_FLOAT32:
+        column.number.f32 = <float>value
+        return -(1 << 24) <= value <= 1 << 24
+    if kind == cnp.NPY_INT32:
+        column.number.i32 = <int32_t>value
+        return column.number.i32 == value
+    if kind == cnp.NPY_UINT32:
+        column.number.u32 = <uint32_t>value
+        return column.number.u32 == value
+    if kind == cnp.NPY_INT16:
+        column.number.i16 = <int16_t>value
+        return column.number.i16 == value
+    if kind == cnp.NPY_UINT16:
+        column.number.u16 = <uint16_t>value
+        return column.number.u16 == value
+    if kind == cnp.NPY_INT8:
+        column.number.i8 = <int8_t>value
+        return column.number.i8 == value
+    if kind == cnp.NPY_UINT8:
+        column.number.u8 = <uint8_t>value
+        return column.number.u8 == value
+    return False
+
+
+cdef class Table:
+    """Named arrays with the same number of rows."""
+
+    def __cinit__(self, dict arrays):
+        cdef Column* column
+        cdef Py_ssize_t nbytes
+        cdef int k
+        self._arrays = [(name, array, array.dtype) for name, array in arrays.items()]
+        self.columns = <Column*>calloc(len(arrays) + 1, sizeof(Column))
+        if self.columns == NULL:
+            raise MemoryError()
+        for name, array, dtype in self._arrays:
+            if not 1 <= cnp.PyArray_NDIM(array) <= MOST_AXES or dtype.hasobject:
+                raise TypeError(f"{name}: a column is an array of numbers, with an axis of rows.")
+            if self.count > 0 and cnp.PyArray_DIM(array, 0) != self.rows:
+                raise TypeError(f"{name} has {len(array)} rows, not {self.rows}.")
+            column = &self.columns[self.count]
+            column.name, column.dtype = <PyObject*>name, <PyObject*>dtype
+            column.data = <char*>cnp.PyArray_DATA(array)
+            column.step = cnp.PyArray_STRIDE(array, 0)
+            column.ndim = cnp.PyArray_NDIM(array) - 1
+            column.shape = cnp.PyArray_DIMS(array) + 1
+            # -1: bytes in another order than the machine's, so no number is written there.
+            column.kind = cnp.PyArray_TYPE(array) if dtype.isnative else -1
+            nbytes = cnp.PyArray_ITEMSIZE(array)
+            for k in range(column.ndim, 0, -1):
+                if cnp.PyArray_DIM(array, k) != 1 and cnp.PyArray_STRIDE(array, k) != nbytes:
+                    raise TypeError(f"{name}: a column is an array whose rows are contiguous.")
+                nbytes *= cnp.PyArray_DIM(array, k)
+            column.nbytes = nbytes
+            self.rows = cnp.PyArray_DIM(array, 0)
+            self.count += 1
+
+    def __dealloc__(self):
+        free(self.columns)
+
+    cdef int take_number(self, Column* column, object value) except -1:
+        """A number, from Python or numpy, for a column without a shape."""
+        cdef int overflow = 0
+        cdef double number
+        cdef int64_t whole
+        column.given, column.widens = column.number.bytes, False
+        if column.ndim != 0:
+            return False
+        if PyFloat_CheckExact(value) or is_double(value):
+            number = PyFloat_AS_DOUBLE(value)
+            if column.kind == cnp.NPY_FLOAT64:
+                column.number.f64 = number
+                return True
+            column.number.f32 = <float>number
+            return column.kind == cnp.NPY_FLOAT32 and (
+                isfinite(column.number.f32) or not isfinite(number)
+            )
+        if value is True or value is False:
+            column.number.u8 = value is True
+            return column.kind == cnp.NPY_BOOL
+        if PyLong_CheckExact(value):
+            whole = PyLong_AsLongLongAndOverflow(value, &overflow)
+            return not overflow and take_integer(column, whole)
+        if is_scalar(value) and (
+            cnp.PyTypeNum_ISNUMBER(column.kind) or cnp.PyTypeNum_ISBOOL(column.kind)
+        ):
+            dtype = value.dtype
+            column.widens = column.kind == cnp.NPY_FLOAT64 and dtype.num == cnp.NPY_FLOAT32
+            if column.widens or <PyObject*>dtype == column.dtype:
+                cnp.PyArray_ScalarAsCtype(value, column.number.bytes)
+                return True
+        return False
+
+    cdef bint take_array(
+        self, Column* column, object array, bint leading, Py_ssize_t rows, bint converted
+    ) noexcept:
+        """A contiguous array of the column's own dtype: one row, or ``rows`` with a leading axis.
+
+        Rewards are summed in float64 and often passed in float32, so these are taken too. The
+        column's own memory is not, as it would change while it is read, nor are records, except
+        ``converted`` ones, because what is between their fields is to be zeros.
+        """
+        cdef const char* given = <const char*>cnp.PyArray_DATA(array)
+        cdef int k
+        if not converted and (
+            column.kind == cnp.NPY_VOID
+            or column.data <= given < column.data + self.rows * column.step
+        ):
+            return False
+        column.widens = (
+            column.kind == cnp.NPY_FLOAT64
+            and cnp.PyArray_TYPE(array) == cnp.NPY_FLOAT32
+            and cnp.PyArray_ISNOTSWAPPED(array)
+        )
+        if (
+            (<PyObject*>cnp.PyArray_DESCR(array) != column.dtype and not column.widens)
+            or cnp.PyArray_NDIM(array) != column.ndim + leading
+            or not cnp.PyArray_IS_C_CONTIGUOUS(array)
+            or not cnp.PyArray_ISALIGNED(array)
+            or (leading and cnp.PyArray_DIM(array, 0) != rows)
+        ):
+            return False
+        for k in range(column.ndim):
+            if cnp.PyArray_DIM(array, k + leading) != column.shape[k]:
+                return False
+        column.given = given
+        return True
+
+    cdef bint leads(self, dict values):
+        """Whether values have a leading axis of rows: the first column decides."""
+        cdef PyObject* value = PyDict_GetItem(values, <object>self.columns[0].name)
+        return (
+            value != NULL
+            and cnp.PyArray_CheckExact(<object>value)
+            and cnp.PyArray_NDIM(<object>value) == self.columns[0].ndim + 1
+        )
+
+    cdef Py_ssize_t take(self, dict values, Py_ssize_t rows, bint converted) except -1:
+        """How many rows ``values`` has, if each column has a plain value there; 0 if not.
+
+        Either one row without a leading axis, or any number of them (``rows``, unless 0).
+        """
+        cdef bint leading = self.leads(values)
+        cdef Py_ssize_t given = 1
+        if leading:
+            given = cnp.PyArray_DIM(<object>PyDict_GetItem(values, <object>self.columns[0].name), 0)
+        if given < 1 or (rows != 0 and given != rows):
+            return 0
+        return given if self.take_some(values, given, leading, converted) == self.count else 0
+
+    cdef int take_some(self, dict values, Py_ssize_t rows, bint leading, bint converted) except -1:
+        """For how many of the columns there is a value; fewer where one is not plain."""
+        cdef Py_ssize_t c
+        cdef int found = 0
+        cdef PyObject* value
+        for c in range(self.count):
+            self.columns[c].given = NULL
+            value = PyDict_GetItem(values, <object>self.columns[c].name)
+            if value == NULL:
+                continue
+            if cnp.PyArray_CheckExact(<object>value):
+                if not self.take_array(
+                    &self.columns[c], <object>value, leading, rows, converted
+                ):
+                    return found
+            elif leading or not self.take_number(&self.columns[c], <object>value):
+                return found
+            found += 1
+        return found
+
+    cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil:
+        """Write row ``i`` of what was taken to ``row``, or that there was nothing."""
+        cdef Column* column
+        cdef Py_ssize_t c, k
+        cdef double* wide
+        for c in range(self.count):
+            column = &self.columns[c]
+            if column.given == NULL:  # NaN, or -1
+                memset(column.data + row * column.step, 0xFF, column.nbytes)
+            elif column.widens:
+                wide = <double*>(column.data + row * column.step)
+                for k in range(column.nbytes // 8):
+                    wide[k] = (<const float*>column.given)[i * (column.nbytes // 8) + k]
+            else:
+                memcpy(
+                    column.data + row * column.step,
+                    column.given + i * column.nbytes,
+                    column.nbytes,
+                )
+
+    cdef dict gather(self, const int64_t* slots, Py_ssize_t size):
+        """New arrays with the rows ``slots``, by name."""
+        cdef dict batch = {}
+        cdef npy_intp shape[MOST_AXES]
+        cdef Column* column
+        cdef Py_ssize_t c, i, at
+        cdef int k
+        cdef char* out
+        with nogil:
+            for i in range(min(size, PREFETCHED_ROWS)):
+                for c in range(self.count):
+                    column = &self.columns[c]
+                    at = 0
+                    while at < column.nbytes and at < PREFETCHED_BYTES:
+                        prefetch(column.data + slots[i] * column.step + at)
+                        at += LINE
+        for c in range(self.count):
+            column = &self.columns[c]
+            shape[0] = size
+            for k in range(column.ndim):
+                shape[k + 1] = column.shape[k]
+            rows = new_rows(column.dtype, column.ndim + 1, shape)
+            out = <char*>cnp.PyArray_DATA(rows)
+            with nogil:  # a copy of known length is one instruction
+                if column.nbytes == 8:
+                    for i in range(size):
+                        memcpy(out + i * 8, column.data + slots[i] * column.step, 8)
+                elif column.nbytes == 4:
+                    for i in range(size):
+                        memcpy(out + i * 4, column.data + slots[i] * column.step, 4)
+                elif column.nbytes == 1:
+                    for i in range(size):
+                        out[i] = column.data[slots[i] * column.step]
+                else:
+                    for i in range(size):
+                        memcpy(
+                            out + i * column.nbytes,
+                            column.data + slots[i] * column.step,
+                            column.nbytes,
+                        )
+            batch[<object>column.name] = rows
+        return batch
+
+    def rows_at(self, slots):
+        """New arrays with the rows ``slots``, by name."""
+        return self.gather(i64(slots, len(slots)), len(slots))

@@ -1,0 +1,174 @@
+"""n-step windows of several environments, written to the rows of the ring when they close.
+
+By environment, ``state`` has its oldest open step, how many are open, its last id, whether it has
+ended, and the episode and the step in it of its last transition; ``flags`` whether it terminated,
+was truncated, and is to be skipped. ``pending`` and ``rewards`` hold up to n steps whose window is
+open; the last of ``rewards`` is that of the current step.
+"""
+
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+from needreplay.replay._kernels.arrays cimport f64, i64, truth, u8
+from needreplay.replay._kernels.equations cimport discounted
+
+cnp.import_array()
+
+cdef enum:
+    HEAD, HELD, LAST, ENDED, EPISODE, TIME, STATE
+    TERMINATED = 0, TRUNCATED, SKIPPED, FLAGS
+
+
+cdef class Windows:
+    """Open windows, bound to the arrays of an ``EpisodeWriter``.
+
+    Args:
+        step: the columns of one step of each environment, views of ``arrays``.
+        info: what belongs to a step and is for the sampler, a row for each pending step.
+        arrays: the writer's.
+        layout: where the columns of a window's last step begin and end in a row, and where its
+            reward and its discount are, in bytes.
+        stride: bytes of a row.
+        discount: γ.
+        skips_resets: whether the step after the end of an episode is a reset step.
+    """
+
+    def __init__(
+        self, Table step, Table info, dict arrays, layout, Py_ssize_t stride, double discount,
+        bint skips_resets,
+    ):
+        self.step, self.info, self.arrays = step, info, arrays
+        self.next_from, self.next_to, self.reward_at, self.discount_at = layout
+        self.discount, self.skips_resets, self.stride = discount, skips_resets, stride
+        self.n_envs, self.n_step = arrays["rewards"].shape[0], arrays["rewards"].shape[1] - 1
+        self.capacity = len(arrays["following"])
+        n_envs, pairs = self.n_envs, self.n_envs * self.n_step
+        self.current = <char*>u8(arrays["step"], n_envs * stride)
+        self.pending = <char*>u8(arrays["pending"], pairs * stride)
+        self.rewards = f64(arrays["rewards"], n_envs * (self.n_step + 1))
+        self.flags = truth(arrays["flags"], n_envs * FLAGS)
+        self.state = i64(arrays["episodes"], n_envs * STATE)
+        self.slots = i64(arrays["slots"], pairs)
+        self.previous = i64(arrays["previous"], pairs)
+        self.sources = i64(arrays["sources"], pairs)
+        self.following = i64(arrays["following"], self.capacity)
+        self.places = i64(arrays["places"], 2 * self.capacity)
+
+    cdef Py_ssize_t add(self, char* rows, int64_t first_id) noexcept nogil:
+        """One step of every environment, which was taken; returns how many windows it closed."""
+        cdef Py_ssize_t e, place
+        cdef int64_t* state
+        for e in range(self.n_envs):
+            state = self.state + e * STATE
+            self.step.write(e, e)
+            self.flags[e * FLAGS + SKIPPED] = self.skips_resets and state[ENDED]
+            if self.flags[e * FLAGS + SKIPPED]:
+                continue
+            place = (state[HEAD] + state[HELD]) % self.n_step
+            memcpy(
+                self.pending + (e * self.n_step + place) * self.stride,
+                self.current + e * self.stride,
+                self.next_from,
+            )
+            self.rewards[e * (self.n_step + 1) + place] = (
+                self.rewards[e * (self.n_step + 1) + self.n_step]
+            )
+            if self.info is not None:
+                self.info.write(e, e * self.n_step + place)
+            state[HELD] += 1
+        return self.close(rows, first_id, False)
+
+    cdef Py_ssize_t close(self, char* rows, int64_t first_id, bint cuts) noexcept nogil:
+        """Write the windows that are complete, or whose episode ended; returns how many.
+
+        For each, ``slots`` gets its slot, ``previous`` the id before it in its episode, ``sources``
+        its row of ``pending``. By slot, ``following`` has the id after it in its episode, and
+        ``places`` the number of its episode, in the order in which episodes begin, and its step in
+        it. With ``cuts`` there is no new step: episodes that are not skipped end with the last one.
+        """
+        cdef Py_ssize_t e, stored = 0
+        cdef int64_t slot, new, before
+        cdef int64_t* state
+        cdef uint8_t* flags
+        cdef bint ended
+        for e in range(self.n_envs):
+            state, flags = self.state + e * STATE, self.flags + e * FLAGS
+            ended = flags[TERMINATED] or flags[TRUNCATED]
+            if flags[SKIPPED]:
+                if not cuts:
+                    state[ENDED] = 0
+                continue
+            while state[HELD] == self.n_step or (ended and state[HELD] > 0):
+                new, before = first_id + stored, state[LAST]
+                slot = new % self.capacity
+                self.write_window(e, state[HEAD], state[HELD], rows + slot * self.stride)
+                self.following[slot] = -1
+                if before >= 0 and new - before < self.capacity:
+                    self.following[before % self.capacity] = new
+                if before < 0:
+                    state[EPISODE] = self.newest_episode() + 1
+                    state[TIME] = -1
+                state[TIME] += 1
+                self.places[2 * slot], self.places[2 * slot + 1] = state[EPISODE], state[TIME]
+                self.slots[stored], self.previous[stored] = slot, before
+                self.sources[stored] = e * self.n_step + state[HEAD]
+                state[LAST] = new
+                state[HEAD] = (state[HEAD] + 1) % self.n_step
+                state[HELD] -= 1
+                stored += 1
+            state[ENDED] = ended and not cuts
+            if ended:
+                state[LAST] = -1
+        return stored
+
+    cdef void write_window(
+        self, Py_ssize_t e, Py_ssize_t head, Py_ssize_t held, char* row
+    ) noexcept nogil:
+        """Write the window of environment ``e`` from its step ``head`` on to ``row``.
+
+        Its reward is Σ_{k < held} γ^k r_{head + k}, its discount γ^held, or 0 if it terminated.
+        """
+        cdef const double* rewards = self.rewards + e * (self.n_step + 1)
+        cdef double total = 0.0, power = 1.0
+        cdef float reward, discount
+        cdef Py_ssize_t k
+        for k in range(head + held - 1, head - 1, -1):
+            total = discounted(rewards[k % self.n_step], self.discount, total)
+            power *= self.discount
+        reward = <float>total
+        discount = 0.0 if self.flags[e * FLAGS + TERMINATED] else <float>power
+        memcpy(row, self.pending + (e * self.n_step + head) * self.stride, self.next_from)
+        memcpy(
+            row + self.next_from,
+            self.current + e * self.stride + self.next_from,
+            self.next_to - self.next_from,
+        )
+        memcpy(row + self.reward_at, &reward, sizeof(float))
+        memcpy(row + self.discount_at, &discount, sizeof(float))
+
+    cdef int64_t newest_episode(self) noexcept nogil:
+        """The number of the episode that began last."""
+        cdef int64_t newest = -1
+        cdef Py_ssize_t e
+        for e in range(self.n_envs):
+            newest = max(newest, self.state[e * STATE + EPISODE])
+        return newest
+
+
+def follow(following, ids, steps):
+    """The id ``steps[i]`` after ``ids[i]`` in its episode, or -1, for each i."""
+    cdef Py_ssize_t i, capacity = len(following), count = len(ids)
+    later = ids.copy()
+    cdef const int64_t* after = i64(following, capacity)
+    cdef const int64_t* ahead = i64(steps, count)
+    cdef int64_t* out = i64(later, count)
+    cdef int64_t step, found
+    with nogil:
+        for i in range(count):
+            for step in range(ahead[i]):
+                found = after[out[i] % capacity]
+                out[i] = found if found > out[i] else -1
+                if out[i] == -1:
+                    break
+    return later
