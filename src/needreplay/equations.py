@@ -2,8 +2,8 @@
 
 TD error, gain, need, the successor representation, priority, importance weights, recency. Yuan &
 Mattar, equations 1, 2, 6 and 12, Algorithm 2 and section 3.2; Schaul et al. (2016), section 3.
-Nothing here has state, reads a file or draws a random number. The laboratory's kernels compile these
-very functions; the library's repeat eight of them in ``replay/_kernels/equations.pxd``.
+Nothing here has state, reads a file or draws a random number. The laboratory's kernels compile
+these very functions; the library's repeat eight of them in ``replay/_kernels/equations.pxd``.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def combine(gain: float, need: float, alpha: float = 1.0, need_alpha: float = 1.
     """gain^alpha · need^need_alpha: the score of a transition, unnormalized.
 
     With both exponents 1 this is equation 12 of the paper, P_i · M[S, S_i]. Those that store
-    gain^alpha pass it as ``gain`` and leave ``alpha`` at 1. ``deep/need.py`` has need as a tensor, to
-    scale updates by.
+    gain^alpha pass it as ``gain`` and leave ``alpha`` at 1. ``deep/need.py`` has need as a tensor,
+    to scale updates by.
     """
     if alpha != 1.0:
         gain = gain**alpha

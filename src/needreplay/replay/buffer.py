@@ -280,7 +280,7 @@ class ReplayBuffer:
         if count is None:
             count = self._core.add({**self._writer.converted(values), **info}, True)
         self._follow_write(count, info)
-        return count
+        return int(count)
 
     def cut(self, env: int | None = None) -> range:
         """End the episode of environment ``env``, or of all; returns the ids stored.
