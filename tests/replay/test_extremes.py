@@ -206,7 +206,8 @@ def test_powers_of_need_that_leave_floating_point_are_refused() -> None:
 
 def test_an_exponent_of_any_floating_type() -> None:
     """float32 cannot be compared with the largest float64 without a warning."""
-    single: Any = np.float32(6)
-    half: Any = np.float16(6)
-    assert FeatureNeedSampler(2, need_alpha=single).need_alpha == 6.0
-    assert type(FeatureNeedSampler(2, need_alpha=half).need_alpha) is float
+    kinds: tuple[Any, ...] = np.float16, np.float32, np.float64
+    for kind in kinds:
+        need_alpha = FeatureNeedSampler(2, need_alpha=kind(6)).need_alpha
+        assert need_alpha == 6.0
+        assert type(need_alpha) is float

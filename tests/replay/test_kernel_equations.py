@@ -27,9 +27,7 @@ GRIDS: dict[str, tuple[Callable[..., Any], list[Any], list[Any], list[Any]]] = {
     "rank_priority": (equations.rank_priority, [1.0, 2.0, 1e6], SHARES, [None]),
     "pser_priority": (equations.pser_priority, SIZES, SIZES, SHARES),
     "pser_decayed": (equations.pser_decayed, SIZES, SHARES, [0, 1, 5]),
-    "uniform_index": (
-        equations.uniform_index, [0.0, 0.49, 1.0 - 2**-53, 1.0], [1, 2, 10**6], [None],
-    ),
+    "uniform_index": (equations.uniform_index, [0.0, 0.49, 1.0 - 2**-53, 1.0], [1, 7], [None]),
 }  # fmt: skip
 
 

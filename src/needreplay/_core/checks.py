@@ -73,7 +73,7 @@ def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, floa
     if right and (bounds is None or (low <= kind(value) <= high and abs(kind(value)) < math.inf)):
         return kind(value)
     number = "a whole number" if kind is int else "a number"
-    if right and math.isinf(value):
+    if right and not is_whole(value) and math.isinf(value):
         number = "a finite number"
     allowed = number
     if bounds is not None:

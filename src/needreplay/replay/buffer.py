@@ -276,11 +276,11 @@ class ReplayBuffer:
         """``add`` with any sampler and values of any kind; returns how many were stored."""
         given = {name: values.pop(name) for name in self._info if name in values}
         info = self._checked_info(given, self._writer.size_of(values)) if given else {}
-        count: int | None = self._core.add(values) if self._takes_plain and not given else None
+        count = self._core.add(values) if self._takes_plain and not given else None
         if count is None:
             count = self._core.add({**self._writer.converted(values), **info}, True)
         self._follow_write(count, info)
-        return count
+        return int(count)
 
     def cut(self, env: int | None = None) -> range:
         """End the episode of environment ``env``, or of all; returns the ids stored.

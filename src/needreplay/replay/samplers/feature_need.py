@@ -111,7 +111,7 @@ class FeatureNeedSampler(NeedSampler):
         self._stored |= self.features.arrays()
         self._tree = SumTree(capacity)
         self._keep("tree", self._tree.array)
-        self._powers = self._tree.masses
+        self._powers: FloatArray = self._tree.masses
         self._bounds = SumTree(capacity)
         self._keep("bounds", self._bounds.array)
         self._norms = self._keep("norms", np.full(capacity, power(0.0, self.need_alpha)))
