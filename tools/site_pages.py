@@ -42,7 +42,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.tabular.trial",
             "needlab.tabular.evb",
             "needlab.tabular.replay_events",
-            "needlab.tabular.replay_log",
+            "needlab.report.replay_log",
         ),
     ),
     "deep": ("Deep agents", ("needlab.deep",)),

@@ -15,9 +15,9 @@ import pytest
 
 from needlab.cli import main
 from needlab.report import viewer
+from needlab.report.replay_log import ReplayLog
 from needlab.report.viewer import write_viewer
 from needlab.report.watched import World, shown, watched_run, world_named
-from needlab.tabular.replay_log import ReplayLog
 from needlab.worlds import tabular_world
 from needreplay._core.errors import NeedReplayError
 

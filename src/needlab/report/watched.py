@@ -10,11 +10,10 @@ import gymnasium
 import numpy as np
 
 from needlab.core.presets import changed, parsed_settings, preset
-from needlab.core.tables import Table
+from needlab.report.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
 from needlab.tabular.evb import EVB, simulate
 from needlab.tabular.evb.settings import dyna
-from needlab.tabular.replay_events import read_replay
-from needlab.tabular.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
+from needlab.tabular.replay_files import read_replay, runs_of
 from needlab.tabular.settings import AGENTS, agent_settings
 from needlab.worlds import BOARDS, TabularWorld, tabular_world
 from needreplay._core.errors import NeedReplayError, unknown
@@ -22,8 +21,6 @@ from needreplay._core.rng import stream
 
 WATCHABLE = ("evb", "evb-dyna", *(agent for agent in AGENTS if agent != "q-learning"))
 """Agents that replay: EVB, Dyna at EVB's moments, and those of ``tabular.settings``."""
-RUN_COLUMNS = ("preset", "agent", "trial")
-"""What tells the runs in one table of events apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,22 +57,12 @@ def watched_runs(
 ) -> list[ReplayLog]:
     """Read the runs of "FILE.csv", a table of replay events; else run and log an agent."""
     if name.endswith(".csv"):
-        return _runs_of_table(Path(name).name, world.board, read_replay(name))
+        file = Path(name).name
+        return [
+            table_log(f"{file}: {run}" if run else file, world.board, own)
+            for run, own in runs_of(read_replay(name))
+        ]
     return [watched_run(name, world, episodes=episodes, seed=seed, trial=trial)]
-
-
-def _runs_of_table(name: str, board: Board, table: Table) -> list[ReplayLog]:
-    """One log for each run of a table: those of a study name preset, agent and trial."""
-    columns = [column for column in RUN_COLUMNS if column in table.names]
-    keys = dict.fromkeys(zip(*(table[column].tolist() for column in columns), strict=True))
-    if len(keys) < 2:
-        return [table_log(name, board, table)]
-    logs = []
-    for key in keys:
-        run = dict(zip(columns, key, strict=True))
-        distinct = [str(run[each]) for each in columns if len(np.unique(table[each])) > 1]
-        logs.append(table_log(f"{name}: {', '.join(distinct)}", board, table.where(**run)))
-    return logs
 
 
 def watched_run(
