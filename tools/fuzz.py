@@ -2,7 +2,8 @@
 
     python tools/fuzz.py SECONDS [SEED]
 
-Damaged run folders, sweep files, arguments, tables of replay, what the buffer's own attacks are, signals to training,
+Damaged run folders, sweep files, arguments, tables of replay, what the buffer's own attacks are,
+signals to training,
 and the property tests on new cases. The last two, which are slow, get an eighth of the time each.
 The others take turns: a kind whose cases are four times as long gets twice the time. Each failure
 is printed with the seed and number that repeat it.
