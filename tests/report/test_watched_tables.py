@@ -14,7 +14,7 @@ from needlab.studies.maze import replay as maze_replay
 from needlab.studies.study import Options
 from needlab.tabular.evb import EVB, simulate, simulation_table
 from needlab.tabular.replay_files import read_replay, write_replay
-from needlab.worlds.tracks import linear_track
+from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 
 TRACK = world_named("linear-track")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from needlab.tabular.decoded import adjacency_of, detect_events
-from needlab.worlds.tracks import linear_track
+from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 
 LINE = np.eye(12, k=1, dtype=bool)

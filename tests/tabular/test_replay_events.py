@@ -180,7 +180,7 @@ def test_settings_of_the_events_pass_through_the_table() -> None:
 
     def events(**options: Any) -> list[int]:
         table = replay_table(episode, episode, states, actions, CORRIDOR, **options)
-        return table["event"].tolist()
+        return [int(event) for event in table["event"]]
 
     assert events() == [-1] * 9
     # The test does not call three pairs significant: 1 of their 6 orders scores as high.

@@ -30,7 +30,7 @@ from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSet
 from needlab.tabular.sweeping import EVENT
 from needlab.tabular.trial import initial_successor
 from needlab.worlds.env import TabularEnv
-from needlab.worlds.tabular import TabularWorld
+from needlab.worlds.tabular import Schedule, TabularWorld, check_schedule
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
@@ -189,15 +189,33 @@ def record(
 def record_trial(
     name: str,
     board: Board,
-    world: TabularWorld,
+    world: TabularWorld | Schedule,
     settings: LearningSettings,
     episodes: int,
     rng: np.random.Generator,
 ) -> ReplayLog:
     """Log a trial in a world: the same that ``trial.run_trial`` runs with the same ``rng``."""
-    agent, env = agent_of(settings, world), TabularEnv(world)
+    schedule = check_schedule(world)
+    agent, env = agent_of(settings, schedule[0][1]), _ChangingEnv(schedule)
     agent.rng = env.np_random = rng
     return record(name, board, agent, env, episodes, seed=None)
+
+
+class _ChangingEnv(TabularEnv):
+    """An environment whose world may change before an episode."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule[0][1])
+        self._schedule = dict(schedule)
+        self._begun = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Begin an episode in the world that it has."""
+        self.world = self._schedule.get(self._begun, self.world)
+        self._begun += 1
+        return super().reset(seed=seed, options=options)
 
 
 def agent_of(settings: LearningSettings, world: TabularWorld) -> DynaQ | PrioritizedSweeping:
@@ -215,7 +233,7 @@ class _Recorder:
     def __init__(self, agent: DynaQ | PrioritizedSweeping) -> None:
         self.agent = agent
         self.steps: list[tuple[int, int, int]] = []
-        self.pauses: list[tuple[int, ...]] = []
+        self.pauses: list[tuple[float, ...]] = []
         self.backups: list[tuple[Any, ...]] = []
         self.writes: list[tuple[int, int, float]] = []
         self.need: list[FloatArray] = []

@@ -7,28 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from needlab.core.presets import changed, parsed_settings, preset
+from needlab.core.presets import parsed_settings
 from needlab.report.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
-from needlab.tabular.evb import EVB, simulate
-from needlab.tabular.evb.settings import dyna
+from needlab.tabular.evb import simulate
+from needlab.tabular.evb.settings import AGENTS as EVB_AGENTS
+from needlab.tabular.evb.settings import evb_settings
 from needlab.tabular.replay_files import read_replay, runs_of
 from needlab.tabular.settings import AGENTS, agent_settings
-from needlab.worlds import BOARDS, TabularWorld, tabular_world
+from needlab.worlds import BOARDS, TabularWorld
+from needlab.worlds.changes import tabular_schedule
+from needlab.worlds.tabular import Schedule, check_schedule
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.rng import stream
 
-WATCHABLE = ("evb", "evb-dyna", *(agent for agent in AGENTS if agent != "q-learning"))
+WATCHABLE = (*EVB_AGENTS, *(agent for agent in AGENTS if agent != "q-learning"))
 """Agents that replay: EVB, Dyna at EVB's moments, and those of ``tabular.settings``."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A tabular world with the board on which it is shown."""
+    """A tabular world, which may change, with the board on which it is shown."""
 
     board: Board
-    world: TabularWorld
+    schedule: Schedule
 
 
 def world_named(name: str) -> World:
@@ -40,12 +42,13 @@ def world_named(name: str) -> World:
         options["is_slippery"] = False
     elif not (name in BOARDS or ":" in name or name in gymnasium.registry or _is_file(name)):
         raise unknown("world", name, (*BOARDS, "cliffwalk", "FILE.txt", "a Gymnasium id"))
-    return shown(tabular_world(name, **options), Path(name).name if _is_file(name) else name)
+    return shown(tabular_schedule(name, **options), Path(name).name if _is_file(name) else name)
 
 
-def shown(world: TabularWorld, name: str) -> World:
+def shown(world: TabularWorld | Schedule, name: str) -> World:
     """A world under a name."""
-    return World(Board.of_world(world, name), world)
+    schedule = check_schedule(world)
+    return World(Board.of_world(schedule[0][1], name), schedule)
 
 
 def _is_file(name: str) -> bool:
@@ -85,13 +88,12 @@ def watched_run(
     words, *pairs = name.split(",")
     agent, _, preset_name = words.partition(":")
     settings = parsed_settings(pairs, f"{name}:")
-    if agent in ("evb", "evb-dyna"):
-        chosen = changed(preset(EVB, preset_name or "published"), **settings)
-        chosen = dyna(chosen) if agent == "evb-dyna" else chosen
-        found = simulate(world.world, chosen, episodes=episodes, seed=seed, simulation=trial)
-        return evb_log(name, world.board, found, world.world, chosen)
+    if agent in EVB_AGENTS:
+        chosen = evb_settings(agent, preset_name or "published", **settings)
+        found = simulate(world.schedule, chosen, episodes=episodes, seed=seed, simulation=trial)
+        return evb_log(name, world.board, found, world.schedule[0][1], chosen)
     if agent not in WATCHABLE:
         raise unknown("agent", agent, (*WATCHABLE, "FILE.csv"))
     learning = agent_settings(agent, preset_name or "printed", **settings)
     rng = stream(seed, "maze", trial)
-    return record_trial(name, world.board, world.world, learning, episodes, rng)
+    return record_trial(name, world.board, world.schedule, learning, episodes, rng)

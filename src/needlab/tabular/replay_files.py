@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from needlab.tabular.replay_events import DIRECTIONS, REPLAY_COLUMNS, WHENS, pau
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, IntArray
 
-N = TypeVar("N", int, float)
 FIRST_ROW = 2
 """Of the cells in a file, as a spreadsheet counts."""
 RUN_COLUMNS = ("preset", "agent", "trial")
@@ -144,7 +143,7 @@ def _each(
     name: str, cells: AnyArray, rule: _Column, parse: Callable[[object], object], allowed: str
 ) -> AnyArray:
     """Parse every cell; the error names the first that is wrong."""
-    found = []
+    found: list[Any] = []
     for row, cell in enumerate(cells.tolist(), FIRST_ROW):
         empty = cell == "" or cell != cell  # NaN
         if empty and rule.empty is not None:
