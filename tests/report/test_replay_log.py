@@ -126,3 +126,15 @@ def test_an_agent_that_replays_nothing_has_no_log() -> None:
     found = simulate(task, still, episodes=3)
     with pytest.raises(NeedReplayError, match="replayed nothing"):
         evb_log("evb", Board.of_world(task, "track"), found, task, still)
+
+
+def test_a_notebook_shows_the_viewer_and_the_board() -> None:
+    task = linear_track()
+    settings = EVB["published"]
+    found = simulate(task, settings, episodes=2)
+    log = evb_log("evb", Board.of_world(task, "<track>"), found, task, settings)
+    shown = log._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert shown.endswith("</iframe>")
+    assert shown.count("<") == 2, "the page is escaped inside the attribute"
+    assert task._repr_html_() == "<pre>S........G\n##########\nG........S</pre>"
