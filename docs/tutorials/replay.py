@@ -24,8 +24,8 @@ starts: at random
 """)
 
 #: `B from episode 25: 0` changes a reward. `slip: 0.1` makes moves go astray; then use PS-SR or
-#: Dyna, since the EVB agent remembers one outcome per action. [Worlds](../worlds.md#a-world-as-text)
-#: has the whole format, which every command reads.
+#: Dyna, since the EVB agent remembers one outcome per action.
+#: [Worlds](../worlds.md#a-world-as-text) has the whole format, which every command reads.
 #:
 #: ## 2. Look at it
 #:
@@ -86,8 +86,8 @@ for place, each in enumerate(intervals.values()):
 axes.set_yticks(range(len(intervals)), [", ".join(key) for key in intervals])
 axes.set(xlabel="events per episode, with 95% intervals", xlim=(0, None))
 
-#: `needreplay reproduce replay-counts --world maze.txt` does this for EVB, PS-SR and PS, each with 5
-#: and with 20 backups in a pause: counts at different numbers are not comparable.
+#: `needreplay reproduce replay-counts --world maze.txt` does this for EVB, PS-SR and PS, each with
+#: 5 and with 20 backups in a pause: counts at different numbers are not comparable.
 #:
 #: `replay.csv` has one row per backup: where the agent was, before, after or during a run, and its
 #: last reward; the pair (states are cells row by row from 0; actions are up, down, left, right);
@@ -128,5 +128,5 @@ Path("decoded.csv").write_text("event,time,state\n" + "\n".join(lines) + "\n")
 
 # $ needreplay watch decoded.csv --world maze.txt
 
-#: Everything reads and writes plain CSV. There is no reader of NWB files: export the times and states
-#: of each event first.
+#: Everything reads and writes plain CSV. There is no reader of NWB files: export the times and
+#: states of each event first.
