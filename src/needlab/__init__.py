@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needlab.tabular.evb import EVB, EVBSettings, simulate
     from needlab.tabular.replay_events import replay_table
-    from needlab.tabular.replay_log import record
+    from needlab.report.replay_log import record
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needlab.tabular.trial import run_trials
     from needlab.worlds import MazeEnv, TabularWorld, as_discrete, tabular_world
@@ -39,7 +39,7 @@ _HOME_OF = {
     "deep_preset": "needlab.deep",
     "mean_interval": "needlab.report.statistics",
     "play": "needlab.tabular.agents",
-    "record": "needlab.tabular.replay_log",
+    "record": "needlab.report.replay_log",
     "replay_table": "needlab.tabular.replay_events",
     "run_trials": "needlab.tabular.trial",
     "simulate": "needlab.tabular.evb",
