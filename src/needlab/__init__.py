@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from needlab.deep import DeepAgent, DeepSettings, deep_preset
+    from needlab.report.replay_log import record
     from needlab.report.statistics import mean_interval
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needlab.tabular.evb import EVB, EVBSettings, simulate
     from needlab.tabular.replay_events import replay_table
-    from needlab.report.replay_log import record
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needlab.tabular.trial import run_trials
     from needlab.worlds import MazeEnv, TabularWorld, as_discrete, tabular_world

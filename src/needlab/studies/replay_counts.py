@@ -16,8 +16,8 @@ from needlab.report.claims import Claim, verdict_of
 from needlab.report.figures import PALETTE, error_bars, new_figure
 from needlab.report.statistics import Band, Interval, curve_interval, mean_interval
 from needlab.report.watched import World, watched_run, world_named
+from needlab.runs.trials import TrialRunner
 from needlab.studies.study import Options, Result, Study
-from needlab.studies.trials import TrialRunner
 from needlab.tabular.replay_events import FORWARD, REVERSE, SHORTEST, Count, replay_events
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray
