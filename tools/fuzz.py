@@ -2,7 +2,8 @@
 
     python tools/fuzz.py SECONDS [SEED]
 
-Damaged run folders, sweep files, arguments, what the buffer's own attacks are, signals to training,
+Damaged run folders, sweep files, arguments, tables of replay, what the buffer's own attacks are,
+signals to training,
 and the property tests on new cases. The last two, which are slow, get an eighth of the time each.
 The others take turns: a kind whose cases are four times as long gets twice the time. Each failure
 is printed with the seed and number that repeat it.
@@ -153,11 +154,13 @@ def main(seconds: float, seed: int) -> int:
     warnings.simplefilter("ignore")
     import buffer_attacks
     import run_attacks
+    import table_attacks
 
     run_attacks.runs()
     counts = {"signals to training": signals_to_training(seconds / 8, seed)}
     counts["property tests"] = property_tests(seconds / 8, seed)
-    counts |= take_turns(run_attacks.ATTACKS | buffer_attacks.ATTACKS, seconds * 3 / 4, seed)
+    known = run_attacks.ATTACKS | buffer_attacks.ATTACKS | table_attacks.ATTACKS
+    counts |= take_turns(known, seconds * 3 / 4, seed)
     for name, count in counts.items():
         print(f"{name:<24} {count.tried:>9,} tried {count.failed:>5,} failed")
     tried, failed = (sum(column) for column in zip(*counts.values(), strict=True))

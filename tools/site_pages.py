@@ -41,7 +41,9 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.tabular.trial",
             "needlab.tabular.evb",
             "needlab.tabular.replay_events",
-            "needlab.tabular.replay_log",
+            "needlab.tabular.decoded",
+            "needlab.tabular.replay_files",
+            "needlab.report.replay_log",
         ),
     ),
     "fit": (
@@ -59,6 +61,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.worlds",
             "needlab.worlds.named",
             "needlab.worlds.text",
+            "needlab.worlds.changes",
             "needlab.worlds.tabular:Schedule,START_RULES",
         ),
     ),

@@ -23,8 +23,9 @@ B: 1 sd 0.1 or 4 sd 0.1
 starts: at random
 """)
 
-#: `slip: 0.1` makes moves go astray; then use PS-SR or Dyna, since the EVB agent remembers one
-#: outcome per action. [worlds/text.py](../../src/needlab/worlds/text.py) has the whole format.
+#: `B from episode 25: 0` changes a reward. `slip: 0.1` makes moves go astray; then use PS-SR or
+#: Dyna, since the EVB agent remembers one outcome per action.
+#: [Worlds](../worlds.md#a-world-as-text) has the whole format, which every command reads.
 #:
 #: ## 2. Look at it
 #:
@@ -48,7 +49,8 @@ from matplotlib.figure import Figure
 from needreplay._core.rng import stream
 from needlab.report.statistics import difference_interval, mean_interval
 from needlab.tabular.evb import EVB, simulate, simulation_table
-from needlab.tabular.replay_events import replay_table, write_replay
+from needlab.tabular.replay_events import replay_table
+from needlab.tabular.replay_files import write_replay
 from needlab.worlds import tabular_world
 
 maze, episodes, simulations = tabular_world("maze.txt"), 50, 30
@@ -72,8 +74,9 @@ for direction in ("forward", "reverse"):
     difference = difference_interval(with_need, without, stream(0, direction), paired=True)
     print(f"{direction}, need minus no need:", difference.text())
 
-#: An event is a run of at least five states in which each replayed pair leads to the next (forward)
-#: or is led to by it (reverse), and a permutation test calls significant.
+#: An event is a run of replayed pairs, each of which leads to the next (forward) or is led to by it
+#: (reverse). It visits at least five different states, and a permutation test calls it significant;
+#: `shortest`, `permutations` and `count` of `simulation_table` change that.
 
 figure = Figure(figsize=(5, 2.5))
 axes = figure.subplots()
@@ -83,9 +86,12 @@ for place, each in enumerate(intervals.values()):
 axes.set_yticks(range(len(intervals)), [", ".join(key) for key in intervals])
 axes.set(xlabel="events per episode, with 95% intervals", xlim=(0, None))
 
-#: `replay.csv` has one row per backup: episode, pause, order, state, action, gain, need,
-#: chain_length, direction, event (-1: none). States are cells row by row from 0; actions are up,
-#: down, left, right.
+#: `needreplay reproduce replay-counts --world maze.txt` does this for EVB, PS-SR and PS, each with
+#: 5 and with 20 backups in a pause: counts at different numbers are not comparable.
+#:
+#: `replay.csv` has one row per backup: where the agent was, before, after or during a run, and its
+#: last reward; the pair (states are cells row by row from 0; actions are up, down, left, right);
+#: the event (-1: none). `table.to_pandas()` makes a DataFrame.
 
 write_replay("replay.csv", table)
 print(*Path("replay.csv").read_text().splitlines()[:4], sep="\n")
@@ -106,5 +112,21 @@ write_replay("mine.csv", mine)
 
 # $ needreplay watch mine.csv --world maze.txt
 
-#: Everything reads and writes plain CSV. NWB files are out of scope: export the decoded states and
-#: actions of each pause as CSV first.
+#: A decoder gives states and times, no actions; it repeats bins and skips some. Where moves go both
+#: ways, `order` says what is forward: here, nearer to a goal.
+
+from needlab.tabular.decoded import detect_events
+from needlab.worlds import distances_to
+
+times = [0.00, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
+decoded = [16, 16, 8, 0, 1, 3, 3]
+to_goal = distances_to(maze, maze.goals)
+events = detect_events(decoded, times, adjacency=maze, skip=2, order=-to_goal)
+print(*(f"{name}: {events[name][0]}" for name in ("direction", "start", "stop", "states")))
+lines = [f"0,{time},{state}" for time, state in zip(times, decoded, strict=True)]
+Path("decoded.csv").write_text("event,time,state\n" + "\n".join(lines) + "\n")
+
+# $ needreplay watch decoded.csv --world maze.txt
+
+#: Everything reads and writes plain CSV. There is no reader of NWB files: export the times and
+#: states of each event first.

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from needlab.deep import DeepAgent, DeepSettings, deep_preset
+    from needlab.report.replay_log import record
     from needlab.report.statistics import mean_interval
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needlab.tabular.evb import EVB, EVBSettings, simulate
     from needlab.tabular.fit import compare_models, fit_events, read_data
     from needlab.tabular.replay_events import replay_table
-    from needlab.tabular.replay_log import record
     from needlab.tabular.rivals import simulate_model
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needlab.tabular.trial import run_trials
@@ -44,7 +44,7 @@ _HOME_OF = {
     "mean_interval": "needlab.report.statistics",
     "play": "needlab.tabular.agents",
     "read_data": "needlab.tabular.fit",
-    "record": "needlab.tabular.replay_log",
+    "record": "needlab.report.replay_log",
     "replay_table": "needlab.tabular.replay_events",
     "run_trials": "needlab.tabular.trial",
     "simulate": "needlab.tabular.evb",

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,3 +178,23 @@ def test_json_is_the_same_bytes_for_the_same_data(tmp_path: Path) -> None:
     tables.write_json(tmp_path / "a.json", {"b": 1, "a": "é"})
     assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "b": 1,\n  "a": "é"\n}\n'
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))["a"] == "é"
+
+
+def test_a_table_is_a_mapping_of_columns_and_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table({"state": [1, 2], "gain": [0.5, float("nan")], "when": ["before", "<after>"]})
+    columns = dict(table)
+    assert list(columns) == ["state", "gain", "when"]
+    assert columns["state"].tolist() == [1, 2]
+    fake = SimpleNamespace(DataFrame=lambda columns: {n: c.tolist() for n, c in columns.items()})
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    assert table.to_pandas()["when"] == ["before", "<after>"]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(NeedReplayError, match="pip install pandas"):
+        table.to_pandas()
+
+
+def test_a_notebook_shows_the_first_rows() -> None:
+    shown = Table({"when": ["<after>"] * 12})._repr_html_()
+    assert shown.count("<tr>") == 11
+    assert "<td>&lt;after&gt;</td>" in shown
+    assert shown.endswith("<p>12 rows</p>")

@@ -15,9 +15,9 @@ import pytest
 
 from needlab.cli import main
 from needlab.report import viewer
+from needlab.report.replay_log import ReplayLog
 from needlab.report.viewer import write_viewer
 from needlab.report.watched import World, shown, watched_run, world_named
-from needlab.tabular.replay_log import ReplayLog
 from needlab.worlds import tabular_world
 from needreplay._core.errors import NeedReplayError
 
@@ -481,10 +481,10 @@ def test_ten_thousand_backups_and_fig2s_log_in_one_small_page(browser: Any, tmp_
 def test_worlds_by_name(tmp_path: Path) -> None:
     cliff = world_named("cliffwalk")
     assert cliff.board.marks == "S.........G"
-    assert cliff.world.goals.tolist() == [10]
+    assert cliff.schedule[0][1].goals.tolist() == [10]
     lake = world_named("FrozenLake-v1")
     assert (lake.board.columns, lake.board.marks[15]) == (4, "G")
-    assert lake.world.goals.tolist() == [5, 7, 11, 12, 15]
+    assert lake.schedule[0][1].goals.tolist() == [5, 7, 11, 12, 15]
     (tmp_path / "maze.txt").write_text("S.G\n.#.\n...\n")
     assert world_named(str(tmp_path / "maze.txt")).board.marks == "S.G.#...."
     ending = shown(tabular_world("cliffwalk", n=5), "falls end")

@@ -264,3 +264,27 @@ def test_a_probe_has_a_trial_to_compile_in() -> None:
         shorter = kind_named(spec.kind).probe
         assert shorter is not None
         assert shorter(dict(spec.config))["trials"] == 2
+
+
+def test_a_sweep_runs_evb_in_the_maze_that_watch_reads(tmp_path: Path) -> None:
+    """Several starts and goals, rewards that change at an episode, a door."""
+    from needlab.tabular.evb import EVB, simulate
+    from needlab.worlds.changes import tabular_schedule
+
+    path = tmp_path / "maze.txt"
+    path.write_text("S.>A\nS..B\n\nA: 1\nA from episode 2: 3\n", encoding="utf-8")
+    text = f'[[runs]]\nkind = "tabular"\ntrials = 2\nepisodes = 4\nworld = "{path}"\nagent = '
+    execute(one(text + '"evb"\n'), tmp_path / "evb")
+    table = read_table(tmp_path / "evb" / "metrics.csv")
+    theirs = [
+        simulate(tabular_schedule(path), EVB["published"], episodes=4, simulation=i).lengths
+        for i in range(2)
+    ]
+    assert table["steps"].reshape(2, 4).tolist() == np.array(theirs).tolist()
+    assert one(text + '"evb"\n').config["preset"] == "published"
+    assert one(text + '"ps-sr"\n').config["preset"] == "printed"
+    for agent, message in (("evb-x", "There is no agent"), ("evb", "slip")):
+        if agent == "evb":
+            path.write_text("S..G\n\nslip: 0.1\n", encoding="utf-8")
+        with pytest.raises(NeedReplayError, match=message):
+            execute(one(text + f'"{agent}"\n'), tmp_path / agent / "no")

@@ -53,6 +53,10 @@ class Reproduce:
         arg(metavar="N [N ...]", help_behavior_hint="(default: the preset's own sizes)"),
     ] = ()
     """fig3 only: numbers of states of the Cliffwalk; then only the paper's six methods run."""
+    world: Annotated[
+        str, arg(metavar="NAME|FILE.txt", help_behavior_hint="(default: the figure's own)")
+    ] = ""
+    """replay-counts only: another world, such as your own maze as text."""
     seed: Annotated[int, arg(metavar="N")] = 0
     """With the same seed, data.csv is the same, byte for byte."""
     trial: Annotated[int, arg(metavar="K")] = 0
@@ -77,5 +81,6 @@ class Reproduce:
             size=self.size,
             trial=self.trial,
             states=tuple(dict.fromkeys(self.states)),
+            world=self.world,
         )
         reproduce(self.figures, options, self.out, argv)

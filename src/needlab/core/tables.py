@@ -13,6 +13,8 @@ import json
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from needreplay._core.files import reason, replacing
 from needreplay._core.types import AnyArray
 
 _KINDS_OF_COLUMN = "iufbU"
+_SHOWN_ROWS = 10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,6 +56,32 @@ class Table:
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
         return tuple(self.columns)
+
+    def keys(self) -> tuple[str, ...]:
+        """The columns' names, so that ``dict(table)`` has the columns."""
+        return self.names
+
+    def to_pandas(self) -> Any:
+        """The table as a ``pandas.DataFrame``."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise NeedReplayError(
+                "to_pandas needs pandas, which is not installed: pip install pandas. dict(table) "
+                "has the columns as arrays."
+            ) from error
+        return pandas.DataFrame(dict(self))
+
+    def _repr_html_(self) -> str:
+        """The first rows, in a notebook."""
+        shown = [[*_cells(self[name][:_SHOWN_ROWS])] for name in self.names]
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.names)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in zip(*shown, strict=True)
+        )
+        more = f"<p>{len(self):,} rows</p>" if len(self) > _SHOWN_ROWS else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
     def where(self, **wanted: Any) -> Table:
         """The rows whose columns have these values."""

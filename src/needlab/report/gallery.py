@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from needlab.report.replay_log import Board, ReplayLog, evb_log
 from needlab.report.viewer import Moment, write_viewer
 from needlab.report.watched import watched_run, world_named
 from needlab.tabular.evb import EVB, new_agent, replay_once
 from needlab.tabular.evb.episodes import PAUSE, START, STEP
 from needlab.tabular.evb.simulation import Simulation
 from needlab.tabular.replay_events import FORWARD, REVERSE
-from needlab.tabular.replay_log import Board, ReplayLog, evb_log
 from needlab.worlds import tabular_world
 from needreplay._core.rng import stream
 

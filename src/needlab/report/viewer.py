@@ -6,14 +6,15 @@ import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
 from needlab.report.page import write_page
+from needlab.report.replay_log import KINDS, ReplayLog
 from needlab.tabular.replay_events import DIRECTIONS
-from needlab.tabular.replay_log import KINDS, ReplayLog
 from needreplay._core.types import AnyArray
 
 
@@ -61,6 +62,17 @@ def write_viewer(
         doors=any(set(log.board.marks) & set("<>^v") for log in logs),
         data=script_data(data),
     )
+
+
+def viewer_frame(logs: Sequence[ReplayLog], height: int = 700) -> str:
+    """The page of some logs as an element for a notebook."""
+    with TemporaryDirectory() as folder:
+        title = ", ".join(log.name for log in logs)
+        page = write_viewer(Path(folder) / "replay.html", logs, title=title)
+        content = page.read_text(encoding="utf-8")
+    return Markup(
+        '<iframe srcdoc="{}" style="width:100%;height:{}px;border:0" title="Replay: {}"></iframe>'
+    ).format(content, height, title)
 
 
 def _packed_log(log: ReplayLog) -> dict[str, Any]:

@@ -7,31 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from needlab.core.presets import changed, parsed_settings, preset
-from needlab.core.tables import Table
-from needlab.tabular.evb import EVB, simulate
-from needlab.tabular.evb.settings import dyna
-from needlab.tabular.replay_events import read_replay
-from needlab.tabular.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
+from needlab.core.presets import parsed_settings
+from needlab.report.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
+from needlab.tabular.evb import simulate
+from needlab.tabular.evb.settings import AGENTS as EVB_AGENTS
+from needlab.tabular.evb.settings import evb_settings
+from needlab.tabular.replay_files import read_replay, runs_of
 from needlab.tabular.settings import AGENTS, agent_settings
-from needlab.worlds import BOARDS, TabularWorld, tabular_world
+from needlab.worlds import BOARDS, TabularWorld
+from needlab.worlds.changes import tabular_schedule
+from needlab.worlds.tabular import Schedule, check_schedule
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.rng import stream
 
-WATCHABLE = ("evb", "evb-dyna", *(agent for agent in AGENTS if agent != "q-learning"))
+WATCHABLE = (*EVB_AGENTS, *(agent for agent in AGENTS if agent != "q-learning"))
 """Agents that replay: EVB, Dyna at EVB's moments, and those of ``tabular.settings``."""
-RUN_COLUMNS = ("preset", "agent", "trial")
-"""What tells the runs in one table of events apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A tabular world with the board on which it is shown."""
+    """A tabular world, which may change, with the board on which it is shown."""
 
     board: Board
-    world: TabularWorld
+    schedule: Schedule
 
 
 def world_named(name: str) -> World:
@@ -43,12 +42,13 @@ def world_named(name: str) -> World:
         options["is_slippery"] = False
     elif not (name in BOARDS or ":" in name or name in gymnasium.registry or _is_file(name)):
         raise unknown("world", name, (*BOARDS, "cliffwalk", "FILE.txt", "a Gymnasium id"))
-    return shown(tabular_world(name, **options), Path(name).name if _is_file(name) else name)
+    return shown(tabular_schedule(name, **options), Path(name).name if _is_file(name) else name)
 
 
-def shown(world: TabularWorld, name: str) -> World:
+def shown(world: TabularWorld | Schedule, name: str) -> World:
     """A world under a name."""
-    return World(Board.of_world(world, name), world)
+    schedule = check_schedule(world)
+    return World(Board.of_world(schedule[0][1], name), schedule)
 
 
 def _is_file(name: str) -> bool:
@@ -60,22 +60,12 @@ def watched_runs(
 ) -> list[ReplayLog]:
     """Read the runs of "FILE.csv", a table of replay events; else run and log an agent."""
     if name.endswith(".csv"):
-        return _runs_of_table(Path(name).name, world.board, read_replay(name))
+        file = Path(name).name
+        return [
+            table_log(f"{file}: {run}" if run else file, world.board, own)
+            for run, own in runs_of(read_replay(name))
+        ]
     return [watched_run(name, world, episodes=episodes, seed=seed, trial=trial)]
-
-
-def _runs_of_table(name: str, board: Board, table: Table) -> list[ReplayLog]:
-    """One log for each run of a table: those of a study name preset, agent and trial."""
-    columns = [column for column in RUN_COLUMNS if column in table.names]
-    keys = dict.fromkeys(zip(*(table[column].tolist() for column in columns), strict=True))
-    if len(keys) < 2:
-        return [table_log(name, board, table)]
-    logs = []
-    for key in keys:
-        run = dict(zip(columns, key, strict=True))
-        distinct = [str(run[each]) for each in columns if len(np.unique(table[each])) > 1]
-        logs.append(table_log(f"{name}: {', '.join(distinct)}", board, table.where(**run)))
-    return logs
 
 
 def watched_run(
@@ -98,13 +88,12 @@ def watched_run(
     words, *pairs = name.split(",")
     agent, _, preset_name = words.partition(":")
     settings = parsed_settings(pairs, f"{name}:")
-    if agent in ("evb", "evb-dyna"):
-        chosen = changed(preset(EVB, preset_name or "published"), **settings)
-        chosen = dyna(chosen) if agent == "evb-dyna" else chosen
-        found = simulate(world.world, chosen, episodes=episodes, seed=seed, simulation=trial)
-        return evb_log(name, world.board, found, world.world, chosen)
+    if agent in EVB_AGENTS:
+        chosen = evb_settings(agent, preset_name or "published", **settings)
+        found = simulate(world.schedule, chosen, episodes=episodes, seed=seed, simulation=trial)
+        return evb_log(name, world.board, found, world.schedule[0][1], chosen)
     if agent not in WATCHABLE:
         raise unknown("agent", agent, (*WATCHABLE, "FILE.csv"))
     learning = agent_settings(agent, preset_name or "printed", **settings)
     rng = stream(seed, "maze", trial)
-    return record_trial(name, world.board, world.world, learning, episodes, rng)
+    return record_trial(name, world.board, world.schedule, learning, episodes, rng)

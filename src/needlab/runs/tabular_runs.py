@@ -8,12 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from needlab.core.tables import Table, joined, read_table, write_json, write_table
 from needlab.runs.kinds import REQUIRED, Config, Kind, filled
 from needlab.runs.runner import OnUnits
-from needlab.tabular.settings import agent_settings
+from needlab.tabular.evb.settings import AGENTS as EVB_AGENTS
+from needlab.tabular.evb.settings import EVBSettings, evb_settings
+from needlab.tabular.evb.simulation import simulate
+from needlab.tabular.settings import AGENTS, LearningSettings, agent_settings
+from needlab.worlds.tabular import Schedule
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import AnyArray
 
 _SECONDS_BETWEEN_WRITES = 5.0
@@ -87,7 +93,7 @@ _TABULAR: Config = {
     "world": "dyna-maze",
     "world_options": {},
     "agent": REQUIRED,
-    "preset": "printed",
+    "preset": "",
     "seed": 0,
     "first_trial": 0,
     "trials": 1000,
@@ -97,29 +103,55 @@ _TABULAR: Config = {
 
 
 def _complete(config: Config) -> Config:
-    from needlab.worlds import tabular_world
+    from needlab.worlds.changes import tabular_schedule
 
     found = checked(config, _TABULAR, "tabular")
     if not isinstance(found["world_options"], dict):
         raise NeedReplayError(f"world_options is {found['world_options']!r}; it must be a table.")
-    agent_settings(found["agent"], found["preset"], **found["overrides"])
-    tabular_world(found["world"], **found["world_options"])
+    usual = "published" if found["agent"] in EVB_AGENTS else "printed"
+    found["preset"] = found["preset"] or usual
+    _settings(found)
+    tabular_schedule(found["world"], **found["world_options"])
     return found
+
+
+def _settings(config: Config) -> EVBSettings | LearningSettings:
+    named = config["agent"], config["preset"]
+    if config["agent"] in EVB_AGENTS:
+        return evb_settings(*named, **config["overrides"])
+    if config["agent"] not in AGENTS:
+        raise unknown("agent", config["agent"], (*AGENTS, *EVB_AGENTS))
+    return agent_settings(*named, **config["overrides"])
 
 
 def _run(config: Config, folder: Path, on_units: OnUnits) -> None:
     """One row per trial and episode; trials do not depend on the agent or the preset."""
     from needlab.tabular.trial import run_trials
-    from needlab.worlds import tabular_world
+    from needlab.worlds.changes import tabular_schedule
 
-    settings = agent_settings(config["agent"], config["preset"], **config["overrides"])
-    world = tabular_world(config["world"], **config["world_options"])
+    settings = _settings(config)
+    world = tabular_schedule(config["world"], **config["world_options"])
     episodes, seed = config["episodes"], config["seed"]
 
     def rows_of(trial: int) -> Rows:
+        if isinstance(settings, EVBSettings):
+            return _evb_rows(settings, world, episodes, seed, trial)
         return run_trials(settings, world, episodes, 1, seed, first_trial=trial)
 
     run_cases(trial_numbers(config), rows_of, episodes, folder, on_units)
+
+
+def _evb_rows(settings: EVBSettings, world: Schedule, episodes: int, seed: int, trial: int) -> Rows:
+    """The columns of ``run_trials``, of one simulation; every episode ends at a goal."""
+    found = simulate(world, settings, episodes=episodes, seed=seed, simulation=trial)
+    returns = np.bincount(found.steps["episode"], found.steps["reward"], minlength=episodes)
+    return {
+        "trial": np.full(episodes, trial),
+        "episode": np.arange(episodes),
+        "steps": found.lengths,
+        "return": returns,
+        "terminated": np.ones(episodes, np.bool_),
+    }
 
 
 def fewer_trials(config: Config, most: int) -> Config:

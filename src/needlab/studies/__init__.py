@@ -37,6 +37,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing(
         "mattar-daw", "needlab.studies.mattar_daw", "forward and reverse replay by gain x need"
     ),
+    Listing("replay-counts", "needlab.studies.replay_counts", "replay events of every agent"),
     Listing("rivals", "needlab.studies.rivals", "which model of replay explains which events"),
 )
 """Every study, in the order in which they run and stand on the page."""

@@ -188,6 +188,7 @@ def _refuse_unused(studies: Sequence[Study], options: Options) -> None:
         "trials": options.trials is not None,
         "trial": options.trial != 0,
         "states": bool(options.states),
+        "world": bool(options.world),
     }
     for option, is_given in given.items():
         if is_given and not any(option in study.takes for study in studies):
@@ -205,6 +206,7 @@ def command_of(names: Sequence[str], options: Options, out: Path) -> str:
         ("--preset", options.presets),
         ("--trials", () if options.trials is None else (options.trials,)),
         ("--states", options.states),
+        ("--world", (options.world,) if options.world else ()),
         ("--trial", (options.trial,) if options.trial else ()),
         ("--seed", (options.seed,)),
         ("--size", (options.size,)),
@@ -221,6 +223,8 @@ def made_from(study: Study, options: Options) -> dict[str, Any]:
     source.update(Path(own).read_bytes() if own else b"")
     source.update(json.dumps(versions()).encode())
     plain: dict[str, Any] = json.loads(json.dumps(asdict(replace(options, workers=0))))
+    if options.world and Path(options.world).is_file():
+        plain["world"] = Path(options.world).read_text(encoding="utf-8", errors="replace")
     return {"options": plain, "source": source.hexdigest()}
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from needlab.runs.trials import TrialRunner
 
 Size: TypeAlias = Literal["quick", "full"]
-Option: TypeAlias = Literal["trials", "trial", "states"]
+Option: TypeAlias = Literal["trials", "trial", "states", "world"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Options:
         size: "quick" is minutes for everything, "full" is the paper's size or more.
         trial: which trial to show where a picture can show only one.
         states: the sizes of a world whose size can be chosen; empty: the study's own.
+        world: a world by name, or a file with a maze as text; empty: the study's own.
     """
 
     presets: tuple[str, ...]
@@ -39,6 +40,7 @@ class Options:
     size: Size
     trial: int = 0
     states: tuple[int, ...] = ()
+    world: str = ""
 
 
 @dataclass

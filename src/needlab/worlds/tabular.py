@@ -120,6 +120,12 @@ class TabularWorld(NamedTuple):
             marks[self.starts] = "S"
         return "".join(marks)
 
+    def _repr_html_(self) -> str:
+        """The board, in a notebook."""
+        marks, width = self.marks(), self.columns or self.n_states
+        rows = [marks[begin : begin + width] for begin in range(0, len(marks), width)]
+        return f"<pre>{chr(10).join(rows)}</pre>"
+
     def cell(self, state: int) -> tuple[int, int]:
         """The row and column of a state, both from 0."""
         return divmod(int(state), self.columns or self.n_states)

@@ -125,8 +125,10 @@ class Run {
     if (end === start) return `${moment}: none yet.`;
     const b = end - 1, k = this.backups, i = k.state[b] * this.actions + k.action[b];
     const chain = k.length[b] > 1 ? `, chain of ${k.length[b]}` : "";
-    const event = k.event[b] < 0 ? "in no event" : `${DATA.directions[k.direction[b]]} event ${k.event[b] + 1}`;
-    return `${moment}: ${this.place(k.state[b])} ${this.actionName(k.action[b])} to ${this.place(this.next[i])}; ` +
+    const way = k.direction[b] ? `${DATA.directions[k.direction[b]]} ` : "";
+    const event = k.event[b] < 0 ? "in no event" : `${way}event ${k.event[b] + 1}`;
+    const move = k.action[b] < 0 ? "" : ` ${this.actionName(k.action[b])} to ${this.place(this.next[i])}`;
+    return `${moment}: ${this.place(k.state[b])}${move}; ` +
       `gain ${number(k.gain[b])}${k.floor[b] ? " (the floor alone)" : ""}, need ${number(k.need[b])}${chain}; ${event}.`;
   }
 
@@ -208,7 +210,7 @@ function drawBoard(pen, run, size, cursor) {
   const { columns, states, marks, actions, next } = run;
   const center = (s) => [((s % columns) + 0.5) * size, (Math.floor(s / columns) + 0.5) * size];
   const towards = (s, a) => {
-    const after = next[s * actions + a];
+    const after = a < 0 ? s : next[s * actions + a];
     if (after === s) return null;
     const [x, y] = center(s), [u, v] = center(after), length = Math.hypot(u - x, v - y);
     return [(u - x) / length, (v - y) / length];

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from needlab.studies.mattar_daw.measures import measure, path_lengths
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import new_agent, replay_once, simulate
+from needlab.tabular.replay_events import Count
 from needlab.worlds import TabularWorld, tabular_world
 from needlab.worlds.boards import linear_track
 from needreplay._core.rng import stream
@@ -41,6 +42,9 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 """Each changes one thing; the last is Yuan & Mattar's rule in these worlds: no chains, no floor.
 "need 1" is what the authors' script for the open field sets."""
+FLOOR = 1e-10
+FLOORS = (1e-16, 1e-14, 1e-12, FLOOR, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3)
+"""Smallest gains, and the published one; events only."""
 
 MAGNITUDES: dict[str, tuple[float, ...]] = {
     "baseline": (1.0,),
@@ -61,11 +65,17 @@ class Variant:
 
     preset: str
     change: str = UNCHANGED
+    floor: float = FLOOR
 
     @property
     def settings(self) -> EVBSettings:
         """Of the agent."""
-        return replace(EVB[self.preset], **CHANGES[self.change])
+        return replace(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
+
+    @property
+    def count(self) -> Count:
+        """``published`` counts events as the authors did; it must land on their numbers."""
+        return "pairs" if self.preset == "published" else "states"
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,12 @@ def event_cases(variant: Variant, seed: int) -> dict[str, Case]:
         f"{world}/{schedule}": Case(variant, world, schedule, seed=seed)
         for world, schedule in places
     }
+
+
+def floor_cases(floor: float, seed: int) -> dict[str, Case]:
+    """Both worlds with another smallest gain."""
+    variant = Variant("published", floor=floor)
+    return {f"{world}/baseline": Case(variant, world, seed=seed) for world in WORLDS}
 
 
 def behavior_cases(variant: Variant, seed: int) -> dict[str, Case]:
@@ -116,7 +132,8 @@ def run_events(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:
         task, case.variant.settings, episodes=EPISODES, seed=case.seed, simulation=simulation
     )
     rng = stream(case.seed, "mattar-daw", "permutations", simulation)
-    return {**measure(task, found, MAGNITUDES[case.schedule], between, rng)}
+    variant, magnitudes = case.variant, MAGNITUDES[case.schedule]
+    return {**measure(task, found, magnitudes, between, variant.floor, variant.count, rng)}
 
 
 def run_behavior(case: Case, simulation: int) -> dict[str, npt.ArrayLike]:

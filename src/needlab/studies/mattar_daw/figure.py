@@ -57,10 +57,13 @@ def draw_all(
         f"be in an event by its visits in the lap ({first}, linear track).",
     }
     if "published" in presets:
-        figures["deciding"] = _deciding(tables["deciding"].where(preset="published"))
+        figures["deciding"] = _deciding(
+            tables["deciding"].where(preset="published", count="states")
+        )
         captions["deciding"] = (
             "Not in the article. What decides forward replay, what decides reverse replay: events "
-            "per episode of the preset published with one change at a time, with 95% intervals."
+            "per episode of the preset published with one change at a time, with 95% intervals. "
+            "Events of five different states."
         )
     return figures, captions
 

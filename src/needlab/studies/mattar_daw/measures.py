@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from needlab.tabular.evb.simulation import Simulation
-from needlab.tabular.replay_events import FORWARD, replay_events
+from needlab.tabular.replay_events import FORWARD, SHORTEST, Count, replay_events
 from needlab.worlds.tabular import TabularWorld, distances_to
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -18,6 +18,8 @@ REACH = 10
 """Steps before and after an event whose states are looked for in it."""
 FIRST_STATES = 5
 """Of an event, among which they are looked for."""
+COUNTS: tuple[Count, ...] = ("pairs", "states")
+"""The published rule of what makes an event long enough, and ours."""
 MOST_VISITS = 20
 LONGEST = 25
 """Shortest paths are counted from 0 to this."""
@@ -28,6 +30,8 @@ def measure(
     found: Simulation,
     magnitudes: tuple[float, ...],
     between: IntArray,
+    floor: float,
+    count: Count,
     rng: np.random.Generator,
 ) -> dict[str, AnyArray]:
     """All measures of one simulation.
@@ -37,12 +41,14 @@ def measure(
         found: the simulation.
         magnitudes: of the goals' reward; an event belongs to the one nearest to the last reward.
         between: ``path_lengths(task)``.
+        floor: the smallest gain of one pair.
+        count: the rule of all measures but ``counted``, which has both.
         rng: of the permutation test.
     """
     episodes = len(found.lengths)
     acting = int(task.acts.sum())
     events = np.zeros((len(magnitudes), 2, 2))
-    laps, floor_only = np.zeros((episodes, 2)), np.zeros(2)
+    laps, counted = np.zeros((episodes, 2)), np.zeros((len(COUNTS), 2, 2))
     columns = np.zeros((2, 2, 2 * FAR + 1))
     near, paths = np.zeros((2, 2, REACH, 3)), path_counts(task, found, between)
     cells, in_event = cell_counts(task, found), np.zeros((episodes, task.n_states), np.bool_)
@@ -51,15 +57,20 @@ def measure(
     for pause in found.pauses:
         agent, lap = int(pause["state"]), pause["episode"]
         part = found.backups[pause["first"] : pause["first"] + pause["count"]]
-        listed = replay_events(part["state"], part["action"], table, rng=rng)
+        listed = replay_events(part["state"], part["action"], table, count="pairs", rng=rng)
         group = int(np.argmin(np.abs(np.array(magnitudes) - pause["last_reward"])))
         for event in listed[listed["significant"]]:
             direction = 0 if event["direction"] == FORWARD else 1
             own = part[event["first"] : event["last"] + 1]
             states = own["state"]
+            # Events by states are those by pairs that visit enough of them.
+            rules = [True, bool(event["states"] >= SHORTEST)]
+            counted[rules, direction, 0] += 1
+            counted[rules, direction, 1] += np.all(own["gain"] <= 1.001 * floor * own["length"])
+            if not rules[COUNTS.index(count)]:
+                continue
             events[group, direction, int(after[agent])] += 1
             laps[lap, direction] += 1
-            floor_only[direction] += np.all(own["gain"] <= 1.001e-10 * own["length"])
             cells[direction, np.unique(states)] += 1
             in_event[lap, states] = True
             count_near(near[direction], steps, int(pause["step"]), states, acting)
@@ -73,7 +84,7 @@ def measure(
     return {
         "events": events / (episodes / len(magnitudes)),
         "laps": laps,
-        "floor_only": np.stack([floor_only, events.sum(axis=(0, 2))], axis=1),
+        "counted": counted,
         "columns": columns,
         "near": near,
         "paths": paths,

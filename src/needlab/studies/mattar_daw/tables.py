@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from needlab.core.tables import Table, long_table
 from needlab.report.statistics import Interval, mean_band, mean_interval
-from needlab.studies.mattar_daw.cases import AGENTS, LINEAR, OPEN, SCHEDULES, WORLDS, Variant
-from needlab.studies.mattar_daw.claims import Answer, F, Found, R, rates
+from needlab.studies.mattar_daw.cases import (
+    AGENTS,
+    EPISODES,
+    LINEAR,
+    OPEN,
+    SCHEDULES,
+    WORLDS,
+    Variant,
+)
+from needlab.studies.mattar_daw.claims import Answer, F, Found, R
+from needlab.studies.mattar_daw.measures import COUNTS
 from needlab.tabular.evb.backups import policy_gain
 from needreplay._core.rng import stream
 
@@ -49,20 +57,46 @@ def event_table(found: dict[Variant, Found]) -> Table:
 
 
 def deciding_table(found: dict[Variant, Found], seed: int) -> Table:
-    """Events per episode by change, before and after a run together, with intervals."""
+    """Events per episode by change, before and after a run together, with intervals.
+
+    By both rules of what makes an event long enough.
+    """
+    return long_table(
+        ("preset", "change", "world", "direction", "count"),
+        {
+            (variant.preset, variant.change, *key): columns
+            for variant, own in found.items()
+            for key, columns in _rates(own, (variant.preset, variant.change), seed).items()
+        },
+    )
+
+
+def floor_table(found: dict[float, Found], seed: int) -> Table:
+    """Events per episode by the smallest gain of a pair, preset published."""
+    return long_table(
+        ("preset", "floor", "world", "direction", "count"),
+        {
+            ("published", floor, *key): columns
+            for floor, own in sorted(found.items())
+            for key, columns in _rates(own, ("floor", f"{floor:g}"), seed).items()
+        },
+    )
+
+
+def _rates(own: Found, names: tuple[str, ...], seed: int) -> dict[Any, dict[str, Any]]:
+    """Events per episode by world, direction and rule."""
     parts = {}
-    for variant, own in found.items():
-        for world in WORLDS:
-            for direction, name in enumerate(DIRECTIONS):
-                values = rates(own, f"{world}/baseline", direction)
-                rng = stream(seed, "mattar-daw", "deciding", *asdict(variant).values(), world, name)
-                floors, events = own[f"{world}/baseline"]["floor_only"][:, direction].sum(axis=0)
-                parts[variant.preset, variant.change, world, name] = {
-                    "simulations": len(values),
-                    **mean_interval(values, rng).columns("mean"),
-                    "by_floor_alone": floors / events if events else 0.0,
+    for world in WORLDS:
+        for direction, name in enumerate(DIRECTIONS):
+            for rule, count in enumerate(COUNTS):
+                events, floors = own[f"{world}/baseline"]["counted"][:, rule, direction].T
+                rng = stream(seed, "mattar-daw", "deciding", *names, world, name)
+                parts[world, name, count] = {
+                    "simulations": len(events),
+                    **mean_interval(events / EPISODES, rng).columns("mean"),
+                    "by_floor_alone": floors.sum() / max(events.sum(), 1.0),
                 }
-    return long_table(("preset", "change", "world", "direction"), parts)
+    return parts
 
 
 def answer_table(answered: dict[Variant, list[Answer]]) -> Table:
@@ -71,7 +105,7 @@ def answer_table(answered: dict[Variant, list[Answer]]) -> Table:
     return long_table(
         ("preset", "change", "figure", "claim", "published"),
         {
-            (*asdict(variant).values(), asked.figure, asked.name, asked.direction): {
+            (variant.preset, variant.change, asked.figure, asked.name, asked.direction): {
                 **(answer.interval or nothing).columns("mean"),
                 "verdict": answer.verdict,
             }

@@ -8,8 +8,9 @@ effect of each.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+from needlab.core.presets import changed, preset
 from needreplay._core.checks import ANY, COUNT, SHARE, Bounds, check_fields
 from needreplay._core.errors import NeedReplayError
 
@@ -97,6 +98,16 @@ EVB = {
     ),
 }
 """The agent by preset. Worlds can differ: see ``needlab.studies.mattar_daw``."""
+
+
+AGENTS = ("evb", "evb-dyna")
+"""EVB, and Dyna at EVB's moments."""
+
+
+def evb_settings(agent: str, preset_name: str = "published", **overrides: Any) -> EVBSettings:
+    """The settings of one of ``AGENTS`` by name, with any field changed."""
+    settings = changed(preset(EVB, preset_name), **overrides)
+    return dyna(settings) if agent == "evb-dyna" else settings
 
 
 def without_replay(settings: EVBSettings) -> EVBSettings:

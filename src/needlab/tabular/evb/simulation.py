@@ -12,7 +12,7 @@ from needlab.tabular.evb import episodes as _episodes
 from needlab.tabular.evb.backups import BACKUP, Agent, Records, rule_of
 from needlab.tabular.evb.need import need_of
 from needlab.tabular.evb.settings import EVBSettings
-from needlab.tabular.replay_events import replay_table
+from needlab.tabular.replay_events import PERMUTATIONS, SHORTEST, WHENS, Count, replay_table
 from needlab.worlds.tabular import IN_TURN, Schedule, TabularWorld, check_schedule
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
@@ -147,24 +147,42 @@ def simulate(
     )
 
 
-def simulation_table(found: Simulation, world: TabularWorld, *, seed: int = 0) -> Table:
+def simulation_table(
+    found: Simulation,
+    world: TabularWorld,
+    *,
+    count: Count = "states",
+    shortest: int = SHORTEST,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> Table:
     """The tidy table of a simulation's replay: one row per backup, with its event.
 
     Args:
         found: the simulation.
         world: where it lived.
-        seed: of the permutation test.
+        count: what makes an event long enough; see ``replay_events``.
+        shortest: the fewest of these.
+        permutations: of the test; 0 calls every event significant, and takes half of the time.
+        seed: of the test.
     """
     backups = found.backups
+    pauses = found.pauses[backups["pause"]]
     return replay_table(
-        found.pauses["episode"][backups["pause"]],
+        pauses["episode"],
         backups["pause"],
         backups["state"],
         backups["action"],
         world.next_state,
+        when=np.array(WHENS)[pauses["kind"]],
+        agent_state=pauses["state"],
+        reward=pauses["last_reward"],
         gain=backups["gain"],
         need=backups["need"],
         chain_length=backups["length"],
+        count=count,
+        shortest=shortest,
+        permutations=permutations,
         rng=stream(seed, "evb", "permutations"),
     )
 

@@ -1,7 +1,7 @@
 """A log of replay that can be shown: what an agent did, replayed and knew at every moment.
 
 ``record`` logs any agent of ``tabular.agents`` in any environment with numbered states,
-``evb_log`` a simulation of the EVB agent, ``table_log`` a table of replay events from elsewhere.
+``evb_log`` a simulation of the EVB agent, ``table_log`` a table of backups or of decoded states.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,20 @@ import numpy as np
 from needlab.core.tables import Table
 from needlab.tabular.agents import DynaQ, Environment, PrioritizedSweeping, play
 from needlab.tabular.arrays import EVENTS, SEEN
+from needlab.tabular.decoded import detect_events
 from needlab.tabular.dyna import td_error_of, uniform_index, update_model, update_q
 from needlab.tabular.evb import episodes as evb_episodes
 from needlab.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
 from needlab.tabular.evb.need import need_of
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.evb.simulation import Simulation, new_agent
-from needlab.tabular.replay_events import DIRECTIONS, check_indices, replay_table
+from needlab.tabular.replay_events import DIRECTIONS, WHENS, pause_borders, replay_table
+from needlab.tabular.replay_files import is_decoded
 from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
 from needlab.tabular.sweeping import EVENT
 from needlab.tabular.trial import initial_successor
 from needlab.worlds.env import TabularEnv
-from needlab.worlds.tabular import TabularWorld
+from needlab.worlds.tabular import Schedule, TabularWorld, check_schedule
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
@@ -39,15 +42,22 @@ PAUSE = np.dtype(
         ("kind", np.int32),  # index in KINDS
         ("first", np.int32),  # backup
         ("count", np.int32),  # of backups
+        ("reward", np.float32),  # the last one at a goal
     ]
 )
 """A time at which the agent replays."""
-KINDS = ("at the start of an episode", "at the end of an episode", "during an episode")
+KINDS = (
+    "at the start of an episode",
+    "at the end of an episode",
+    "during an episode",
+    "at a time that is not known",
+)
+"""As ``replay_events.WHENS``."""
 BACKUP = np.dtype(
     [
         ("pause", np.int32),
         ("state", np.int32),
-        ("action", np.int32),
+        ("action", np.int32),  # -1: not known
         ("gain", np.float32),
         ("need", np.float32),
         ("length", np.int32),  # pairs of its chain
@@ -119,6 +129,34 @@ class ReplayLog:
     need: AnyArray
     """[pause, state] float32; empty if it is not known or too large"""
 
+    def table(self) -> Table:
+        """The log as a replay table, as ``replay_files.write_replay`` writes it."""
+        pauses, backups = self.pauses, self.backups
+        own = pauses[backups["pause"]]
+        return Table(
+            {
+                "episode": own["episode"].astype(np.int64),
+                "pause": backups["pause"].astype(np.int64),
+                "order": np.arange(len(backups)) - own["first"],
+                "when": np.array(WHENS)[own["kind"]],
+                "agent_state": own["state"].astype(np.int64),
+                "reward": own["reward"].astype(np.float64),
+                "state": backups["state"].astype(np.int64),
+                "action": backups["action"].astype(np.int64),
+                "gain": backups["gain"].astype(np.float64),
+                "need": backups["need"].astype(np.float64),
+                "chain_length": backups["length"].astype(np.int64),
+                "direction": np.array(DIRECTIONS)[backups["direction"]],
+                "event": backups["event"].astype(np.int64),
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        """The viewer, in a notebook."""
+        from needlab.report.viewer import viewer_frame
+
+        return viewer_frame([self])
+
 
 def record(
     name: str,
@@ -151,15 +189,33 @@ def record(
 def record_trial(
     name: str,
     board: Board,
-    world: TabularWorld,
+    world: TabularWorld | Schedule,
     settings: LearningSettings,
     episodes: int,
     rng: np.random.Generator,
 ) -> ReplayLog:
     """Log a trial in a world: the same that ``trial.run_trial`` runs with the same ``rng``."""
-    agent, env = agent_of(settings, world), TabularEnv(world)
+    schedule = check_schedule(world)
+    agent, env = agent_of(settings, schedule[0][1]), _ChangingEnv(schedule)
     agent.rng = env.np_random = rng
     return record(name, board, agent, env, episodes, seed=None)
+
+
+class _ChangingEnv(TabularEnv):
+    """An environment whose world may change before an episode."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule[0][1])
+        self._schedule = dict(schedule)
+        self._begun = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Begin an episode in the world that it has."""
+        self.world = self._schedule.get(self._begun, self.world)
+        self._begun += 1
+        return super().reset(seed=seed, options=options)
 
 
 def agent_of(settings: LearningSettings, world: TabularWorld) -> DynaQ | PrioritizedSweeping:
@@ -177,17 +233,17 @@ class _Recorder:
     def __init__(self, agent: DynaQ | PrioritizedSweeping) -> None:
         self.agent = agent
         self.steps: list[tuple[int, int, int]] = []
-        self.pauses: list[tuple[int, ...]] = []
+        self.pauses: list[tuple[float, ...]] = []
         self.backups: list[tuple[Any, ...]] = []
         self.writes: list[tuple[int, int, float]] = []
         self.need: list[FloatArray] = []
-        self._episode = -1
+        self._episode, self._reward, self._first_step = -1, float("nan"), False
         self._n_states, self._n_actions = agent.Q.shape
         if isinstance(agent, PrioritizedSweeping):
             agent.log = np.zeros(max(1, getattr(agent.settings, "planning_updates", 0)), EVENT)
 
     def begin(self, state: int) -> None:
-        self._episode += 1
+        self._episode, self._first_step = self._episode + 1, True
         self.agent.begin(state)
 
     def act(self, state: int) -> int:
@@ -197,6 +253,9 @@ class _Recorder:
         self, state: int, action: int, reward: float, next_state: int, terminated: bool
     ) -> None:
         self.steps.append((self._episode, state, next_state))
+        self._reward = reward if terminated else self._reward
+        kind = 1 if terminated else 0 if self._first_step else 2
+        self._first_step = False
         first = len(self.backups)
         made: list[tuple[int, int, float, float, float]]
         if isinstance(self.agent, PrioritizedSweeping):
@@ -206,8 +265,9 @@ class _Recorder:
         if not made:
             return
         pause = len(self.pauses)
-        kind = 1 if terminated else 2
-        self.pauses.append((self._episode, len(self.steps), next_state, kind, first, len(made)))
+        self.pauses.append(
+            (self._episode, len(self.steps), next_state, kind, first, len(made), self._reward)
+        )
         for i, (s, a, gain, need, q) in enumerate(made):
             self.backups.append((pause, s, a, gain, need, 1, 0, -1, 0))
             self.writes.append((first + pause + i + 1, s * self._n_actions + a, q))
@@ -267,6 +327,7 @@ def evb_log(
     pauses = np.zeros(len(found.pauses), PAUSE)
     for field in ("episode", "state", "kind", "first", "count"):
         pauses[field] = found.pauses[field]
+    pauses["reward"] = found.pauses["last_reward"]
     _refuse_empty(name, len(found.backups))
     before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
     pauses["steps"] = found.pauses["step"] + ~before
@@ -318,23 +379,90 @@ def _learn(
 
 
 def table_log(name: str, board: Board, table: Table) -> ReplayLog:
-    """The log of a table of replay events (``replay_events.read_replay``); Q is not known."""
-    states = table["state"]
+    """The log of a table from ``replay_files.read_replay``; Q is not known.
+
+    The table's own events and directions are shown; if it has none, they are computed.
+    """
+    _refuse_empty(name, len(table))
+    lowest = -1 if is_decoded(table) else 0
     for column, count in zip(("state", "action"), board.next_state.shape, strict=True):
-        where = f"The cells of column {column!r} of {name}"
-        check_indices(where, table[column], count, f"as the world {board.name} has them")
-    _refuse_empty(name, len(states))
-    starts = np.flatnonzero(np.r_[True, np.diff(table["pause"]) != 0])
+        found = table[column] if column in table.names else np.zeros(1, np.int64)
+        if found.max() >= count or found.min() < (lowest if column == "state" else -1):
+            raise NeedReplayError(
+                f"The cells of column {column!r} of {name} must be from 0 to {count - 1}, as the "
+                f"world {board.name} has them; they are from {found.min()} to {found.max()}."
+            )
+    return (_decoded_log if is_decoded(table) else _backups_log)(name, board, table)
+
+
+def _backups_log(name: str, board: Board, table: Table) -> ReplayLog:
+    starts = np.array(pause_borders(table["pause"])[:-1])
     pauses = np.zeros(len(starts), PAUSE)
-    pauses["first"], pauses["count"] = starts, np.diff(np.r_[starts, len(states)])
-    pauses["episode"], pauses["kind"], pauses["state"] = table["episode"][starts], 2, -1
-    backups = np.zeros(len(states), BACKUP)
+    pauses["first"], pauses["count"] = starts, np.diff(np.r_[starts, len(table)])
+    pauses["episode"], pauses["state"] = table["episode"][starts], table["agent_state"][starts]
+    pauses["kind"] = [WHENS.index(when) for when in table["when"][starts].tolist()]
+    pauses["reward"] = table["reward"][starts]
+    backups = np.zeros(len(table), BACKUP)
     backups["pause"] = np.repeat(np.arange(len(starts)), pauses["count"])
     backups["length"] = table["chain_length"]
     for field in ("state", "action", "gain", "need"):
         backups[field] = table[field]
+    if "event" in table.names:
+        return _bare(name, board, pauses, _labeled(backups, table))
+    if np.any(table["action"] < 0):
+        raise NeedReplayError(
+            f"{name} has empty actions, without which events cannot be computed; give the columns "
+            "'direction' and 'event', too."
+        )
     nothing = np.zeros((0, 0), np.float32)
     return _log(name, board, np.zeros(0, STEP), pauses, backups, np.zeros(0, WRITE), nothing)
+
+
+def _decoded_log(name: str, board: Board, table: Table) -> ReplayLog:
+    """Each event is a pause; bins without a state are left out.
+
+    A bin's action is the move that leads to the next state, if there is one. An event without a
+    direction in the table has that of all its steps, if they have one.
+    """
+    known = table["state"] >= 0
+    _refuse_empty(name, int(known.sum()))
+    table = Table({column: table[column][known] for column in table.names})
+    starts = np.array(pause_borders(table["event"])[:-1])
+    counts = np.diff(np.r_[starts, len(table)])
+    pauses = np.zeros(len(starts), PAUSE)
+    pauses["first"], pauses["count"], pauses["state"] = starts, counts, -1
+    pauses["kind"], pauses["reward"] = WHENS.index("unknown"), np.nan
+    backups = np.zeros(len(table), BACKUP)
+    backups["pause"], backups["length"] = np.repeat(np.arange(len(starts)), counts), 1
+    backups["state"], backups["gain"], backups["need"] = table["state"], np.nan, np.nan
+    backups["action"] = -1
+    direction = np.full(len(table), DIRECTIONS[0], dtype="U10")
+    for begin, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        states = table["state"][begin : begin + count]
+        for i, (state, after) in enumerate(pairwise(states.tolist())):
+            ways = np.flatnonzero(board.next_state[state] == after)
+            if ways.size and state != after:
+                backups["action"][begin + i] = ways[0]
+        if "direction" in table.names:
+            direction[begin : begin + count] = table["direction"][begin]
+        elif np.unique(states).size > 1:
+            found = detect_events(states, adjacency=board.next_state, skip=count, shortest=2)
+            whole = found["first"].tolist() == [0] and states[found["last"][0]] == states[-1]
+            direction[begin : begin + count] = found["direction"][0] if whole else DIRECTIONS[0]
+    labels = Table({"event": table["event"], "direction": direction})
+    return _bare(name, board, pauses, _labeled(backups, labels))
+
+
+def _labeled(backups: AnyArray, table: Table) -> AnyArray:
+    backups["event"] = table["event"]
+    backups["direction"] = [DIRECTIONS.index(one) for one in table["direction"].tolist()]
+    return backups
+
+
+def _bare(name: str, board: Board, pauses: AnyArray, backups: AnyArray) -> ReplayLog:
+    """A log of backups alone."""
+    nothing = np.zeros((0, 0), np.float32)
+    return ReplayLog(name, board, np.zeros(0, STEP), pauses, backups, np.zeros(0, WRITE), nothing)
 
 
 def _refuse_empty(name: str, backups: int) -> None:
@@ -353,6 +481,4 @@ def _log(
         backups["action"].astype(np.int64),
         board.next_state,
     )
-    backups["event"] = found["event"]
-    backups["direction"] = [DIRECTIONS.index(one) for one in found["direction"].tolist()]
-    return ReplayLog(name, board, steps, pauses, backups, *rest)
+    return ReplayLog(name, board, steps, pauses, _labeled(backups, found), *rest)

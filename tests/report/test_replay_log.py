@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 from needlab.core.tables import Table
-from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
-from needlab.tabular.evb.backups import rule_of
-from needlab.tabular.evb.need import need_of
-from needlab.tabular.replay_events import read_replay, write_replay
-from needlab.tabular.replay_log import (
+from needlab.report.replay_log import (
     Board,
     ReplayLog,
     agent_of,
@@ -23,6 +19,10 @@ from needlab.tabular.replay_log import (
     record_trial,
     table_log,
 )
+from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
+from needlab.tabular.evb.backups import rule_of
+from needlab.tabular.evb.need import need_of
+from needlab.tabular.replay_files import read_replay, write_replay
 from needlab.tabular.settings import agent_settings
 from needlab.tabular.trial import logged_trial, run_trial
 from needlab.worlds import DYNA_MAZE, TabularEnv, tabular_world, world_of_text
@@ -114,7 +114,7 @@ def test_a_table_of_events_is_a_log_without_values(tmp_path: Path) -> None:
     assert (len(log.writes), len(log.steps), log.need.size) == (0, 0, 0)
     columns = {name: table[name] for name in table.names}
     columns["state"] = columns["state"] + 25
-    with pytest.raises(NeedReplayError, match="'state' of mine must be integers from 0 to 29"):
+    with pytest.raises(NeedReplayError, match="'state' of mine must be from 0 to 29"):
         table_log("mine", board, Table(columns))
 
 
@@ -126,3 +126,15 @@ def test_an_agent_that_replays_nothing_has_no_log() -> None:
     found = simulate(task, still, episodes=3)
     with pytest.raises(NeedReplayError, match="replayed nothing"):
         evb_log("evb", Board.of_world(task, "track"), found, task, still)
+
+
+def test_a_notebook_shows_the_viewer_and_the_board() -> None:
+    task = linear_track()
+    settings = EVB["published"]
+    found = simulate(task, settings, episodes=2)
+    log = evb_log("evb", Board.of_world(task, "<track>"), found, task, settings)
+    shown = log._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert shown.endswith("</iframe>")
+    assert shown.count("<") == 2, "the page is escaped inside the attribute"
+    assert task._repr_html_() == "<pre>S........G\n##########\nG........S</pre>"
