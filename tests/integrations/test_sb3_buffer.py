@@ -215,7 +215,7 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         ({"beta": 1.5}, "beta is 1.5"),
         ({"beta": (0.1, 0.2, 0.3)}, "a pair"),
         ({"critics": "min"}, "critics"),
-        ({"epsilon": -1.0}, "epsilon is -1.0"),
+        ({"gain_floor": -1.0}, "gain_floor is -1.0"),
     ],
 )
 def test_refused_settings(settings: dict[str, Any], message: str) -> None:

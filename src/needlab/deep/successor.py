@@ -112,10 +112,9 @@ class PaperNeed:
         self, *, alpha: float, need_alpha: float, correct_for: Any, uniform_mix: float
     ) -> FeatureNeedSampler:
         """A sampler by gain and this need."""
-        # "backward" stores vectors as they are; these are divided by |φ|² already.
         return FeatureNeedSampler(
             self.online.n_features,
-            backward=True,
+            raw=True,
             alpha=alpha,
             need_alpha=need_alpha,
             correct_for=correct_for,

@@ -308,7 +308,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             errors = errors.detach().reshape(-1).cpu().numpy()
         self._is_updated = True
         buffer = self.buffer if self.need is None else self.need
-        buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.epsilon)
+        buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.gain_floor)
 
     @property
     def has_errors(self) -> bool:

@@ -43,7 +43,7 @@ class _ByGain:
     """The exponent of importance weights; a pair goes from its first to its second in ``learn``."""
     critics: Literal["max", "mean"] = "max"
     """Of several critics, the priority is the maximum or the mean of their absolute TD errors."""
-    epsilon: float = 1e-6
+    gain_floor: float = 1e-6
     """Added to absolute TD errors, so that a transition without error can be sampled again."""
     uniform_mix: float = 0.0
     """The share of the probability that is uniform."""
@@ -58,8 +58,8 @@ class _ByGain:
             raise NeedReplayError(f"beta is {self.beta}; pass a number or a pair (start, end).")
         for value in self._betas:
             check_beta(value)
-        if not 0.0 <= self.epsilon < float("inf"):
-            raise NeedReplayError(f"epsilon is {self.epsilon}; it must be finite and at least 0.")
+        if not 0.0 <= self.gain_floor < float("inf"):
+            raise NeedReplayError(f"gain_floor is {self.gain_floor}; it must be finite and at least 0.")
 
     @property
     def _betas(self) -> tuple[float, float]:
