@@ -59,7 +59,9 @@ class _ByGain:
         for value in self._betas:
             check_beta(value)
         if not 0.0 <= self.gain_floor < float("inf"):
-            raise NeedReplayError(f"gain_floor is {self.gain_floor}; it must be finite and at least 0.")
+            raise NeedReplayError(
+                f"gain_floor is {self.gain_floor}; it must be finite and at least 0."
+            )
 
     @property
     def _betas(self) -> tuple[float, float]:
