@@ -78,13 +78,17 @@ def test_exported_names() -> None:
         "SweepingSettings",
         "TabularWorld",
         "as_discrete",
+        "compare_models",
         "deep_preset",
+        "fit_events",
         "mean_interval",
         "play",
+        "read_data",
         "record",
         "replay_table",
         "run_trials",
         "simulate",
+        "simulate_model",
         "tabular_world",
     ]
     for package in (needreplay, needlab):

@@ -104,7 +104,7 @@ def test_the_deep_sweeps_that_ship() -> None:
         (TABULAR + "agents = []", "agents must be a list"),
         (
             PS + "world = 'moon'",
-            "world is 'moon', which is not dyna-maze",
+            "world is 'moon', which is not one of linear-track, open-field",
         ),
         (PS + "trials = 0", "trials is 0"),
         (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -309,7 +308,7 @@ def test_popped_need_moves_with_the_sweep() -> None:
         # From 2 first, so that pair 2 is the first queued of two equal gains.
         rng, log = stream(0), np.zeros(10, EVENT)
         for start in (2, 0):
-            only_seen = replace(settings, threshold=math.inf)
+            only_seen = replace(settings, threshold=1e300)
             run_episodes(agent, table._replace(starts=np.array([start])), only_seen, 1, rng)
         run_episodes(agent, table, settings, 1, rng, log=log)
         chosen[need_from] = log["state"][: agent.counts[EVENTS]].tolist()
