@@ -34,6 +34,17 @@ def test_a_missing_torch_is_named_with_the_command_that_installs_it() -> None:
     assert done.stdout.count("pip install 'needreplay[deep]'") == 2
 
 
+def test_a_missing_numba_is_named_with_the_extra_that_brings_it() -> None:
+    code = NO_TORCH.replace("torch", "numba") + (
+        "import needlab, needreplay\n"
+        "needreplay.ReplayBuffer, needlab.MazeEnv\n"
+        "try: needlab.PrioritizedSweeping\n"
+        "except needreplay.NeedReplayError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'needreplay[lab]'" in done.stdout
+
+
 def test_the_command_line_says_it_without_a_traceback(tmp_path: Path) -> None:
     program = (
         "from needlab.cli import main\n"

@@ -106,7 +106,7 @@ def test_without_the_package_one_sentence_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "minatar", None)
-    with pytest.raises(NeedReplayError, match="pip install minatar"):
+    with pytest.raises(NeedReplayError, match=r"pip install 'needreplay\[minatar\]'"):
         MinAtarEnv("breakout")
 
 

@@ -16,8 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
-from numba.core import event
+from needreplay._core.errors import NeedReplayError
+
+try:
+    import numba
+    from numba.core import event
+except ModuleNotFoundError as missing:
+    if missing.name != "numba":
+        raise
+    raise NeedReplayError(
+        "The agents of needlab need numba, which is not installed; install it with: "
+        "pip install 'needreplay[lab]'"
+    ) from missing
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -143,7 +143,7 @@ def _imported() -> Any:
     except ImportError as missing:
         raise NeedReplayError(
             "The engine ray needs Ray, which is not installed; install it with: "
-            "pip install ray, or choose --engine local."
+            "pip install 'needreplay[ray]', or choose --engine local."
         ) from missing
     return ray
 

@@ -203,7 +203,7 @@ class Curves:
         except ImportError as missing:
             raise NeedReplayError(
                 "Curves need the package tensorboard, which is not installed; install it with: "
-                "pip install tensorboard"
+                "pip install 'needreplay[tensorboard]'"
             ) from missing
         try:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)

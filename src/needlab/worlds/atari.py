@@ -75,7 +75,7 @@ def register_games() -> None:
     except ImportError as missing:
         raise NeedReplayError(
             "Atari's games need the packages ale-py and opencv-python-headless, which are not both "
-            "installed; install them with: pip install ale-py opencv-python-headless"
+            "installed; install them with: pip install 'needreplay[atari]'"
         ) from missing
     gymnasium.register_envs(ale_py)
 

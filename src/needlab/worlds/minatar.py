@@ -112,6 +112,6 @@ def _package() -> Any:
     except ImportError as missing:
         raise NeedReplayError(
             "MinAtar's games need the package minatar, which is not installed; install it with: "
-            "pip install minatar"
+            "pip install 'needreplay[minatar]'"
         ) from missing
     return Environment

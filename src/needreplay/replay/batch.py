@@ -50,7 +50,9 @@ class Batch:
         try:
             import torch
         except ImportError as error:
-            raise NeedReplayError("batch.torch needs torch: pip install torch") from error
+            raise NeedReplayError(
+                "batch.torch needs torch: pip install 'needreplay[deep]'"
+            ) from error
         wide = any(column.dtype == np.float64 for column in flatten(self.columns).values())
 
         def tensor(array: Any) -> Any:

@@ -98,7 +98,9 @@ def _minigrid(name: str, toggles: bool, random_start: bool) -> ExactTask:
     try:
         import minigrid  # noqa: F401
     except ImportError as error:
-        raise NeedReplayError(f"{name} needs MiniGrid: pip install minigrid.") from error
+        raise NeedReplayError(
+            f"{name} needs MiniGrid: pip install 'needreplay[minigrid]'."
+        ) from error
     env: Any = gymnasium.make(name).unwrapped
     env.reset(seed=0)
     cells = [(x, y) for x in range(env.width) for y in range(env.height)]

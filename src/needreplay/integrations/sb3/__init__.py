@@ -31,7 +31,7 @@ try:
 except ImportError as missing:
     raise NeedReplayError(
         "needreplay.integrations.sb3 needs stable-baselines3, which is not installed; install it "
-        "with: pip install stable-baselines3 sb3-contrib"
+        "with: pip install 'needreplay[sb3]'"
     ) from missing
 check_version("stable-baselines3", stable_baselines3.__version__)
 

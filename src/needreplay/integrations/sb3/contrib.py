@@ -11,7 +11,7 @@ try:
 except ImportError as missing:
     raise NeedReplayError(
         "QRDQN, TQC and CrossQ need sb3-contrib, which is not installed; install it with: "
-        "pip install stable-baselines3 sb3-contrib"
+        "pip install 'needreplay[sb3]'"
     ) from missing
 check_version("sb3-contrib", sb3_contrib.__version__)
 
