@@ -75,9 +75,12 @@ unit: $(READY) ## Run the tests.
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
 	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py
 
+# Fits and their simulations take minutes without the compiler; their tests run compiled alone.
+SLOW_UNCOMPILED := fit rivals
+
 uncompiled: $(READY) ## Run the tests of the laboratory's kernels without numba's compiler; at least 95% of equations and tabular/ is covered.
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) tests/rules tests/tabular tests/studies/cliffwalk/test_replay.py \
-		--cov=needreplay.equations --cov=needlab.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
+		$(SLOW_UNCOMPILED:%=--ignore=tests/tabular/test_%.py) --cov=needreplay.equations --cov=needlab.tabular --cov-fail-under=95 --cov-report=term-missing:skip-covered
 
 # A build of its own, since sanitized code runs only where the sanitizers' libraries were loaded first. Python and numpy
 # keep memory to the end, so leaks are not looked for.

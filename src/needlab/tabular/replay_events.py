@@ -165,7 +165,7 @@ def order_score(labels: IntArray, order: IntArray) -> float:
     total = 0
     for i in range(order.size - 1):
         label = labels[order[i], order[i + 1]]
-        total += (label == FORWARD) - (label == REVERSE)
+        total += int(label == FORWARD) - int(label == REVERSE)
     return total / (order.size - 1)
 
 

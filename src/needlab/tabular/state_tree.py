@@ -120,27 +120,6 @@ def tree_of(states: IntArray, priorities: FloatArray, n_states: int, alpha: floa
 
 
 @jit
-def set_empty(tree: GroupedTree, slot: int) -> None:
-    """Empty ``slot``; its state is unknown. O(log N)."""
-    if tree.occupied[slot]:
-        detach(tree, slot)
-    tree.occupied[slot] = False
-    tree.group[slot] = len(tree.root) - 1
-    tree.power[slot] = 0.0
-
-
-@jit
-def set_group(tree: GroupedTree, slot: int, group: int) -> None:
-    """Set the state of ``slot``. O(log N)."""
-    if tree.occupied[slot]:
-        detach(tree, slot)
-        tree.group[slot] = group
-        attach(tree, slot)
-    else:
-        tree.group[slot] = group
-
-
-@jit
 def attach(tree: GroupedTree, slot: int) -> None:
     """Put ``slot`` at the last place of its group's tree."""
     group = tree.group[slot]
@@ -156,67 +135,6 @@ def attach(tree: GroupedTree, slot: int) -> None:
         tree.children[above, place & 1] = slot
         tree.parent[slot] = above
     sum_upwards(tree, slot)
-
-
-@jit
-def detach(tree: GroupedTree, slot: int) -> None:
-    """Take ``slot`` out of its group's tree; the tree's last slot takes its place."""
-    group = tree.group[slot]
-    last = slot_at(tree, group, tree.members[group])
-    above = tree.parent[last]
-    put_below(tree, group, above, last, NONE)
-    tree.members[group] -= 1
-    sum_upwards(tree, above)
-    if last != slot:
-        put_below(tree, group, tree.parent[slot], slot, last)
-        tree.parent[last] = tree.parent[slot]
-        for side in range(2):
-            child = tree.children[slot, side]
-            tree.children[last, side] = child
-            if child != NONE:
-                tree.parent[child] = last
-        sum_upwards(tree, last)
-
-
-@jit
-def put_below(tree: GroupedTree, group: int, above: int, old: int, new: int) -> None:
-    """Make ``above`` (or the group's root) point to ``new`` where it pointed to ``old``."""
-    if above == NONE:
-        tree.root[group] = new
-    elif tree.children[above, 0] == old:
-        tree.children[above, 0] = new
-    else:
-        tree.children[above, 1] = new
-
-
-@jit
-def first_wrong(tree: GroupedTree) -> int:
-    """The first group whose tree is not complete, linked both ways and summed up; -1 for none.
-
-    Links are slots or -1, and ``members`` counts the slots of each group. A place below a missing
-    one is never found, because each slot at a place has to name the slot above it.
-    """
-    seen = np.zeros(len(tree.group), dtype=np.bool_)
-    for group in range(len(tree.root)):
-        if tree.members[group] == 0 and tree.root[group] != NONE:
-            return group
-        for place in range(1, tree.members[group] + 1):
-            slot = slot_at(tree, group, place)
-            above = NONE if place == 1 else slot_at(tree, group, place // 2)
-            if slot == NONE or seen[slot] or tree.group[slot] != group or not tree.occupied[slot]:
-                return group
-            seen[slot] = True
-            for side in range(2):
-                is_last = 2 * place + side > tree.members[group]
-                if is_last != (tree.children[slot, side] == NONE):
-                    return group
-            left, right = tree.children[slot, 0], tree.children[slot, 1]
-            below = total_of(tree.power, left) + total_of(tree.power, right)
-            if tree.power[slot, TOTAL] != tree.power[slot, OWN] + below:
-                return group
-            if tree.parent[slot] != above:
-                return group
-    return NONE
 
 
 @jit
