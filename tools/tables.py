@@ -44,6 +44,7 @@ BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)"
 README_ROWS = (
     ("sample 32, gather, update 32", "cpprb"),
     ("sample 256, gather, update 256", "tianshou"),
+    ("add one", "stable-baselines3"),
     ("step of one environment (3-step, ends)", "stable-baselines3"),
     ("84 x 84 x 4 stacks: sample 32, update 32, N = 100,000", "cpprb"),
 )
@@ -90,9 +91,6 @@ def readme_speed() -> list[str]:
         ratio = re.search(r"\((\S+)x (\[.*\])\)", found[words][peer])
         assert ratio is not None
         shown.append([words, peer, f"{ratio[1]} {ratio[2]}"])
-    row = feature_row(64, "signed", 1.0)
-    words = "sample 32 by gain x need, 64 signed features, the worst case"
-    shown.append([words, "scoring all with BLAS", interval(row["sample_ratio"])])
     return table(["", "against", "times faster [95%]"], shown)
 
 
