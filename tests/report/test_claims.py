@@ -96,6 +96,7 @@ def test_need_is_compared_with_trivial_scores() -> None:
     assert need_verdict(0.9, 0.7) == "holds"
     assert need_verdict(0.9, 0.85) == "does not hold"
     assert need_verdict(0.9, math.nan) == "undecided"
+    assert need_verdict(0.7, math.nan) == "does not hold"
 
 
 def test_a_claim_comes_back_from_its_record() -> None:

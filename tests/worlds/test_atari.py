@@ -97,5 +97,5 @@ def test_without_a_package_one_sentence_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(NeedReplayError, match="pip install ale-py opencv-python-headless"):
+    with pytest.raises(NeedReplayError, match=r"pip install 'needreplay\[atari\]'"):
         make_world("atari/Pong", PLAIN)

@@ -12,7 +12,7 @@ import numpy as np
 from needlab.report.statistics import Interval
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import FloatArray
-from needreplay.need import accurate_need
+from needreplay.need import LOWEST_AUC, accurate_need
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 Direction: TypeAlias = Literal["above", "below"]
@@ -101,7 +101,12 @@ def tallies(claims: Sequence[Claim]) -> dict[str, dict[str, str]]:
 
 
 def need_verdict(auc: float, baseline: float) -> Verdict:
-    """Whether need was accurate (``accurate_need``); undecided if that was not measured."""
+    """Whether need was accurate (``accurate_need``); undecided if that is not known.
+
+    Below ``LOWEST_AUC`` it was not, whatever trivial scores reach.
+    """
+    if auc < LOWEST_AUC:
+        return "does not hold"
     if np.isnan(auc) or np.isnan(baseline):
         return "undecided"
     return "holds" if accurate_need(auc, baseline) else "does not hold"
