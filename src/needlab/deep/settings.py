@@ -135,7 +135,7 @@ class DeepSettings:
 
     # Need (per-sr and per-sr-sampling).
     need_learner: Literal["successor", "cosine", "spectral", "linear"] = "cosine"
-    """a need model: a power of a cosine or least squares, learned by contrast, or random features
+    """a need model: a power of a cosine or least squares, both contrastive, or random features
     in closed form; or successor, the paper's network, with the settings of its own below"""
     encoder: Literal["own", "shared"] = "own"
     """need's features: from layers of its own, or from the Q network's last hidden layer"""
