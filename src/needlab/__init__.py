@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from needreplay._core.lazy import has_torch, load_name
 
 if TYPE_CHECKING:
     from needlab.deep import DeepAgent, DeepSettings, deep_preset
@@ -81,23 +82,12 @@ __all__ = [
 ]
 
 
-def _has_torch() -> bool:
-    try:
-        return find_spec("torch") is not None
-    except (ImportError, ValueError):  # an import hook, or None in sys.modules, hides it
-        return False
-
-
-if not _has_torch():  # names that cannot be imported would stop ``import *`` and pydoc
+if not has_torch():
     __all__ = [name for name in __all__ if _HOME_OF.get(name) != "needlab.deep"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'needlab' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+    return load_name(__name__, globals(), _HOME_OF, name)
 
 
 def __dir__() -> list[str]:

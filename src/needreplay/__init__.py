@@ -5,11 +5,10 @@ Importing this package is instant: kernels and torch load when a name that needs
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from needreplay._core.errors import NeedReplayError
+from needreplay._core.lazy import has_torch, load_name
 from needreplay._version import __version__
 
 if TYPE_CHECKING:
@@ -69,23 +68,12 @@ __all__ = [
 ]
 
 
-def _has_torch() -> bool:
-    try:
-        return find_spec("torch") is not None
-    except (ImportError, ValueError):  # an import hook, or None in sys.modules, hides it
-        return False
-
-
-if not _has_torch():  # names that cannot be imported would stop ``import *`` and pydoc
+if not has_torch():
     __all__ = [name for name in __all__ if name not in _NEEDS_TORCH]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'needreplay' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+    return load_name(__name__, globals(), _HOME_OF, name)
 
 
 def __dir__() -> list[str]:
