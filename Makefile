@@ -111,7 +111,7 @@ test-portable: $(READY) ## Run the tests with numpy, numba and torch restricted 
 		ATEN_CPU_CAPABILITY=default $(MAKE) unit uncompiled
 
 docs: $(READY) ## Build the site: site/index.html opens without a server and loads nothing from the network.
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "site/index.html"
 
 tables: $(READY) ## Write the tables of numbers in the README and the docs from results.
 	@$(BIN)/python tools/tables.py

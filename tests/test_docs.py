@@ -139,7 +139,7 @@ RUN = {
     "make help": "",
     "needreplay train --world CartPole-v1 --settings": "",
     f"{TRAIN} --out runs/a": SMALL,
-    "needreplay train --world minatar/breakout --agent per-sr-sampling --steps 200000 --seed 0 "
+    "needreplay train --world minatar/breakout --agent per-sr-sampling --steps 200000 "
     "--out runs/need": SMALL,
     "needreplay eval runs/a --episodes 30": "--episodes 2",
     "needreplay eval runs/a --watch page.html": "",

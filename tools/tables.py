@@ -23,23 +23,12 @@ from needreplay._core.rng import stream
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
-PAGES = (
-    "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in (
-            "replay",
-            "need_sampling",
-            "maze",
-            "cliffwalk",
-            "deep",
-            "need",
-            "use_it_with",
-            "should_i_use_need",
-        )
-    ),
-)
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
+PAGES = tuple(
+    str(page.relative_to(ROOT))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
+    if BLOCK.search(page.read_text(encoding="utf-8"))
+)
 
 README_ROWS = (
     ("sample 32, gather, update 32", "cpprb"),

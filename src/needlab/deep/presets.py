@@ -2,7 +2,8 @@
 
 ``printed`` is the paper's text, ``released`` its code, ``corrected`` its code without its faults:
 these three have the paper's need. Each preset is made of two parts that do not overlap: how an
-agent learns, and the sizes that suit a kind of world. ``docs/deep.md`` numbers the differences.
+agent learns, and the sizes that suit a kind of world. ``docs/deep_agent.md`` numbers the
+differences.
 """
 
 from __future__ import annotations

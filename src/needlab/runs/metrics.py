@@ -18,33 +18,56 @@ from needreplay._core.errors import NeedReplayError
 if TYPE_CHECKING:
     from needlab.deep import UpdateStats
 
-COLUMNS = (
-    "iteration",
-    "steps",
-    "updates",
-    "train_episodes",
-    "train_return",
-    "train_return_by_step",
-    "eval_episodes",
-    "eval_return",
-    "epsilon",
-    "loss",
-    "td_error",
-    "sampling_entropy",
-    "need_mean",
-    "need_variation",
-    "need_negative",
-    "feature_similarity",
-    "feature_age",
-    "need_auc",
-    "need_auc_baseline",
-    "need_accurate",
-    "need_auc_past",
-    "need_auc_time",
-    "need_effective",
-    "need_effective_recent",
-    "need_nearness",
-)
+COLUMNS = {
+    "iteration": "from 1; an episode longer than an iteration skips numbers",
+    "steps": "of the world, so far",
+    "updates": "of the Q network, so far",
+    "train_episodes": "episodes (on Atari: games) that ended in this iteration",
+    "train_return": "their mean sum of rewards, unclipped, with exploration",
+    "train_return_by_step": "the same, each episode counted once for each of its steps",
+    "eval_episodes": "complete episodes played after it, without learning",
+    "eval_return": "their mean sum of rewards, unclipped",
+    "epsilon": "the probability of a random action at the end of the iteration",
+    "loss": "the Q loss, with weights and need",
+    "td_error": (
+        "the priorities that are set: the absolute TD error, or what the preset makes of it"
+    ),
+    "sampling_entropy": (
+        "mean −log P of a batch / log N: 1 for uniform sampling, less if few transitions are "
+        "preferred; empty for samplers by need that reject, which know P up to a factor"
+    ),
+    "need_mean": "need in the batch, before negatives are removed and need is rescaled",
+    "need_variation": "its standard deviation / its mean; 0: need does not distinguish transitions",
+    "need_negative": "the share of negative need",
+    "feature_similarity": (
+        "mean cosine between the features of two transitions in the batch; 1: all states look alike"
+    ),
+    "feature_age": "batches since the oldest features in the buffer were set (`per-sr-sampling`)",
+    "need_auc": (
+        "how well need tells the next 10 states from states of other episodes that are as old, on "
+        "withheld episodes: 0.5 is chance, 1 perfect; every 10,000 steps, or every iteration if "
+        "that is longer, and at the end"
+    ),
+    "need_auc_baseline": (
+        "the same of the best trivial score: recency, similarity, an untrained model, another query"
+    ),
+    "need_accurate": (
+        "1 if need_auc is at least 0.8 and clearly above the baseline, else 0: conclude nothing "
+        "about need"
+    ),
+    "need_auc_past": "against earlier states of the same episode",
+    "need_auc_time": "against other episodes at the same time",
+    "need_effective": (
+        "how many transitions of the buffer need selects: 1 / Σ p². Over the buffer the variation "
+        "of need is about √(N / need_effective − 1)"
+    ),
+    "need_effective_recent": "the same of need seen from recent states, taken together",
+    "need_nearness": (
+        "how near transitions sampled by need are to the true next ones: 0 as uniform samples, 1 "
+        "as the nearest"
+    ),
+}
+"""The columns of metrics.csv, and what each means."""
 
 
 @dataclass

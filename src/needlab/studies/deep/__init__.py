@@ -105,6 +105,6 @@ STUDY = Study(
     "on and without PER's late collapse. What do its runs say, and what do ours?",
     presets=(PRESET,),
     run=run,
-    documentation="docs/deep.md",
+    documentation="docs/deep_studies.md",
     keeps_cache=True,
 )
