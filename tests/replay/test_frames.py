@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gymnasium as gym
@@ -128,6 +129,19 @@ def test_n_step_stacks(n_step: int) -> None:
         while not given[last][2] and last < int(action) + n_step - 1:
             last += 1
         np.testing.assert_array_equal(batch["next_obs"][i], given[last][1])
+
+
+@pytest.mark.parametrize("n_step", [1, 2])
+def test_single_steps_share_the_frames_of_obs_and_next_obs(n_step: int) -> None:
+    replay = make_buffer(20, UniformSampler(), n_step=n_step)
+    row = stacks(10)
+    for obs, next_obs in itertools.pairwise(row):
+        replay.add(**step(obs, next_obs))
+    batch = replay.sample(8)
+    assert np.shares_memory(batch["obs"], batch["next_obs"]) == (n_step == 1)
+    tensors = batch.torch()  # whatever their strides
+    for name, ahead in (("obs", 0), ("next_obs", n_step)):
+        np.testing.assert_array_equal(tensors[name].numpy(), row[batch.ids + ahead])
 
 
 def make_buffer(capacity: int, sampler: Sampler, **options: Any) -> ReplayBuffer:
