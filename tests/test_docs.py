@@ -54,7 +54,9 @@ def test_speeds_are_those_of_the_results(name: str) -> None:
     assert written(page) == page, "make tables writes them"
 
 
-@pytest.mark.parametrize("name", ["docs/should_i_use_need.md", "docs/use_it_with.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/should_i_use_need.md", "docs/minatar_need.md", "docs/sb3_results.md"]
+)
 def test_intervals_in_sentences_are_those_of_the_tables(name: str) -> None:
     """An answer and its table must not drift apart: ratios and differences with an interval."""
     pattern = re.compile(r"([+-]?\d+\.\d+)\s+\[([+-]?[\d.]+),?\s+([+-]?[\d.]+)\]")

@@ -34,7 +34,7 @@ for name, replay in REPLAYS.items():
     print(name, type(models[name].replay_buffer).__name__, models[name].num_timesteps, "steps")
 
 #: This shows that all three run. It does not show which is better: one seed of a task this short
-#: decides nothing, whichever is ahead. [What to expect](../use_it_with.md#what-to-expect) has
+#: decides nothing, whichever is ahead. [What to expect](../sb3_results.md) has
 #: comparisons over seeds, and [should I use need?](../should_i_use_need.md) the answer so far.
 #:
 #: ## Look at what was learned

@@ -99,6 +99,6 @@ STUDY = Study(
     presets=tuple(BLOCKS),
     quick_presets=("small",),
     run=run,
-    documentation="docs/should_i_use_need.md",
+    documentation="docs/exact_need.md",
     keeps_cache=True,
 )

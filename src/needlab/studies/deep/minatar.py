@@ -274,6 +274,6 @@ STUDY = Study(
     presets=tuple(PLANS),
     quick_presets=("main",),
     run=run,
-    documentation="docs/should_i_use_need.md",
+    documentation="docs/minatar_need.md",
     keeps_cache=True,
 )

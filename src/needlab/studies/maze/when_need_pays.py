@@ -303,5 +303,5 @@ STUDY = Study(
     presets=tuple(PRESETS),
     quick_presets=("6x9",),
     run=run,
-    documentation="docs/should_i_use_need.md",
+    documentation="docs/when_need_pays.md",
 )
