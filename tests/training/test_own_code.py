@@ -34,6 +34,14 @@ def not_a_network(shape):
     return None
 
 
+def broken(given):
+    return given.nothing
+
+
+def misfit(shape):
+    return nn.Linear(shape[0] + 1, 10)
+
+
 class Timid(DeepAgent):
     changes = {"alpha": 0.3, "sampler": "own_module:ranks"}
 
@@ -90,6 +98,9 @@ def test_need_with_an_own_network(tmp_path: Path) -> None:
         ("own_module:ranks", {}, "is not a subclass of needlab.deep.DeepAgent"),
         ("per", {"network": "own_module:not_a_network"}, "must take the shape of an observation"),
         ("per", {"sampler": "own_module:not_a_network"}, "that returns a Sampler"),
+        ("per", {"network": "own_module:broken"}, "'own_module:broken', called with tuple, raised"),
+        ("per", {"network": "own_module:misfit"}, "The module of 'own_module:misfit', called with"),
+        ("per", {"sampler": "own_module:broken"}, r"AttributeError: .*own_module\.py, line 20\)"),
         ("per", {"sampler": "own_module:nothing"}, "The module 'own_module' has no 'nothing'"),
         ("per", {"sampler": "own:"}, "is not of the form module:name"),
     ],

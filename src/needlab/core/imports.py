@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,13 @@ def load_object(name: str) -> Any:
         raise NeedReplayError(f"The module {module!r} has no {attribute!r}.") from error
 
 
-def call_object(name: str, *args: Any) -> Any:
+def call_object(name: str, *args: object) -> Any:
     """Call what ``module:name`` names; an error in it becomes one sentence that says where."""
-    function = load_object(name)
+    return call_users(repr(name), load_object(name), *args)
+
+
+def call_users(name: str, function: Callable[..., Any], *args: object) -> Any:
+    """Call a function of the user's; an error in it becomes one sentence that says where."""
     try:
         return function(*args)
     except NeedReplayError:
@@ -58,7 +62,7 @@ def call_object(name: str, *args: Any) -> Any:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
         raise NeedReplayError(
-            f"{name!r}, called with {passed}, raised {type(error).__name__}: {error}{where}."
+            f"{name}, called with {passed}, raised {type(error).__name__}: {error}{where}."
         ) from error
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from needlab.core.imports import load_object
+from needlab.core.imports import call_object
 from needlab.deep.dqn import (
     QLearner,
     Transitions,
@@ -323,7 +323,7 @@ def make_sampler(settings: DeepSettings, need: Need | None) -> Sampler:
     """The sampler of the settings; ``per-sr`` scales the update by need and samples as PER."""
     alpha, mix = settings.alpha, settings.uniform_mix
     if ":" in settings.sampler:
-        own: Sampler = load_object(settings.sampler)(settings)
+        own: Sampler = call_object(settings.sampler, settings)
         if not hasattr(own, "set_priorities"):
             raise NeedReplayError(
                 f"The sampler {settings.sampler!r} must be a function of DeepSettings that returns "

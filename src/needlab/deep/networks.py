@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from needlab.core.imports import load_object
+from needlab.core.imports import call_object, call_users
 from needlab.deep.settings import DeepSettings
 from needreplay._core.errors import NeedReplayError
 from needreplay.need.networks import Kind, Shape, layers
@@ -78,8 +78,9 @@ def check_shape(network: str, shape: Shape) -> None:
 
 def own_body(network: str, shape: Shape) -> tuple[nn.Module, int]:
     """Layers that the user's function ``module:name`` makes, and how many features they give."""
-    body = load_object(network)(shape)
-    features = body(torch.zeros(1, *shape)) if isinstance(body, nn.Module) else None
+    body, features = call_object(network, shape), None
+    if isinstance(body, nn.Module):
+        features = call_users(f"The module of {network!r}", body, torch.zeros(1, *shape))
     if not isinstance(features, Tensor) or features.ndim != 2:
         raise NeedReplayError(
             f"The network {network!r} must take the shape of an observation and return a torch "

@@ -171,7 +171,7 @@ def claims_of(
     need = "PER with need takes fewer updates than PER", SECTION
     if preset == "corrected":
         # The paper says nothing about the authors' settings without their faults.
-        need = f"{need[0]}, once the faults in the authors' M are mended", "beyond the paper"
+        need = f"{need[0]}, once the faults in the authors' M are corrected", "beyond the paper"
     random = "Even random need takes fewer updates than PER"
     optimal = "Optimal need takes fewer than learned need, and so gets closer to the oracle"
     return [

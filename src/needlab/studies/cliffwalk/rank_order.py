@@ -1,8 +1,8 @@
 """Slots in the order of their gain, for rank-based and greedy sampling, in O(√N) a change.
 
 A sorted sequence in blocks of about √N places. A block is a ring: where a slot moves past it, the
-block turns by one place instead of being copied. Unlike ``replay.ordered``, equal gains stay in the
-order in which they came (there, by slot number), which for slots sorted by state would be a bias.
+block turns by one place instead of being copied. Equal gains stay in the order in which they came;
+the library's ``RankSampler`` orders them by slot, which for slots sorted by state would be a bias.
 """
 
 from __future__ import annotations
