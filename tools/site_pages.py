@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -203,12 +202,11 @@ def _plain(docstring: str) -> str:
 
 def cli() -> str:
     """What every command prints for ``--help``."""
-    top = _help()
-    found = re.search(r"\{([a-z,-]+)\}", top)
-    assert found, "needreplay --help lists its subcommands in braces"
+    from needlab.cli.command import COMMANDS
+
     lines = ["# Command line", "", "What each command prints for `--help`.", ""]
-    for command in ["", *found[1].split(",")]:
-        text = _help(command) if command else top
+    for command in ["", *(name for commands in COMMANDS.values() for name in commands)]:
+        text = _help(command) if command else _help()
         lines += [f"## needreplay {command}".rstrip(), "", "```text", text.rstrip(), "```", ""]
     return "\n".join(lines)
 

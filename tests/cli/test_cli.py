@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from needlab.cli import main
+from needlab.cli.command import COMMANDS
 from needreplay import __version__
 
 
@@ -80,21 +81,23 @@ def test_what_cannot_be_parsed_is_exit_code_2(fakes_folder: Path, words: str) ->
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", ["eval x --video film.gif", "need x", "bench replay"])
-def test_what_was_removed_is_unknown(fakes_folder: Path, words: str) -> None:
-    done = run(fakes_folder, *words.split())
-    assert done.returncode == 2
-    assert "Unrecognized options" in done.stderr
-
-
 def test_help_teaches(fakes_folder: Path) -> None:
     done = run(fakes_folder, "--help")
     assert done.returncode == 0
-    assert "exponentials that look like learning" in done.stdout
-    assert run(fakes_folder).stdout == done.stdout
+    assert run(fakes_folder).stdout == run(fakes_folder, "-h").stdout == done.stdout
+    assert len(done.stdout.splitlines()) <= 24, "it fits on one screen"
+    assert max(map(len, done.stdout.splitlines())) <= 80
     done = run(fakes_folder, "reproduce", "--help")
     for said in ("For example", "--preset", "curve: exponentials", "the same seed"):
         assert said in done.stdout
+
+
+def test_help_lists_every_command(fakes_folder: Path) -> None:
+    done = run(fakes_folder, "trian")
+    assert done.returncode == 2
+    assert done.stderr.endswith("Did you mean 'train'?\n")
+    known = done.stderr.split("choose from: ")[1].split(".")[0].split(", ")
+    assert known == [name for commands in COMMANDS.values() for name in commands]
 
 
 def test_version_and_python_m() -> None:

@@ -8,8 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from needlab.studies import STUDIES
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.files import reason
 from needreplay._version import __version__
 
@@ -19,6 +18,28 @@ REFUSED = 2
 BROKEN_PIPE = 141
 SIGNAL = 128
 """As in shells: 128 + the number of a signal, such as SIGINT or SIGPIPE."""
+
+COMMANDS = {
+    "Train agents": {
+        "train": "train a deep agent on a world; the same command resumes",
+        "eval": "play a trained agent; --watch makes a page of an episode",
+        "sweep": "many runs, on all cores or on Ray",
+        "report": "one page with figures and statistics from a sweep",
+    },
+    "Study replay": {
+        "reproduce": "the paper's figures and further studies",
+        "watch": "replay in a maze, step by step, in your browser",
+        "gallery": "moments of replay that are worth seeing, on one page",
+        "fit": "fit models of replay to your own data",
+    },
+}
+"""What each subcommand is for, as ``--help`` lists it."""
+EXAMPLES = """\
+Try first
+  needreplay train --world CartPole-v1 --steps 20000 --out runs/a
+  needreplay reproduce fig2 --preset printed --trials 50
+  needreplay watch ps-sr ps --world dyna-maze
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            return _run(words or ["--help"])
+            return _help() if not words or words[0] in ("-h", "--help") else _run(words)
         finally:
             # A reader that has left is noticed here, not at exit.
             sys.stdout.flush()
@@ -83,29 +104,29 @@ def _run(words: list[str]) -> int:
     from needlab.cli.train import Train
     from needlab.cli.watch import Gallery, Watch
 
-    chosen = tyro.extras.subcommand_cli_from_dict(
-        {
-            "reproduce": Reproduce,
-            "train": Train,
-            "eval": Eval,
-            "sweep": Sweep,
-            "report": Report,
-            "watch": Watch,
-            "gallery": Gallery,
-            "fit": FitCommand,
-        },
-        prog="needreplay",
-        description=_description(),
-        args=words,
-    )
+    commands = {
+        "train": Train,
+        "eval": Eval,
+        "sweep": Sweep,
+        "report": Report,
+        "reproduce": Reproduce,
+        "watch": Watch,
+        "gallery": Gallery,
+        "fit": FitCommand,
+    }
+    if words[0] not in commands:
+        raise unknown("command", words[0], commands)
+    chosen = tyro.extras.subcommand_cli_from_dict(commands, prog="needreplay", args=words)
     code: int | None = chosen.run(["needreplay", *words])
     return code or 0
 
 
-def _description() -> str:
-    figures = "\n".join(f"  {listing.name:<12} {listing.shows}" for listing in STUDIES)
-    return (
-        "Experience replay prioritized by gain x need (Yuan & Mattar, arXiv 2111.14331).\n\n"
-        f"Figures that can be reproduced:\n{figures or '  (none yet)'}\n\n"
-        "needreplay SUBCOMMAND --help explains a subcommand; needreplay --version: the version."
-    )
+def _help() -> int:
+    """Print what the command can do; fits on one screen."""
+    lines = ["needreplay: experience replay prioritized by gain x need (arXiv 2111.14331)", ""]
+    for heading, commands in COMMANDS.items():
+        lines += [heading, *(f"  {name:<11}{says}" for name, says in commands.items()), ""]
+    print("\n".join(lines))
+    print(EXAMPLES)
+    print("needreplay COMMAND --help explains a command; needreplay --version: the version.")
+    return 0
