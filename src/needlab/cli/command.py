@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from needlab.studies import STUDIES
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.files import reason
 from needreplay._version import __version__
 
@@ -42,11 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if missing.name not in LAB:
             raise
-        print(
-            f"needreplay: The command line needs {missing.name}, which is not installed; install "
-            "it with: pip install 'needreplay[lab]'",
-            file=sys.stderr,
-        )
+        refusal = not_installed(f"The command line needs {missing.name}", "lab")
+        print(f"needreplay: {refusal}", file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
         # The reader of our output (head, less) has left.

@@ -149,8 +149,10 @@ class NeedModel:
         )
 
     def __repr__(self) -> str:
+        usual = _checked_form(None, self.learner_name)
+        form = "" if self.form == usual else f"{self.form}, "
         return (
-            f"<NeedModel: {self.learner_name}, discount={self.discount}, {self.form}, "
+            f"<NeedModel: {self.learner_name}, discount={self.discount}, {form}"
             f"{self.updates:,} updates>"
         )
 

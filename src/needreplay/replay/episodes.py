@@ -90,6 +90,9 @@ def facts_of(env: Any) -> dict[str, Any]:
 
     ``env`` is an environment or a vector of them, of Gymnasium or Stable-Baselines3.
     """
+    if not hasattr(env, "observation_space"):
+        made = f"gymnasium.make({env!r})" if isinstance(env, str) else "one of gymnasium.make"
+        raise NeedReplayError(f"env is {env!r}; pass the environment itself: {made}.")
     prefix = "single_" if hasattr(env, "single_observation_space") else ""
     facts = {name: getattr(env, prefix + name) for name in ("observation_space", "action_space")}
     if not hasattr(env, "num_envs"):
