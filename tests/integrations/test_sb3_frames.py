@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import VecFrameStack, VecTransposeImage
 
 from needreplay import NeedReplayError
 from needreplay.integrations.sb3 import NeedReplay, PrioritizedReplay
-from needreplay.integrations.sb3 import buffer as module
+from needreplay.replay import storage
 
 from .sb3_models import Walk, parameters, small
 
@@ -71,7 +71,7 @@ def test_need_learns_from_stacks_that_are_stored_once() -> None:
 
 def test_a_buffer_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its observations take 2 x 4 x 36 x 36 bytes a transition, or one frame."""
-    monkeypatch.setattr(module, "_memory", lambda: 100 * 36 * 36 + 10.0)
+    monkeypatch.setattr(storage, "memory", lambda: 100 * 36 * 36 + 10.0)
     with pytest.raises(NeedReplayError, match=r"buffer_size is 100: .*frame_stack=4"):
         trained(PrioritizedReplay())
     trained(PrioritizedReplay(frame_stack=4))

@@ -47,6 +47,17 @@ def made(**options: Any) -> NeedBuffer:
     return NeedBuffer.for_spaces(SPACE, spaces.Discrete(2), **options)
 
 
+def test_it_tells_what_is_not_the_default() -> None:
+    """Need is the sixth power of a cosine: part of the sampler's exponent, not of the user's."""
+    said, size = repr(made()), f"{made().buffer.nbytes:,} bytes>"
+    assert said == f"<NeedBuffer: 0 of 200 transitions, {made().model!r}, {size}"
+    assert repr(made().model) == "<NeedModel: cosine, discount=0.9, 0 updates>"
+    own = {"alpha": 0.5, "need_alpha": 2.0, "refresh": 8, "shuffle": True}
+    said = repr(made(**own, model=NeedModel(SPACE, form=NeedForm("recent"))))
+    assert "0.9, NeedForm(query='recent'), 0 updates>, alpha=0.5, need_alpha=2.0, ref" in said
+    assert "refresh=8, shuffle=True, " in said
+
+
 def test_it_does_what_one_would_do_by_hand() -> None:
     """Same samples as a ReplayBuffer with a NeedModel, with every call written out."""
     ours = made(learn_every=3, refresh=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from needreplay.replay import (
     RecencySampler,
     ReplayBuffer,
     UniformSampler,
+    storage,
 )
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
@@ -54,10 +56,9 @@ def test_a_copied_sampler_has_the_settings_and_is_empty() -> None:
         for copied in (copy.copy(sampler), copy.deepcopy(sampler)):
             assert copied is not sampler
             assert repr(copied) == repr(sampler)
-    assert repr(samplers[2]) == (
-        "RecencySampler(mean_age=7.0, alpha=0.5, correct_for='gain', uniform_mix=0.25)"
-    )
-    assert repr(samplers[3]) == "RankSampler(alpha=0.1, exact=True, uniform_mix=0.0)"
+    assert repr(samplers[2]) == "RecencySampler(mean_age=7.0, alpha=0.5, uniform_mix=0.25)"
+    assert repr(samplers[3]) == "RankSampler(alpha=0.1, exact=True)"
+    assert repr(ProportionalSampler(0.6)) == "ProportionalSampler()"
 
 
 def steps(replay: ReplayBuffer, values: list[float], env: int = 0, n_envs: int = 1) -> None:
@@ -199,7 +200,10 @@ def test_a_batch_of_tensors_shares_memory() -> None:
 
 def test_defaults_are_the_same_in_buffer_and_agents() -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("stable_baselines3")
     from needlab.deep import DeepSettings
+    from needreplay import NeedBuffer
+    from needreplay.integrations.sb3 import NeedReplay
 
     agent = DeepSettings()
     for sampler in (StateNeedSampler(2), FeatureNeedSampler(2), ExhaustiveNeedSampler()):
@@ -207,6 +211,10 @@ def test_defaults_are_the_same_in_buffer_and_agents() -> None:
         assert sampler.correct_for == agent.correct_for
         assert sampler.alpha == agent.alpha == ProportionalSampler().alpha
         assert sampler.uniform_mix == agent.uniform_mix
+    made = inspect.signature(NeedBuffer).parameters
+    for replay in (agent, NeedReplay()):
+        assert replay.learn_every == made["learn_every"].default
+        assert replay.refresh == made["refresh"].default
 
 
 @pytest.mark.parametrize(
@@ -235,11 +243,52 @@ def test_columns_of_other_libraries_get_a_hint() -> None:
         episodic().add(**step, next_state=1.0, done=True)
 
 
+def test_columns_that_a_batch_does_not_have_get_a_hint() -> None:
+    replay = episodic()
+    replay.add(obs=0.0, action=0, reward=0.0, next_obs=1.0, terminated=True, truncated=False)
+    batch = replay.sample(2)
+    assert batch["discount"].tolist() == [0.0, 0.0]
+    for name in ("terminated", "dones"):
+        with pytest.raises(NeedReplayError, match=rf"no column '{name}'; it has .*discount.* is 0"):
+            batch[name]
+    with pytest.raises(NeedReplayError, match=r'Use batch\["next_obs"\]'):
+        batch["next_observations"]
+    with pytest.raises(NeedReplayError, match=r"it has obs, action, next_obs, reward, discount\.$"):
+        batch["zzz"]
+
+
+def test_an_id_is_no_environment() -> None:
+    with pytest.raises(NeedReplayError, match=r"pass .* gymnasium.make\('CartPole-v1'\)"):
+        ReplayBuffer.for_env("CartPole-v1", capacity=5)
+    with pytest.raises(NeedReplayError, match="pass the environment itself"):
+        ReplayBuffer.for_env(None, capacity=5)
+
+
+@pytest.mark.parametrize("beta", [[0.4, 1.0], (0.4, 1.0)])
+def test_a_pair_of_betas_is_a_schedule(beta: Any) -> None:
+    with pytest.raises(NeedReplayError, match=r"LinearBeta\(start, end, batches\)"):
+        ReplayBuffer(5, COLUMNS, beta=beta)
+
+
+def test_a_buffer_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is 2 x 28,224 bytes and 24; a frame 7,056 bytes."""
+    stacks = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    spaces, options = (stacks, gym.spaces.Discrete(3)), {"capacity": 1_000_000}
+    monkeypatch.setattr(storage, "memory", lambda: 16.0 * 2**30)
+    match = r"(?s)capacity is 1,000,000: .* 52\.6 GiB.* 16\.0 GiB.* obs, 28,224 bytes.*frame_stack"
+    with pytest.raises(NeedReplayError, match=match):
+        ReplayBuffer.for_spaces(*spaces, **options)  # type: ignore[arg-type]
+    monkeypatch.setattr(storage, "memory", lambda: 6.5 * 2**30)
+    with pytest.raises(NeedReplayError, match=r"capacity is .* 6\.6 GiB.*a frame, 7,056 bytes"):
+        ReplayBuffer.for_spaces(*spaces, frame_stack=4, **options)  # type: ignore[arg-type]
+    ReplayBuffer.for_spaces(*spaces, capacity=10)
+
+
 def test_a_buffer_tells_what_it_is() -> None:
     replay = ReplayBuffer(50, COLUMNS)
     replay.add(x=np.arange(7))
     said = repr(replay)
-    assert said.startswith("<ReplayBuffer: 7 of 50 transitions, ProportionalSampler(alpha=0.6")
+    assert said.startswith("<ReplayBuffer: 7 of 50 transitions, ProportionalSampler()")
     assert f"{replay.nbytes:,} bytes" in said
 
 

@@ -6,9 +6,10 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError, not_installed, unknown
 from needreplay._core.files import reason
 from needreplay._version import __version__
 
@@ -63,11 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if missing.name not in LAB:
             raise
-        print(
-            f"needreplay: The command line needs {missing.name}, which is not installed; install "
-            "it with: pip install 'needreplay[lab]'",
-            file=sys.stderr,
-        )
+        refusal = not_installed(f"The command line needs {missing.name}", "lab")
+        print(f"needreplay: {refusal}", file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
         # The reader of our output (head, less) has left.
@@ -104,7 +102,7 @@ def _run(words: list[str]) -> int:
     from needlab.cli.train import Train
     from needlab.cli.watch import Gallery, Watch
 
-    commands = {
+    commands: dict[str, Callable[..., Any]] = {
         "train": Train,
         "eval": Eval,
         "sweep": Sweep,

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import not_installed
 
 try:
     import numba
@@ -24,10 +24,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "numba":
         raise
-    raise NeedReplayError(
-        "The agents of needlab need numba, which is not installed; install it with: "
-        "pip install 'needreplay[lab]'"
-    ) from missing
+    raise not_installed("The agents of needlab need numba", "lab") from missing
 
 F = TypeVar("F", bound=Callable[..., Any])
 

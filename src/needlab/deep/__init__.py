@@ -1,14 +1,11 @@
 """Deep agents: double DQN with prioritized replay and the deep successor representation."""
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import not_installed
 
 try:
     import torch as torch
 except ImportError as missing:
-    raise NeedReplayError(
-        "Deep agents need torch, which is not installed; install it with: "
-        "pip install 'needreplay[deep]'"
-    ) from missing
+    raise not_installed("Deep agents need torch", "deep") from missing
 
 from needlab.deep.agent import DeepAgent, UpdateStats
 from needlab.deep.presets import AGENTS, deep_preset

@@ -12,7 +12,7 @@ from typing import Literal
 
 from needreplay._core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields
 from needreplay._core.errors import NeedReplayError
-from needreplay.need import Direction, NeedForm, Query
+from needreplay.need import LEARN_EVERY, REFRESH, Direction, NeedForm, Query
 
 Base = Literal["dqn", "double-dqn"]
 SamplerName = Literal["uniform", "per", "rank", "pser", "per-recency", "per-sr", "per-sr-sampling"]
@@ -149,10 +149,10 @@ class DeepSettings:
     linear can learn (and the paper's successor network always does)"""
     need_discount: float = 0.9
     """γ of a need model: it looks about 1 / (1 - γ) steps ahead"""
-    learn_every: int = 4
+    learn_every: int = LEARN_EVERY
     """updates of the agent between updates of need, and of the vectors that the buffer has of it;
     the paper's network learns from every batch"""
-    refresh: int = 16
+    refresh: int = REFRESH
     """stored vectors that are renewed for each update, beside those of the batch (per-sr-sampling)
     """
     shuffle: bool = False

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from needlab.core.tables import write_text
 from needlab.runs.runner import Ended, Item, do, error_lines
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._version import __version__
 
 _TOKEN = ".shared"
@@ -141,10 +141,7 @@ def _imported() -> Any:
     try:
         import ray
     except ImportError as missing:
-        raise NeedReplayError(
-            "The engine ray needs Ray, which is not installed; install it with: "
-            "pip install 'needreplay[ray]', or choose --engine local."
-        ) from missing
+        raise not_installed("--engine ray (the other is local) needs Ray", "ray") from missing
     return ray
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from needlab.core.tables import refuse_special, write_bytes
 from needlab.runs.run_folder import RESUME
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 
 if TYPE_CHECKING:
     from needlab.deep import UpdateStats
@@ -224,10 +224,7 @@ class Curves:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as missing:
-            raise NeedReplayError(
-                "Curves need the package tensorboard, which is not installed; install it with: "
-                "pip install 'needreplay[tensorboard]'"
-            ) from missing
+            raise not_installed("Curves need the package tensorboard", "tensorboard") from missing
         try:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
         except OSError as error:

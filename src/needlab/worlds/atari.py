@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from needlab.worlds.named import WorldSettings
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 
 SKIP = 4
 """Frames of the game in a step, the last two of them pooled."""
@@ -73,10 +73,8 @@ def register_games() -> None:
         import ale_py
         import cv2  # noqa: F401 - what Gymnasium's preprocessing shrinks frames with
     except ImportError as missing:
-        raise NeedReplayError(
-            "Atari's games need the packages ale-py and opencv-python-headless, which are not both "
-            "installed; install them with: pip install 'needreplay[atari]'"
-        ) from missing
+        needs = "Atari's games need ale-py with opencv-python-headless"
+        raise not_installed(needs, "atari") from missing
     gymnasium.register_envs(ale_py)
 
 

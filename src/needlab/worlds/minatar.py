@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import not_installed, unknown
 from needreplay._core.types import AnyArray
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
@@ -110,8 +110,5 @@ def _package() -> Any:
     try:
         from minatar import Environment
     except ImportError as missing:
-        raise NeedReplayError(
-            "MinAtar's games need the package minatar, which is not installed; install it with: "
-            "pip install 'needreplay[minatar]'"
-        ) from missing
+        raise not_installed("MinAtar's games need the package minatar", "minatar") from missing
     return Environment

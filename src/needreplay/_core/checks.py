@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from functools import cache
@@ -57,6 +58,19 @@ def words_of(kind: Any) -> tuple[str, ...]:
 @cache
 def _kinds(settings: Any) -> dict[str, Any]:
     return get_type_hints(settings)
+
+
+def as_made(made: Any) -> str:
+    """How ``made`` was made: its class, and the arguments that are not the default.
+
+    Its attributes have the names of the arguments.
+    """
+    said = {
+        name: (repr(getattr(made, name, argument.default)), repr(argument.default))
+        for name, argument in inspect.signature(type(made)).parameters.items()
+    }
+    own = [f"{name}={value}" for name, (value, default) in said.items() if value != default]
+    return f"{type(made).__name__}({', '.join(own)})"
 
 
 def is_whole(value: object) -> bool:

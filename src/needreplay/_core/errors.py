@@ -22,6 +22,26 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> NeedReplayError:
     return NeedReplayError(f"There is no {kind} {name!r}; choose from: {', '.join(names)}.{hint}")
 
 
+def not_installed(who_needs_what: str, extra: str) -> NeedReplayError:
+    """The error for a package that is not installed: names the extra, and what it asks for.
+
+    >>> print(not_installed("Deep agents need torch", "deep"))
+    Deep agents need torch, which is not installed; install it with: pip install 'needreplay[deep]'
+    (torch>=2.6)
+    """
+    from importlib import metadata  # slow, and this is rare
+
+    try:
+        required = [line.partition(";") for line in metadata.requires("needreplay") or ()]
+    except metadata.PackageNotFoundError:  # the source alone
+        required = []
+    pins = [pin.strip() for pin, _, when in required if f"'{extra}'" in when.replace('"', "'")]
+    return NeedReplayError(
+        f"{who_needs_what}, which is not installed; install it with: "
+        f"pip install 'needreplay[{extra}]'" + (f" ({', '.join(pins)})" if pins else "")
+    )
+
+
 def counted(number: int, what: str) -> str:
     """A number of things.
 

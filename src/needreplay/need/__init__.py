@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import not_installed
 from needreplay.need.controls import ShuffledNeed
 from needreplay.need.form import (
+    LEARN_EVERY,
     LOWEST_AUC,
     MARGIN,
+    REFRESH,
     UNIFORM_MIX,
     Direction,
     NeedForm,
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from needreplay.need.model import NeedModel
 
 __all__ = [
+    "LEARN_EVERY",
     "LOWEST_AUC",
     "MARGIN",
+    "REFRESH",
     "UNIFORM_MIX",
     "Direction",
     "Need",
@@ -51,9 +55,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
-        raise NeedReplayError(
-            f"{name} needs torch, which is not installed; install it with: "
-            "pip install 'needreplay[deep]'"
-        ) from missing
+        raise not_installed(f"{name} needs torch", "deep") from missing
     globals().update(NeedBuffer=NeedBuffer, NeedModel=NeedModel)
     return globals()[name]

@@ -19,7 +19,7 @@ from needreplay._core.errors import NeedReplayError
 from needreplay._core.files import replacing
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.need.controls import ShuffledNeed
-from needreplay.need.form import UNIFORM_MIX
+from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
 from needreplay.need.model import NeedModel
 from needreplay.need.protocol import Need
 from needreplay.need.quality import NeedQuality
@@ -28,10 +28,6 @@ from needreplay.replay.episodes import facts_of
 from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.validation import flag
 
-LEARN_EVERY = 4
-"""Batches between two updates of the need model."""
-REFRESH = 16
-"""Stored vectors that are renewed for each batch, beside those of the batch."""
 MOST_ROWS = 1024
 """Transitions whose vectors are computed in one pass."""
 FORGOTTEN = 1_000
@@ -40,8 +36,9 @@ LOOKS, WAIT = 8, 64
 """Observations that ``Watch`` takes, and how many transitions must be stored after the last."""
 
 _MAGIC = b"needreplay need buffer 1\n"
-_SAMPLER = ("alpha", "need_alpha", "correct_for", "uniform_mix")
-"""The options of ``for_env`` and ``for_spaces`` that are the sampler's."""
+_OF_SAMPLER = {"alpha": 0.6, "need_alpha": 1.0, "correct_for": "gain", "uniform_mix": UNIFORM_MIX}
+"""The options of ``for_env`` and ``for_spaces`` that are the sampler's, and their defaults."""
+_DEFAULTS = _OF_SAMPLER | {"learn_every": LEARN_EVERY, "refresh": REFRESH, "shuffle": False}
 
 
 class Watch:
@@ -174,15 +171,13 @@ class NeedBuffer:
                 "NeedBuffer has no option 'sampler'; it samples by gain x need. Pass alpha=, "
                 "need_alpha=, correct_for= or uniform_mix=, or use ReplayBuffer."
             )
-        of_sampler = {"alpha": 0.6, "need_alpha": 1.0, "correct_for": "gain"}
-        of_sampler["uniform_mix"] = UNIFORM_MIX
-        of_sampler |= {name: options.pop(name) for name in _SAMPLER if name in options}
+        of_sampler = {name: options.pop(name, value) for name, value in _OF_SAMPLER.items()}
         need = NeedModel(observation_space, seed=seed) if model is None else model
         buffer = ReplayBuffer.for_spaces(
             observation_space,
             action_space,
             capacity=capacity,
-            sampler=need.sampler(**of_sampler),  # type: ignore[arg-type]
+            sampler=need.sampler(**of_sampler),
             seed=seed,
             **options,
         )
@@ -199,15 +194,23 @@ class NeedBuffer:
             capacity: how many transitions are stored.
             **options: see ``for_spaces``.
         """
-        observation_space, action_space, facts = facts_of(env)
-        options = {**facts, **options}
-        return cls.for_spaces(observation_space, action_space, capacity=capacity, **options)
+        return cls.for_spaces(capacity=capacity, **{**facts_of(env), **options})
 
     def __len__(self) -> int:
         return len(self.buffer)
 
     def __repr__(self) -> str:
-        return f"<NeedBuffer: {self.buffer!r}, {self.model!r}>"
+        sampler: Any = self.buffer.sampler
+        own = {name: getattr(sampler, name) for name in _OF_SAMPLER}
+        usual: Any = self.model.sampler(**_OF_SAMPLER)  # type: ignore[arg-type]
+        own["need_alpha"] /= usual.need_alpha  # beyond the power that the model's need is
+        own |= {"learn_every": self.learn_every, "refresh": self.refresh}
+        own["shuffle"] = self.shuffled is not None
+        said = "".join(f"{n}={value!r}, " for n, value in own.items() if value != _DEFAULTS[n])
+        return (
+            f"<NeedBuffer: {len(self)} of {self.buffer.capacity} transitions, {self.model!r}, "
+            f"{said}{self.buffer.nbytes:,} bytes>"
+        )
 
     # Using ---------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from needreplay._core.checks import check_fields
+from needreplay._core.checks import as_made, check_fields
 from needreplay._core.types import FloatArray
 
 Query: TypeAlias = Literal["present", "recent", "start"]
@@ -20,6 +20,10 @@ UNIFORM_MIX = 0.25
 visits most of the buffer."""
 LOWEST_AUC = 0.8
 """Below this AUC nothing can be concluded about a learned need."""
+LEARN_EVERY = 4
+"""Batches between two updates of the need model."""
+REFRESH = 16
+"""Stored vectors that are renewed for each batch, beside those of the batch."""
 MARGIN = 0.1
 """By so much the AUC has to be above that of trivial scores."""
 
@@ -45,6 +49,9 @@ class NeedForm:
 
     def __post_init__(self) -> None:
         check_fields(self, {})
+
+    def __repr__(self) -> str:
+        return as_made(self)
 
 
 def tabular_need(M: FloatArray, p: FloatArray, state: int, form: NeedForm) -> FloatArray:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from needreplay.need.form import NeedForm
-from needreplay.need.networks import Shape
 
 
 class Learner(nn.Module, ABC):
@@ -32,16 +30,16 @@ class Learner(nn.Module, ABC):
     relative: tuple[bool, ...] = (True,)
     """which of M / p (True) and M (False) it can learn; the first is its default"""
 
-    def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, body: Callable[[Tensor], Tensor], n_hidden: int) -> None:
         super().__init__()
-        self.body: Any = body
+        self.body, self.n_hidden = body, n_hidden
 
     def hidden(self, obs: Tensor) -> Tensor:
         """The features that both vectors are made of; those that are given are not trained."""
         if isinstance(self.body, nn.Module):
             return self.body(obs)  # type: ignore[no-any-return]
         with torch.no_grad():
-            return self.body(obs)  # type: ignore[no-any-return]
+            return self.body(obs)
 
     @abstractmethod
     def query(self, hidden: Tensor) -> Tensor:
@@ -51,19 +49,33 @@ class Learner(nn.Module, ABC):
     def stored(self, hidden: Tensor) -> Tensor:
         """v(s), one row for each of ``hidden``."""
 
-    def products(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor:
-        """q · v of each state that looks: with its later one, then with each uniform one."""
-        hidden = self.hidden(torch.cat((obs, later)))
-        queries = self.query(hidden.index_select(0, which))
-        rows = (uniform, len(obs) - uniform, len(later))
-        others, _, own = self.stored(hidden).split(rows)  # type: ignore[no-untyped-call]
-        return torch.cat(((queries * own).sum(1, keepdim=True), queries @ others.T), 1)
-
     @abstractmethod
     def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
         """The loss, if any; ``later[k]`` is a later state of ``obs[which[k]]``.
 
         The first ``uniform`` of ``obs`` are uniform in the buffer.
+        """
+
+
+class Contrastive(Learner):
+    """Learns from what sets a later state apart from uniform ones."""
+
+    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+        """The contrast of the later state and the uniform ones of the batch."""
+        if len(which) == 0 or uniform < 2:
+            return None
+        hidden = self.hidden(torch.cat((obs, later)))
+        queries = self.query(hidden.index_select(0, which))
+        rows = (uniform, len(obs) - uniform, len(later))
+        others, _, own = self.stored(hidden).split(rows)  # type: ignore[no-untyped-call]
+        products = torch.cat(((queries * own).sum(1, keepdim=True), queries @ others.T), 1)
+        return self.contrast(products, which)
+
+    @abstractmethod
+    def contrast(self, products: Tensor, which: Tensor) -> Tensor:
+        """The loss, of q · v of each state that looks: with its later one, then each uniform one.
+
+        ``which`` are the places of those that look.
         """
 
 
@@ -82,7 +94,7 @@ def contrast_loss(logs: Tensor, which: Tensor) -> Tensor:
     return functional.cross_entropy(logs, torch.zeros_like(which))
 
 
-class Cosine(Learner):
+class Cosine(Contrastive):
     """A power of a cosine, contrastive: need = (|b| (1 + cos(u, b)) / 2)^6.
 
     u is of s and b of s'. As q · v it is q = (u / |u|, 1) / 2 and v = (b, |b|). A high power
@@ -93,18 +105,11 @@ class Cosine(Learner):
     """
 
     power = 6
+    n_vector = 16
 
-    def __init__(
-        self,
-        body: Callable[[Tensor], Tensor],
-        n_hidden: int,
-        discount: float,  # noqa: ARG002 - in the pairs
-        shape: Shape,  # noqa: ARG002
-        size: int = 16,
-    ) -> None:
-        super().__init__(body)
-        self.n_vector = size
-        self.forward_head = nn.Linear(n_hidden, size - 1)
+    def __init__(self, body: Callable[[Tensor], Tensor], n_hidden: int) -> None:
+        super().__init__(body, n_hidden)
+        self.forward_head = nn.Linear(n_hidden, self.n_vector - 1)
         # Both start the same: need begins as similarity, and few candidates are rejected then.
         self.backward_head = copy.deepcopy(self.forward_head)
 
@@ -120,32 +125,24 @@ class Cosine(Learner):
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         return torch.cat((vectors, norms), 1)
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
-        """The contrast of the later state and the uniform ones of the batch."""
-        if len(which) == 0 or uniform < 2:
-            return None
-        products = self.products(obs, later, which, uniform)
+    def contrast(self, products: Tensor, which: Tensor) -> Tensor:
+        """Which of the states is the later one."""
         return contrast_loss(self.power * products.clamp(min=1e-4).log(), which)
 
 
-class Spectral(Learner):
+class Spectral(Contrastive):
     """E (F(s) · B(s'))² − 2 E F(s) · B(s⁺): contrastive least squares for the ratio, of any sign.
 
     Its best fit is the ratio's 64 largest singular values: 0.10 away in total variation in a ring
     of 200 states, 0.11 with 40 loops of 10 states.
     """
 
-    def __init__(
-        self,
-        body: Callable[[Tensor], Tensor],
-        n_hidden: int,
-        discount: float,  # noqa: ARG002 - in the pairs
-        shape: Shape,  # noqa: ARG002
-        size: int = 64,
-    ) -> None:
-        super().__init__(body)
-        self.n_vector = size
-        self.forward_head, self.backward_head = nn.Linear(n_hidden, size), nn.Linear(n_hidden, size)
+    n_vector = 64
+
+    def __init__(self, body: Callable[[Tensor], Tensor], n_hidden: int) -> None:
+        super().__init__(body, n_hidden)
+        self.forward_head = nn.Linear(n_hidden, self.n_vector)
+        self.backward_head = nn.Linear(n_hidden, self.n_vector)
 
     def query(self, hidden: Tensor) -> Tensor:
         """F(s)."""
@@ -157,15 +154,12 @@ class Spectral(Learner):
         vectors: Tensor = self.backward_head(hidden)
         return vectors
 
-    def loss(self, obs: Tensor, later: Tensor, which: Tensor, uniform: int) -> Tensor | None:
+    def contrast(self, products: Tensor, which: Tensor) -> Tensor:
         """The squares over pairs of different transitions."""
-        if len(which) == 0 or uniform < 2:
-            return None
-        products = self.products(obs, later, which, uniform)
-        others = ~is_itself(which, uniform)
+        others = ~is_itself(which, products.shape[1] - 1)
         others[:, 0] = False
-        contrast = (products.square() * others).sum() / others.sum()
-        return contrast - 2.0 * products[:, 0].mean()
+        squares = (products.square() * others).sum() / others.sum()
+        return squares - 2.0 * products[:, 0].mean()
 
 
 class Linear(Learner):
@@ -178,6 +172,10 @@ class Linear(Learner):
 
     far = False
     relative = (True, False)
+    ridge = 1e-3
+    """added to A's diagonal, as a share of its mean"""
+    period = 50
+    """updates between two inversions"""
     _moments: Tensor
     _inverse: Tensor
     _sums: Tensor
@@ -188,14 +186,10 @@ class Linear(Learner):
         body: Callable[[Tensor], Tensor],
         n_hidden: int,
         discount: float,
-        shape: Shape,  # noqa: ARG002
-        ridge: float = 1e-3,
-        period: int = 50,
-        form: NeedForm = NeedForm(),  # noqa: B008 - frozen
+        form: NeedForm,
     ) -> None:
-        super().__init__(body)
-        self.n_vector, self.form = n_hidden, form
-        self.discount, self.ridge, self.period = discount, ridge, period
+        super().__init__(body, n_hidden)
+        self.n_vector, self.discount, self.form = n_hidden, discount, form
         self.requires_grad_(False)
         self.register_buffer("_sums", torch.zeros(n_hidden, n_hidden, dtype=torch.float64))
         self.register_buffer("_moments", torch.zeros(n_hidden, n_hidden, dtype=torch.float64))
@@ -231,9 +225,5 @@ class Linear(Learner):
             self._inverse.copy_(inverse)
 
 
-LEARNERS: dict[str, Any] = {
-    "cosine": Cosine,
-    "spectral": Spectral,
-    "linear": Linear,
-}
+LEARNERS: dict[str, type[Learner]] = {"cosine": Cosine, "spectral": Spectral, "linear": Linear}
 """By the name that ``NeedModel(learner=...)`` takes."""

@@ -28,7 +28,7 @@ from needreplay._core.files import replacing
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.need.form import NeedForm
-from needreplay.need.learners import LEARNERS, Learner
+from needreplay.need.learners import LEARNERS, Learner, Linear
 from needreplay.need.networks import kind_for, layers
 from needreplay.need.quality import (
     WITHHOLD,
@@ -137,9 +137,10 @@ class NeedModel:
                         "must return a row of numbers for each."
                     )
                 n_hidden = found.shape[1]
-            own = {"form": self.form} if learner == "linear" else {}
-            self.learner: Learner = LEARNERS[learner](
-                body, n_hidden, self.discount, self._shape, **own
+            self.learner: Learner = (
+                Linear(body, n_hidden, self.discount, self.form)
+                if learner == "linear"
+                else LEARNERS[learner](body, n_hidden)
             ).to(self.device)
         parameters = list(self.learner.parameters())
         fused = self.device.type in ("cpu", "cuda")
@@ -148,8 +149,10 @@ class NeedModel:
         )
 
     def __repr__(self) -> str:
+        usual = _checked_form(None, self.learner_name)
+        form = "" if self.form == usual else f"{self.form}, "
         return (
-            f"<NeedModel: {self.learner_name}, discount={self.discount}, {self.form}, "
+            f"<NeedModel: {self.learner_name}, discount={self.discount}, {form}"
             f"{self.updates:,} updates>"
         )
 
@@ -378,11 +381,9 @@ class NeedModel:
             needs_of: the need to measure, such as that of stored vectors; by default the model's.
         """
         untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
-        if isinstance(self.learner.body, _Standardized):
-            untrained.learner.body.load_state_dict(
-                {**untrained.learner.body.state_dict(), "mean": self.learner.body.mean,
-                 "deviation": self.learner.body.deviation}
-            )  # fmt: skip
+        ours, theirs = self.learner.body, untrained.learner.body
+        if isinstance(ours, _Standardized) and isinstance(theirs, _Standardized):
+            theirs.mean, theirs.deviation = ours.mean, ours.deviation
         return need_quality(
             buffer,
             needs_of or self.needs_of,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.equations import annealed
 from needreplay.replay.storage import flatten
-from needreplay.replay.validation import check_beta
+from needreplay.replay.validation import OWN_NAME, check_beta
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,10 @@ class Batch:
     """Whether ``probabilities`` sum to 1 over the buffer."""
 
     def __getitem__(self, name: str) -> Any:
-        return self.columns[name]
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise _no_column(name, self.columns) from None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -50,9 +53,7 @@ class Batch:
         try:
             import torch
         except ImportError as error:
-            raise NeedReplayError(
-                "batch.torch needs torch: pip install 'needreplay[deep]'"
-            ) from error
+            raise not_installed("batch.torch needs torch", "deep") from error
         wide = any(column.dtype == np.float64 for column in flatten(self.columns).values())
 
         def tensor(array: Any) -> Any:
@@ -73,6 +74,19 @@ class Batch:
     def keys(self) -> Iterator[str]:
         """The names of the columns."""
         return iter(self.columns)
+
+
+def _no_column(name: object, columns: dict[str, Any]) -> NeedReplayError:
+    """The error for a column that a batch does not have, with what it is called here."""
+    hint = ""
+    if name in ("terminated", "truncated", "done", "dones") and "discount" in columns:
+        hint = (
+            ' batch["discount"] is 0 where the episode terminated, and only there: the target is '
+            "reward + discount * value(next_obs)."
+        )
+    elif OWN_NAME.get(str(name)) in columns:
+        hint = f' Use batch["{OWN_NAME[str(name)]}"].'
+    return NeedReplayError(f"A batch has no column {name!r}; it has {', '.join(columns)}.{hint}")
 
 
 @dataclass(frozen=True)

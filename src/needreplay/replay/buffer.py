@@ -200,9 +200,7 @@ class ReplayBuffer:
             capacity: how many transitions are stored.
             **options: see ``for_spaces``.
         """
-        observation_space, action_space, facts = facts_of(env)
-        options = {**facts, **options}
-        return cls.for_spaces(observation_space, action_space, capacity=capacity, **options)
+        return cls.for_spaces(capacity=capacity, **{**facts_of(env), **options})
 
     def __len__(self) -> int:
         return len(self._ring)

@@ -85,25 +85,29 @@ _MODES: dict[str, Autoreset] = {
 """Gymnasium's names; where nothing resets itself, no step is a reset step."""
 
 
-def facts_of(env: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """The (single) spaces of ``env``, and what ``Episodes`` needs to know about it.
+def facts_of(env: Any) -> dict[str, Any]:
+    """The (single) spaces of ``env`` and what ``Episodes`` needs to know, for ``for_spaces``.
 
     ``env`` is an environment or a vector of them, of Gymnasium or Stable-Baselines3.
     """
+    if not hasattr(env, "observation_space"):
+        made = f"gymnasium.make({env!r})" if isinstance(env, str) else "one of gymnasium.make"
+        raise NeedReplayError(f"env is {env!r}; pass the environment itself: {made}.")
+    prefix = "single_" if hasattr(env, "single_observation_space") else ""
+    facts = {name: getattr(env, prefix + name) for name in ("observation_space", "action_space")}
     if not hasattr(env, "num_envs"):
         inner, resets = env, False
         while inner is not None and not resets:
             resets = type(inner).__name__ == "Autoreset"  # Gymnasium's wrapper, in next-step mode
             inner = getattr(inner, "env", None)
-        mode: Autoreset = "next_step" if resets else "same_step"
-        return env.observation_space, env.action_space, {"autoreset": mode}
-    facts: dict[str, Any] = {"n_envs": int(env.num_envs)}
-    if not hasattr(env, "single_observation_space"):  # Stable-Baselines3's reset in the same step
-        return env.observation_space, env.action_space, {**facts, "autoreset": "same_step"}
+        return {**facts, "autoreset": "next_step" if resets else "same_step"}
+    facts["n_envs"] = int(env.num_envs)
+    if not prefix:  # Stable-Baselines3's reset in the same step
+        return {**facts, "autoreset": "same_step"}
     said = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     if known := _MODES.get(str(getattr(said, "value", said))):
         facts["autoreset"] = known
-    return env.single_observation_space, env.single_action_space, facts
+    return facts
 
 
 class EpisodeWriter(Writer):

@@ -14,7 +14,7 @@ import numpy as np
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, IntArray
 from needreplay.replay._kernels.frames import Frames
-from needreplay.replay.storage import Bytes, Column, aligned_rows
+from needreplay.replay.storage import Bytes, Column, aligned_rows, check_memory
 from needreplay.replay.validation import is_within
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class FrameStore:
         self._reach = most_per_step * (episodes.n_step + stack + 2)
         self._frame_bytes = obs[0].nbytes // stack
         spare = capacity // _EPISODE_LENGTH + self._reach + most_per_step
+        frame = Column("a frame", self.dtype, self.stack_shape[1:])
+        check_memory("capacity", capacity, [frame], "Images take least as uint8.")
         self.frames = aligned_rows(capacity + spare, self._frame_bytes)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
         self.numbers = np.empty(1 + n_envs, dtype=np.int64)

@@ -7,7 +7,9 @@ until id i + capacity overwrites it. Gymnasium spaces are recognized by their at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +29,9 @@ WORD = 8
 NO_ID = -1
 LINE = 64
 """Bytes of a cache line."""
+_REMEDY = (
+    "Images take least as uint8, with each frame of a stack stored once (frame_stack of for_env)."
+)
 
 
 # Columns -----------------------------------------------------------------------------------------
@@ -162,6 +167,37 @@ def lay_out(*groups: list[Column]) -> RowLayout:
     return RowLayout(columns, in_order, tuple(starts), stride, np.dtype(fields))
 
 
+# Memory ------------------------------------------------------------------------------------------
+
+
+def memory() -> float:
+    """Bytes of memory that this machine has; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def check_memory(name: str, count: int, columns: Iterable[Column], remedy: str) -> None:
+    """Raise, before anything is allocated, if ``count`` rows do not fit into this machine.
+
+    Args:
+        name: what the caller calls ``count``.
+        count: how many rows.
+        columns: of a row.
+        remedy: what else to do, a sentence.
+    """
+    listed, gib = list(columns), 2.0**30
+    wanted, has = count * sum(column.nbytes for column in listed), memory()
+    if wanted > has:
+        largest = max(listed, key=lambda column: column.nbytes)
+        raise NeedReplayError(
+            f"{name} is {count:,}: that takes {wanted / gib:.1f} GiB, and this machine has "
+            f"{has / gib:.1f} GiB. The largest column is {largest.name}, {largest.nbytes:,} bytes "
+            f"in each. Make {name} smaller. {remedy}"
+        )
+
+
 # Rows --------------------------------------------------------------------------------------------
 
 
@@ -172,6 +208,7 @@ class Ring:
         if isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1:
             raise NeedReplayError(f"capacity is {capacity!r}; pass an integer from 1 on.")
         self.capacity = int(capacity)
+        check_memory("capacity", self.capacity, layout.columns, _REMEDY)
         self.layout = layout
         self.rows = aligned_rows(self.capacity, layout.stride)
         self.ids: IntArray = np.zeros(2, dtype=np.int64)

@@ -152,6 +152,11 @@ def check_beta(beta: Any, name: str = "beta") -> float:
         raise NeedReplayError(
             f"{name} is {beta!r}; it must be a number from 0 (no correction) to 1 (full "
             "correction)."
+            + (
+                " One that grows is LinearBeta(start, end, batches), beta of ReplayBuffer."
+                if isinstance(beta, list | tuple)
+                else ""
+            )
         )
     return share
 
@@ -260,7 +265,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
         return ()
 
 
-_OWN_NAME = {
+OWN_NAME = {
     "done": "terminated and truncated",
     "dones": "terminated and truncated",
     "act": "action",
@@ -282,7 +287,7 @@ def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) ->
     unknown = sorted(values.keys() - targets.keys())
     parts = [f"{', '.join(missing)} missing"] if missing else []
     parts += [f"{', '.join(unknown)} unknown"] if unknown else []
-    hints = [f" Pass {name} as {_OWN_NAME[name]}." for name in unknown if name in _OWN_NAME]
+    hints = [f" Pass {name} as {OWN_NAME[name]}." for name in unknown if name in OWN_NAME]
     raise NeedReplayError(
         f"add takes {', '.join(sorted(targets))}: {' and '.join(parts)}. Nothing was stored."
         + "".join(hints if "terminated" in targets else [])

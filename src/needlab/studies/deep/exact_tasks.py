@@ -15,7 +15,7 @@ import numpy as np
 
 from needlab.worlds.boards import DYNA_MAZE
 from needlab.worlds.tabular import TabularWorld, world_of_arrays
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import not_installed
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 
@@ -97,10 +97,8 @@ def _minigrid(name: str, toggles: bool, random_start: bool) -> ExactTask:
     """A MiniGrid world of seed 0: x, y, direction and open doors; 1 at the goal."""
     try:
         import minigrid  # noqa: F401
-    except ImportError as error:
-        raise NeedReplayError(
-            f"{name} needs MiniGrid: pip install 'needreplay[minigrid]'."
-        ) from error
+    except ImportError as missing:
+        raise not_installed(f"{name} needs MiniGrid", "minigrid") from missing
     env: Any = gymnasium.make(name).unwrapped
     env.reset(seed=0)
     cells = [(x, y) for x in range(env.width) for y in range(env.height)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, not_installed
 
 OLDEST, BEFORE = (2, 7), (2, 10)
 """The versions of Stable-Baselines3 that are supported: from, and up to but not including."""
@@ -29,10 +29,7 @@ def check_version(package: str, version: str) -> None:
 try:
     import stable_baselines3
 except ImportError as missing:
-    raise NeedReplayError(
-        "needreplay.integrations.sb3 needs stable-baselines3, which is not installed; install it "
-        "with: pip install 'needreplay[sb3]'"
-    ) from missing
+    raise not_installed("needreplay.integrations.sb3 needs stable-baselines3", "sb3") from missing
 check_version("stable-baselines3", stable_baselines3.__version__)
 
 from needreplay.integrations.sb3.algorithms import DDPG, DQN, SAC, TD3, WithReplay  # noqa: E402

@@ -6,8 +6,6 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 
 from __future__ import annotations
 
-import math
-import os
 import secrets
 import warnings
 from typing import Any, NamedTuple
@@ -26,16 +24,9 @@ from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
 from needreplay.need.buffer import FORGOTTEN, NeedBuffer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.samplers.base import Sampler
+from needreplay.replay.storage import check_memory, columns_of
 
 Observation = AnyArray | dict[str, AnyArray]
-
-
-def _memory() -> float:
-    """Bytes of memory that this machine has; infinite where the system does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
 
 
 def _at(obs: Any, row: int) -> Any:
@@ -233,18 +224,16 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
 
     def _check_memory(self) -> None:
         """Raise if the observations alone do not fit into the memory of this machine."""
-        space: Any = self.observation_space
-        parts: Any = space.spaces.values() if isinstance(space, spaces.Dict) else [space]
-        of_one = sum(math.prod(part.shape) * np.dtype(part.dtype).itemsize for part in parts)
-        copies = 1.0 / self.frame_stack if self.frame_stack else 2.0
-        wanted, memory = self.buffer_size * self.n_envs * of_one * copies, _memory()
-        if wanted > memory:
-            raise NeedReplayError(
-                f"buffer_size is {self.buffer_size * self.n_envs:,}: its observations take "
-                f"{wanted / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f} GiB. Make "
-                "it smaller, or store each frame once: PrioritizedReplay(frame_stack=4) for "
-                "stacks of 4, optimize_memory_usage=True for other observations."
-            )
+        if self._stored_shape is not None:
+            frame: Any = (self.observation_space.dtype, self._stored_shape[1:])
+            columns = columns_of("a frame", frame)
+        else:
+            columns = columns_of("obs", self.observation_space) * 2  # next_obs, too
+        remedy = (
+            "To store each frame once: PrioritizedReplay(frame_stack=4) for stacks of 4, "
+            "optimize_memory_usage=True for other observations."
+        )
+        check_memory("buffer_size", self.buffer_size * self.n_envs, columns, remedy)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> PrioritizedSamples:  # type: ignore[override]
         """Sample transitions, normalized as ``env`` does it."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import not_installed
 from needreplay.integrations.sb3 import check_version
 from needreplay.integrations.sb3.algorithms import WithReplay
 
 try:
     import sb3_contrib
 except ImportError as missing:
-    raise NeedReplayError(
-        "QRDQN, TQC and CrossQ need sb3-contrib, which is not installed; install it with: "
-        "pip install 'needreplay[sb3]'"
-    ) from missing
+    raise not_installed("QRDQN, TQC and CrossQ need sb3-contrib", "sb3") from missing
 check_version("sb3-contrib", sb3_contrib.__version__)
 
 

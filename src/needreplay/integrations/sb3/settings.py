@@ -10,8 +10,8 @@ from typing import Any, Literal
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay.equations import annealed
-from needreplay.need.buffer import LEARN_EVERY, REFRESH, NeedBuffer
-from needreplay.need.form import UNIFORM_MIX
+from needreplay.need.buffer import NeedBuffer
+from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
 from needreplay.need.model import NeedModel
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
@@ -65,7 +65,8 @@ class _ByGain:
 
     @property
     def _betas(self) -> tuple[float, float]:
-        return self.beta if isinstance(self.beta, tuple) else (self.beta, self.beta)
+        pair = isinstance(self.beta, tuple | list)
+        return tuple(self.beta) if pair else (self.beta, self.beta)  # type: ignore[arg-type,return-value]
 
     def beta_at(self, progress: float) -> float:
         """β after a share ``progress`` of the steps of ``learn``."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from needreplay import equations
-from needreplay._core.checks import SHARE, check_number
+from needreplay._core.checks import SHARE, as_made, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.kernel import Kernel, powers_of
@@ -123,8 +123,7 @@ class BaseSampler(ABC):
         return _made, (type(self), self._arguments())
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._arguments().items())
-        return f"{type(self).__name__}({said})"
+        return as_made(self)
 
     def allocate(self, capacity: int) -> None:
         """Prepare ``capacity`` slots, all empty."""
