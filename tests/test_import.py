@@ -59,6 +59,7 @@ def test_exported_names() -> None:
         "RankSampler",
         "RecencySampler",
         "ReplayBuffer",
+        "Sequences",
         "StateNeedSampler",
         "UniformSampler",
         "__version__",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RankSampler,
         RecencySampler,
         ReplayBuffer,
+        Sequences,
         UniformSampler,
     )
     from needreplay.replay.samplers import (
@@ -44,6 +45,7 @@ _HOME_OF = {
     "RankSampler": "needreplay.replay",
     "RecencySampler": "needreplay.replay",
     "ReplayBuffer": "needreplay.replay",
+    "Sequences": "needreplay.replay",
     "StateNeedSampler": "needreplay.replay.samplers",
     "UniformSampler": "needreplay.replay",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "RankSampler",
     "RecencySampler",
     "ReplayBuffer",
+    "Sequences",
     "StateNeedSampler",
     "UniformSampler",
     "__version__",

@@ -127,6 +127,12 @@ class NeedBuffer:
                 f"buffer has a {buffer.sampler.name} sampler; make it with "
                 "sampler=model.sampler(), or use NeedBuffer.for_env."
             )
+        if buffer.unit != "transition":
+            raise NeedReplayError(
+                f"buffer samples {buffer.unit}s, and NeedBuffer computes vectors of transitions. "
+                "Use the ReplayBuffer itself: set_features with the ids that add returns, and "
+                "sample(size, need=...)."
+            )
         self.buffer, self.model = buffer, model
         self.learn_every = check_number("learn_every", learn_every, int, AT_LEAST_ONE)
         self.refresh = check_number("refresh", refresh, int, COUNT)

@@ -10,6 +10,7 @@ from needreplay.replay.samplers import (
     RecencySampler,
     UniformSampler,
 )
+from needreplay.replay.sequences import Sequences
 
 __all__ = [
     "Batch",
@@ -20,5 +21,6 @@ __all__ = [
     "RankSampler",
     "RecencySampler",
     "ReplayBuffer",
+    "Sequences",
     "UniformSampler",
 ]

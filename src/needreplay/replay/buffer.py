@@ -27,10 +27,12 @@ from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
 from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
+from needreplay.replay.entries import Entries
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
+from needreplay.replay.sequences import SequenceEntries, Sequences
 from needreplay.replay.storage import (
     NO_ID,
     Column,
@@ -78,6 +80,8 @@ class ReplayBuffer:
         sampler: how batches are sampled; by default in proportion to priorities.
         episodes: how steps become transitions (n-step returns, several environments, frame
             stacks). Without it, ``add`` stores columns as they are passed.
+        sequences: sample sequences of an environment's steps, for recurrent learners, instead of
+            transitions. Ids, priorities and ``len`` are then those of sequences.
         beta: the exponent of importance weights, or its schedule.
         seed: determines everything that is sampled.
     """
@@ -89,6 +93,7 @@ class ReplayBuffer:
         *,
         sampler: Sampler | None = None,
         episodes: Episodes | None = None,
+        sequences: Sequences | None = None,
         beta: float | LinearBeta = 0.4,
         seed: int = 0,
         **unknown_options: Any,
@@ -101,13 +106,16 @@ class ReplayBuffer:
                 "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
             )
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
-        self._info = _info_columns(self._sampler, columns)
+        self._info = {} if sequences else _info_columns(self._sampler, columns)
         self._writer: Writer = (
             Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
             if episodes is None
             else EpisodeWriter(columns, episodes, capacity, self._info)
         )
-        self._ring = Ring(capacity, self._writer.layout)
+        self._rows = Ring(capacity, self._writer.layout)
+        self._entries = self._entries_of(sequences)
+        self._ring = self._rows if self._entries is None else self._entries.ring
+        self._columns_of = (self._writer if self._entries is None else self._entries).columns
         self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
         self._rng = stream(seed, "replay", "draws")
         self._lock = fork_safe_lock()
@@ -116,16 +124,30 @@ class ReplayBuffer:
         self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
         self._has_frames = episodes is not None and episodes.frame_stack > 0
         self._options = {
-            "capacity": self._ring.capacity,
+            "capacity": self._rows.capacity,
             "columns": plain_columns(columns),
             "sampler": self._sampler,
             "episodes": episodes,
+            "sequences": sequences,
             "beta": self._beta,
         }
-        if self._has_frames:
+        if self._has_frames or self._entries is not None:
             self._sampler_method("clear")
         self._claim_sampler()
         self._allocate()
+
+    def _entries_of(self, sequences: Sequences | None) -> Entries | None:
+        """What is sampled instead of transitions, if anything."""
+        if sequences is None:
+            return None
+        if not isinstance(sequences, Sequences):
+            raise NeedReplayError(f"sequences is {sequences!r}; pass Sequences(length=80).")
+        if not isinstance(self._writer, EpisodeWriter):
+            raise NeedReplayError(
+                "sequences needs to know which transitions follow each other; make the buffer "
+                "with episodes (ReplayBuffer.for_env and for_spaces do)."
+            )
+        return SequenceEntries(sequences, self._rows, self._writer)
 
     def _claim_sampler(self) -> None:
         """Refuse a sampler that another buffer has: they would share arrays."""
@@ -141,13 +163,21 @@ class ReplayBuffer:
     def _allocate(self) -> None:
         """Empty the sampler, and bind the kernels to all arrays."""
         self._sampler.allocate(self._ring.capacity)
-        ring, windows = self._ring, self._writer.windows
+        rows, ring, of_entries = self._rows, self._ring, self._entries is not None
+        windows, state = self._writer.windows, (self._counts, self._max_seen)
         self._info_rows = self._writer.info_rows(self._info)
-        self._kernel = getattr(self._sampler, "compiled", None)
-        state = ring.ids, self._counts, self._max_seen
+        kernel = getattr(self._sampler, "compiled", None)
+        self._kernel = None if of_entries else kernel
+        """What ``add`` tells the sampler through."""
         self._takes_plain = not self._has_frames
         self._whole = self._takes_plain and self._kernel is not None
-        self._core = Core(ring.columns, ring.rows, *state, windows, self._info_rows, self._kernel)
+        info = self._info_rows
+        self._store = Core(rows.columns, rows.rows, rows.ids, *state, windows, info, self._kernel)
+        """Adds rows."""
+        self._core = self._store
+        """Samples and updates."""
+        if of_entries:
+            self._core = Core(ring.columns, ring.rows, ring.ids, *state, None, {}, kernel)
 
     @classmethod
     def for_spaces(
@@ -179,7 +209,7 @@ class ReplayBuffer:
                 (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
                 with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
-            **options: ``sampler``, ``beta`` and ``seed`` of ``ReplayBuffer``.
+            **options: ``sampler``, ``sequences``, ``beta`` and ``seed`` of ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
         episodes = Episodes(
@@ -206,15 +236,21 @@ class ReplayBuffer:
         return len(self._ring)
 
     def __repr__(self) -> str:
+        made = "" if self._entries is None else f"{len(self)} {self._entries.name}s, "
         return (
-            f"<ReplayBuffer: {len(self)} of {self.capacity} transitions, {self._sampler!r}, "
-            f"{self.nbytes:,} bytes>"
+            f"<ReplayBuffer: {len(self._rows)} of {self.capacity} transitions, {made}"
+            f"{self._sampler!r}, {self.nbytes:,} bytes>"
         )
 
     @property
     def capacity(self) -> int:
         """How many transitions can be stored."""
-        return self._ring.capacity
+        return self._rows.capacity
+
+    @property
+    def unit(self) -> str:
+        """What is sampled, and has an id and a priority: "transition" or "sequence"."""
+        return "transition" if self._entries is None else self._entries.name
 
     @property
     def sampler(self) -> Sampler:
@@ -264,19 +300,21 @@ class ReplayBuffer:
             if self._writer.is_nested:
                 values = flatten(values)
             first = self._ring.next_id
-            count = self._core.add(values) if self._whole else None
+            count = self._store.add(values) if self._whole else None
             if count is None:
                 with Uninterrupted():
                     count = self._add_converted(values)
-            return range(first, first + count)
+            return range(first, self._ring.next_id)
 
     def _add_converted(self, values: dict[str, Any]) -> int:
         """``add`` with any sampler and values of any kind; returns how many were stored."""
+        if self._entries is not None:
+            self._entries.refuse_info(values, self._sampler)
         given = {name: values.pop(name) for name in self._info if name in values}
         info = self._checked_info(given, self._writer.size_of(values)) if given else {}
-        count = self._core.add(values) if self._takes_plain and not given else None
+        count = self._store.add(values) if self._takes_plain and not given else None
         if count is None:
-            count = self._core.add({**self._writer.converted(values), **info}, True)
+            count = self._store.add({**self._writer.converted(values), **info}, True)
         self._follow_write(count, info)
         return int(count)
 
@@ -289,12 +327,20 @@ class ReplayBuffer:
         with self._lock, Uninterrupted():
             first = self._ring.next_id
             self._writer.choose_cut(env)
-            count = self._core.cut()
+            count = self._store.cut()
             self._follow_write(count, {})
-            return range(first, first + count)
+            return range(first, self._ring.next_id)
 
     def _follow_write(self, count: int, info: dict[str, AnyArray]) -> None:
         """Bring a sampler that has no kernel in line with the ``count`` newest transitions."""
+        if self._entries is not None:
+            if self._has_frames:
+                self._rows.ids[0] += self._writer.count_incomplete(self._rows)
+            if expired := self._entries.expired():
+                self._remove_oldest(expired)
+            if (new := self._entries.follow(count, self._rng)) is not None:
+                self._enter(*new)
+            return
         if count and self._kernel is None:
             self._place(count, info if self._writer.windows is None else self._info_rows)
         if self._has_frames and (incomplete := self._writer.count_incomplete(self._ring)):
@@ -325,14 +371,18 @@ class ReplayBuffer:
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             rows = {name: held[-ring.capacity :] for name, held in rows.items()}
-        place = getattr(self._sampler, "place", None)
-        if place is not None:
-            place(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
-        self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
+        self._enter(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
         for name, held in rows.items():
             if (known := _is_known(held)).any():
                 method = self._sampler_method("set_state" if name == "state" else "set_features")
                 method(slots[known], held[known])
+
+    def _enter(self, slots: IntArray, previous: IntArray) -> None:
+        """Tell the sampler what is new in ``slots``, and the slot before each or -1."""
+        place = getattr(self._sampler, "place", None)
+        if place is not None:
+            place(slots, previous)
+        self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
 
     def _remove_oldest(self, count: int) -> None:
         """The ``count`` oldest transitions can no longer be sampled."""
@@ -358,7 +408,7 @@ class ReplayBuffer:
             if type(size) is not int or not 1 <= size <= _MAX_SIZE:
                 check_number("size", size, int, (1, _MAX_SIZE))
             if len(self._ring) == 0:
-                raise NeedReplayError("The buffer is empty; add transitions before you sample.")
+                raise NeedReplayError(self._why_empty())
             if beta is not None:
                 beta = validation.check_beta(beta)
             elif isinstance(self._beta, float):
@@ -369,7 +419,7 @@ class ReplayBuffer:
                 sampled = self._core.sample(size, self._rng.bit_generator.capsule, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
-                    return Batch(ids, probabilities, weights, self._writer.columns(columns))
+                    return Batch(ids, probabilities, weights, self._columns_of(columns))
             return self._sample_general(size, need, beta)
 
     def _sample_general(self, size: int, need: AnyArray | None, beta: float) -> Batch:
@@ -379,13 +429,21 @@ class ReplayBuffer:
         if corrected is None:
             corrected = probabilities
         ids, weights, columns = self._core.gather(slots, corrected, beta)
-        return Batch(ids, probabilities, weights, self._writer.columns(columns), normalized)
+        return Batch(ids, probabilities, weights, self._columns_of(columns), normalized)
+
+    def _why_empty(self) -> str:
+        if len(self._rows) == 0 or self._entries is None:
+            return "The buffer is empty; add transitions before you sample."
+        return (
+            f"No {self._entries.name} is complete yet, though {len(self._rows)} transitions are "
+            f"stored; {self._entries.advice}"
+        )
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
             wanted = self._stored(ids)
-            return self._writer.columns(self._core.read(wanted))
+            return self._columns_of(self._core.read(wanted))
 
     def future(self, ids: ArrayLike, steps: ArrayLike) -> IntArray:
         """The ids of the transitions that start ``steps`` steps later in the same episodes.
@@ -395,6 +453,7 @@ class ReplayBuffer:
         episodes refuses.
         """
         with self._lock:
+            self._refuse_entries("future")
             wanted = self._stored(ids)
             try:
                 counts = np.broadcast_to(np.asarray(steps), wanted.shape).astype(
@@ -415,8 +474,16 @@ class ReplayBuffer:
         buffer without episodes raises.
         """
         with self._lock:
+            self._refuse_entries("episodes")
             number, step = self._writer.places(self._stored(ids)).T
             return number, step
+
+    def _refuse_entries(self, method: str) -> None:
+        if self._entries is not None:
+            raise NeedReplayError(
+                f"{method} takes ids of transitions, but those of this buffer are of "
+                f"{self._entries.name}s."
+            )
 
     def _stored(self, ids: ArrayLike) -> IntArray:
         """``ids``, checked: all of them are stored."""
@@ -434,9 +501,12 @@ class ReplayBuffer:
         """Set the raw priorities of transitions ``ids`` (absolute TD errors, for example).
 
         An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
-        If one priority is neither 0 nor from 1e-100 to 1e100, all are refused.
+        If one priority is neither 0 nor from 1e-100 to 1e100, all are refused. Of sequences,
+        ``priorities`` may have a row for each: see ``Sequences.eta``.
         """
         with self._lock:
+            if self._entries is not None:
+                priorities = self._entries.priorities(ids, priorities)
             if self._core.update(ids, priorities):
                 return
             ids = validation.as_ids(ids)
@@ -518,9 +588,12 @@ class ReplayBuffer:
             ring, capacity = self._ring, self._ring.capacity
             oldest_id, next_id = ring.ids.tolist()
             fewest = max(0, next_id - capacity)
-            if not fewest <= oldest_id <= next_id or (oldest_id > fewest and not self._has_frames):
+            exact = not self._has_frames and self._entries is None
+            if not fewest <= oldest_id <= next_id or (oldest_id > fewest and exact):
                 raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
-            self._writer.check_valid(ring)
+            self._writer.check_valid(self._rows)
+            if self._entries is not None:
+                self._entries.check_valid()
             for name, rows in self._info_rows.items():
                 self._check_info(name, rows[:-1][_is_known(rows[:-1])])
             self._sampler.check_valid()
@@ -569,8 +642,10 @@ class ReplayBuffer:
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""
-        self._ring.ids[:] = 0
+        self._rows.ids[:] = 0
         self._writer.clear()
+        if self._entries is not None:
+            self._entries.clear()
         self._allocate()
         self._counts[:] = 0
         self._max_seen[:] = FIRST_PRIORITY
@@ -578,16 +653,18 @@ class ReplayBuffer:
     def _settings(self) -> dict[str, Any]:
         """What must be the same for a file to be loaded."""
         return {
-            "capacity": self._ring.capacity,
+            "capacity": self._rows.capacity,
             **sampler_settings(self._sampler),
             **self._writer.settings(),
+            **({} if self._entries is None else self._entries.settings()),
         }
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that is stored, live, by name."""
         parts: dict[str, dict[str, AnyArray]] = {
-            "ring": {"rows": self._ring.rows},
+            "ring": {"rows": self._rows.rows},
             "writer": self._writer.arrays(),
+            "entries": {} if self._entries is None else self._entries.arrays(),
             "sampler": self._sampler.arrays(),
         }
         return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}

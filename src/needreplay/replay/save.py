@@ -72,11 +72,12 @@ def save_buffer(buffer: ReplayBuffer, target: Source) -> None:
 
 def _filled(buffer: ReplayBuffer) -> dict[str, int]:
     """How many rows of an array are in use, where not all are."""
-    ring, writer = buffer._ring, buffer._writer
+    ring, writer, entries = buffer._rows, buffer._writer, buffer._entries
     used = min(ring.next_id, ring.capacity)
     filled = {"ring/rows": used}
     filled |= {f"writer/{n}": used for n in ("following", "places") if n in writer.arrays()}
-    return filled | {f"writer/{name}": n for name, n in writer.filled().items()}
+    filled |= {f"writer/{name}": n for name, n in writer.filled().items()}
+    return filled | {f"entries/{n}": k for n, k in (entries.filled() if entries else {}).items()}
 
 
 def _write(
