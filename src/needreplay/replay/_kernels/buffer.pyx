@@ -31,6 +31,7 @@ cnp.import_array()
 cdef enum:
     OLDEST = 0, NEXT       # of ``ids``
     BATCHES = 0, DROPPED   # of ``counts``
+    PREFETCHED = 256       # rows
 
 cdef double SMALLEST = MIN_PRIORITY, LARGEST = MAX_PRIORITY
 
@@ -209,18 +210,22 @@ cdef class Core:
         cdef Py_ssize_t i, size = len(slots)
         cdef int64_t* slot = i64(slots, size)
         cdef const double* probability = f64(probabilities, size)
-        cdef int64_t last = self.ids[NEXT] - 1
+        cdef int64_t capacity = self.capacity, last = self.ids[NEXT] - 1
+        cdef int64_t lap = last - last % capacity  # the newest id that was at slot 0
         weights = new_array(cnp.NPY_FLOAT64, size)
         cdef double* weight = f64(weights, size)
         cdef double smallest = probability[0] if size else 0.0
         for i in range(size):
-            if not 0 <= slot[i] < min(last + 1, self.capacity):
+            if not 0 <= slot[i] < min(last + 1, capacity):
                 raise IndexError(f"slot {slot[i]} is not one of the buffer")
             smallest = min(smallest, probability[i])
+        for i in range(size):
+            if i < PREFETCHED:
+                self.columns.bring(slot[i])
+            weight[i] = importance_weight(probability[i], smallest, beta)
         columns = self.columns.gather(slot, size)
         for i in range(size):
-            weight[i] = importance_weight(probability[i], smallest, beta)
-            slot[i] = last - (last - slot[i]) % self.capacity
+            slot[i] += lap if lap + slot[i] <= last else lap - capacity
         return weights, columns
 
     def read(self, ids):
@@ -245,6 +250,7 @@ cdef class Core:
         cdef const int64_t* id_of = <const int64_t*>cnp.PyArray_DATA(ids)
         cdef const void* given = cnp.PyArray_DATA(priorities)
         cdef double value
+        cdef int64_t capacity = self.capacity, lap = self.ids[NEXT] - self.ids[NEXT] % capacity
         self.reserve(count)
         for i in range(count):
             value = (<const float*>given)[i] if narrow else (<const double*>given)[i]
@@ -258,7 +264,7 @@ cdef class Core:
         for i in range(stored):
             at = self.previous[first + i]
             value = (<const float*>given)[at] if narrow else (<const double*>given)[at]
-            self.slots[i] = id_of[at] % self.capacity
+            self.slots[i] = id_of[at] - lap if id_of[at] >= lap else id_of[at] - lap + capacity
             self.numbers[i] = value + 0.0  # no negative zero
         self.kernel.assign(self.slots, self.numbers, stored)
         for i in range(stored):

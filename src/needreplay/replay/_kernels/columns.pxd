@@ -43,4 +43,5 @@ cdef class Table:
     cdef int take_some(self, dict values, Py_ssize_t rows, bint leading, bint converted) except -1
     cdef bint leads(self, dict values)
     cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil
+    cdef void bring(self, int64_t row) noexcept nogil
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size)

@@ -35,7 +35,6 @@ cdef extern from *:
 
 cdef enum:
     MOST_AXES = 64
-    PREFETCHED_ROWS = 256
     PREFETCHED_BYTES = 8 * LINE  # of long rows only the start
 
 
@@ -242,22 +241,23 @@ cdef class Table:
                     column.nbytes,
                 )
 
+    cdef void bring(self, int64_t row) noexcept nogil:
+        """Begin to load a row into the cache: while it comes there is time for other work."""
+        cdef Py_ssize_t c, at
+        for c in range(self.count):
+            at = 0
+            while at < self.columns[c].nbytes and at < PREFETCHED_BYTES:
+                prefetch(self.columns[c].data + row * self.columns[c].step + at)
+                at += LINE
+
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size):
         """New arrays with the rows ``slots``, by name."""
         cdef dict batch = {}
         cdef npy_intp shape[MOST_AXES]
         cdef Column* column
-        cdef Py_ssize_t c, i, at
+        cdef Py_ssize_t c, i
         cdef int k
         cdef char* out
-        with nogil:
-            for i in range(min(size, PREFETCHED_ROWS)):
-                for c in range(self.count):
-                    column = &self.columns[c]
-                    at = 0
-                    while at < column.nbytes and at < PREFETCHED_BYTES:
-                        prefetch(column.data + slots[i] * column.step + at)
-                        at += LINE
         for c in range(self.count):
             column = &self.columns[c]
             shape[0] = size
@@ -266,7 +266,10 @@ cdef class Table:
             rows = new_rows(column.dtype, column.ndim + 1, shape)
             out = <char*>cnp.PyArray_DATA(rows)
             with nogil:  # a copy of known length is one instruction
-                if column.nbytes == 8:
+                if column.nbytes == 16:
+                    for i in range(size):
+                        memcpy(out + i * 16, column.data + slots[i] * column.step, 16)
+                elif column.nbytes == 8:
                     for i in range(size):
                         memcpy(out + i * 8, column.data + slots[i] * column.step, 8)
                 elif column.nbytes == 4:

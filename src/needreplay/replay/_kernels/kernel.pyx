@@ -88,7 +88,7 @@ cdef int current_into(
     for i in range(count):
         if not 0 <= ids[i] < next_id:
             return i
-    while size < 2 * count:
+    while size < 4 * count:
         size *= 2
     seen = <int64_t*>malloc(size * sizeof(int64_t))
     if seen == NULL:

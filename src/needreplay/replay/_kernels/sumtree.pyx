@@ -122,7 +122,7 @@ cdef class SumTree:
         is never found while any other has mass.
         """
         cdef double before[FANOUT]
-        cdef double passed
+        cdef double target, passed
         cdef const double* node
         cdef Py_ssize_t i
         cdef int level, k, child
@@ -132,13 +132,13 @@ cdef class SumTree:
         for level in range(self.levels - 1, -1, -1):
             for i in range(count):
                 node = self.numbers + self.first[level] + slots[i] * FANOUT
-                passed, child = 0.0, 0
+                target, passed, child = targets[i], 0.0, 0
                 for k in range(FANOUT - 1):
                     passed += node[k]
                     before[k + 1] = passed
-                    child += targets[i] >= passed
-                targets[i] -= before[child]
-                while child > 0 and node[child] == 0.0:
+                    child += target >= passed
+                targets[i] = target - before[child]
+                while node[child] == 0.0 and child > 0:
                     child -= 1
                 slots[i] = slots[i] * FANOUT + child
                 if level > 0:
