@@ -77,7 +77,7 @@ for step in range(3_000):
         learn(obs)
     if step % 250 == 0:
         target.load_state_dict(q.state_dict())
-print(f"return: first ten episodes {np.mean(returns[:10]):.0f}, last {np.mean(returns[-10:]):.0f}")
+print("it learns:", np.mean(returns[-10:]) > 1.5 * np.mean(returns[:10]))
 
 #: ## Does need know the future?
 #:
@@ -87,6 +87,6 @@ print(f"return: first ten episodes {np.mean(returns[:10]):.0f}, last {np.mean(re
 #: the future. If need is not clearly above the best of these, conclude nothing about it.
 
 quality = buffer.quality()
-print(f"auc {quality.auc:.2f}, the best trivial score {quality.best_baseline():.2f}")
+print(f"auc {quality.auc:.1f}, the best trivial score {quality.best_baseline():.1f}")
 
 #: [Need in deep agents](../deep.md) says what this number was for other learners of need.

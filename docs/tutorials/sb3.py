@@ -48,7 +48,7 @@ print(models["prioritized"].replay_buffer.buffer)
 #: than scores that know nothing of the future. Where it does not, conclude nothing about need.
 
 quality = models["need"].replay_buffer.need.quality()
-print(quality.text())
+print(f"auc {quality.auc:.1f}, the best trivial score {quality.best_baseline():.1f}")
 
 #: `NeedReplay(shuffle=True)` is the control: the same values on
 #: wrong transitions. What is lost by it is what need is worth.
