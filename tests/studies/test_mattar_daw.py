@@ -25,6 +25,7 @@ from needlab.studies.mattar_daw.cases import (
     run_sleep,
 )
 from needlab.studies.mattar_daw.claims import QUESTIONS, Answer
+from needlab.studies.mattar_daw.heights import HEIGHTS
 from needlab.studies.mattar_daw.measures import (
     columns_ahead,
     count_near,
@@ -105,6 +106,27 @@ def test_the_data_has_the_columns_and_values_that_others_compare_with(result: An
     assert means["forward", "before"] > 0.5 > means["reverse", "after"] > 0.25
     assert means["forward", "after"] < 0.02
     assert means["reverse", "before"] < 0.05
+
+
+def test_published_numbers_stand_beside_ours(result: Any) -> None:
+    heights = result.tables["heights"]
+    for figure in ("fig. 3", "fig. 5"):
+        axes = heights.where(kind="axis", figure=figure)
+        low, ours, high = (axes[name] for name in ("published_low", "ours", "published_high"))
+        assert np.all((low <= ours) & (ours <= high))
+    assert heights.where(kind="animals")["published_low"].tolist() == [-3, 56, -83, -88]
+
+
+def test_a_change_of_events_with_reward_is_a_percentage_of_those_after_1() -> None:
+    # [simulation, reward, direction, when]: 2 reverse events after 1, 3 after 4; no forward ones.
+    events = np.zeros((6, 2, 2, 2))
+    events[:, 0, 1], events[:, 1, 1] = 1.0, 1.5
+    found, rng = {f"{LINEAR}/1-or-4": {"events": events}}, np.random.default_rng(0)
+    changes = {height.quantity: height for height in HEIGHTS if height.kind == "animals"}
+    reverse = changes["change of reverse events from reward 1 to 4, in percent"]
+    assert reverse.measure(found, rng) == Interval(50.0, 50.0, 50.0)
+    forward = changes["change of forward events from reward 1 to 4, in percent"]
+    assert np.isnan(forward.measure(found, rng).estimate)
 
 
 def test_forward_events_vanish_without_the_floor_of_each_element(result: Any) -> None:

@@ -24,6 +24,7 @@ from needlab.studies.mattar_daw.cases import (
 )
 from needlab.studies.mattar_daw.claims import Found, answers, claim_of
 from needlab.studies.mattar_daw.figure import draw_all
+from needlab.studies.mattar_daw.heights import height_table
 from needlab.studies.mattar_daw.measures import COUNTS
 from needlab.studies.mattar_daw.tables import (
     DIRECTIONS,
@@ -61,6 +62,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
         **({"floors": floor_table(floors, options.seed)} if floors else {}),
         "claims_by_change": answer_table(answered),
         **preset_tables(presets, options.seed),
+        "heights": height_table(presets, options.seed),
         "gain": gain_table(),
     }
     figures, captions = draw_all(presets, tables, options.seed)
@@ -148,8 +150,9 @@ def notes(found: dict[Variant, Found], seed: int) -> list[str]:
     lines = [
         "Means and intervals are over simulations. Events per episode are counts over 50 episodes; "
         "after a change of reward, counts over 25, as published, whatever the true number.",
-        "The heights of the published bars are not beside ours: the article draws them, and we "
-        "have no table of them. What is compared is the published direction.",
+        "heights.csv has our heights beside what is published in numbers: the axes that the "
+        "authors' scripts fix, and the changes in animals that figure 5 shows. The article prints "
+        "no heights of the model's bars; the claims compare their direction.",
         "The preset published counts a run of five pairs as an event, as the authors did; text, "
         "deciding.png and the lines below count runs of five different states. deciding.csv has "
         "both.",

@@ -176,13 +176,16 @@ def _against(found: Found, rng: np.random.Generator, case: str, other: str) -> I
     return difference_interval(ours, theirs, rng, paired=case == other)
 
 
-def _forward_ratio(
-    found: Found, rng: np.random.Generator, case: str, other: str
+def reward_ratio(
+    found: Found, rng: np.random.Generator, case: str, other: str, direction: int = F
 ) -> Interval | None:
-    """Forward events after the second reward of a schedule over those of another class."""
-    ours = rates(found, f"{LINEAR}/{case}", F, 1)
+    """Events after the second reward of a schedule over those after the first of another.
+
+    None if there are none of these.
+    """
+    ours = rates(found, f"{LINEAR}/{case}", direction, 1)
     # The baseline has more simulations in the full size; those of the same number are compared.
-    theirs = rates(found, f"{LINEAR}/{other}", F)[: len(ours)]
+    theirs = rates(found, f"{LINEAR}/{other}", direction)[: len(ours)]
     return _shares(rng, theirs, ours)
 
 
@@ -343,7 +346,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events are as frequent after 4 as after 1 in the same simulations",
         "forward events per episode, after 4 over after 1",
         "same",
-        partial(_forward_ratio, case="1-or-4", other="1-or-4"),
+        partial(reward_ratio, case="1-or-4", other="1-or-4"),
     ),
     Question(
         "forward after 0, against 1",
@@ -351,7 +354,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events are as frequent after 0 as after 1 in the same simulations",
         "forward events per episode, after 0 over after 1",
         "same",
-        partial(_forward_ratio, case="1-or-0", other="1-or-0"),
+        partial(reward_ratio, case="1-or-0", other="1-or-0"),
     ),
     Question(
         "forward after 4, against baseline",
@@ -359,7 +362,7 @@ QUESTIONS: tuple[Question, ...] = (
         "Forward events after a larger reward are as frequent as without changes",
         "forward events per episode, after 4 over baseline",
         "same",
-        partial(_forward_ratio, case="1-or-4", other="baseline"),
+        partial(reward_ratio, case="1-or-4", other="baseline"),
     ),
     Question(
         "shock",

@@ -40,7 +40,7 @@ def draw_all(
         "figure": _events(presets, seed),
         "behavior": _behavior(own["behavior"]),
         "distances": _distances(own["distances"], own["around"].where(world=LINEAR)),
-        "rewards": _rewards(presets[first], own["sleep"], seed),
+        "rewards": _rewards(presets[first], own["sleep"], own["heights"], seed),
         "laps": _laps(own["laps"].where(world=LINEAR), own["visits"].where(world=LINEAR)),
     }
     captions = {
@@ -51,8 +51,9 @@ def draw_all(
         "distances": f"Figure 4. Where events start and end ({first}): columns ahead of the agent "
         "on the track; how often states visited before and after are in the event, the dotted line "
         "is chance; shortest paths in the open field.",
-        "rewards": f"Figures 5 and 4. Events per episode by the last reward ({first}), and the "
-        "shares of sleep and shock.",
+        "rewards": f"Figures 5 and 4. Events per episode by the last reward ({first}); the change "
+        "from a reward of 1 to one of 4 or 0, beside that in rats (Ambrose et al. 2016, as the "
+        "authors' script has it); the shares of sleep and shock.",
         "laps": f"Figure 6. Events per lap, gain and need of backups, and the chance of a state to "
         f"be in an event by its visits in the lap ({first}, linear track).",
     }
@@ -171,9 +172,9 @@ def _distances(distances: Table, around: Table) -> Figure:
     return figure
 
 
-def _rewards(own: Found, sleep: Table, seed: int) -> Figure:
-    figure, grid = new_figure(1, 2, height=3.4, width_ratios=[2, 1])
-    events, shares = grid[0]
+def _rewards(own: Found, sleep: Table, heights: Table, seed: int) -> Figure:
+    figure, grid = new_figure(1, 3, height=3.4, width=11.0, width_ratios=[2, 1, 1])
+    events, changes, shares = grid[0]
     places = [
         (case, group, name)
         for case, groups in SCHEDULES.items()
@@ -190,11 +191,28 @@ def _rewards(own: Found, sleep: Table, seed: int) -> Figure:
     _bars(events, [name.replace(" after", "\nafter") for _, _, name in places], values)
     events.set_ylabel("events per episode")
     events.legend()
+    _changes(changes, heights.where(kind="animals"))
     shares.bar(np.arange(4), sleep["share"], color=[PALETTE[2], PALETTE[6]] * 2)
     labels = ["sleep:\ncued", "sleep:\nuncued", "shock:\nbefore", "shock:\nafter"]
     shares.set_xticks(np.arange(4), labels)
     shares.set_ylabel("share")
     return figure
+
+
+def _changes(axes: Axes, heights: Table) -> None:
+    """Changes with reward: bars are ours, crosses are rats."""
+    places, found = np.arange(len(heights)), _band(heights, "ours")
+    colors, hatches = ([style[name] for name in DIRECTIONS] * 2 for style in (COLORS, HATCHES))
+    axes.bar(
+        places, found.estimate, yerr=error_bars(found), color=colors, hatch=hatches,
+        edgecolor="white", error_kw={"linewidth": 1},
+    )  # fmt: skip
+    axes.plot(places, heights["published_low"], "kX", markeredgecolor="white", label="rats")
+    axes.set_yscale("symlog", linthresh=100)
+    axes.set_yticks([-100, -50, 0, 50, 100, 1000], ["−100", "−50", "0", "+50", "+100", "+1,000"])
+    axes.set_xticks(places, ["F, 1 to 4", "R, 1 to 4", "F, 1 to 0", "R, 1 to 0"], rotation=45)
+    axes.set_ylabel("change of events (%)")
+    axes.legend()
 
 
 def _laps(laps: Table, visits: Table) -> Figure:
