@@ -116,6 +116,22 @@ def test_need_sees_observations_before_vecnormalize() -> None:
     assert present[0, 0] == 0.0
 
 
+@pytest.mark.parametrize(
+    "replay", [PrioritizedReplay(), NeedReplay(shuffle=True)], ids=["per", "need"]
+)
+def test_a_saved_buffer_grows_with_what_is_stored(replay: Any, tmp_path: Path) -> None:
+    """Of 100,000 slots 60 are in use: 1.7 MB and 12.5 MB if all were written."""
+    model = small("DQN", replay=replay, buffer_size=100_000).learn(60)
+    model.save_replay_buffer(tmp_path / "buffer.pkl")
+    assert (tmp_path / "buffer.pkl").stat().st_size < 700_000
+    other = small("DQN", replay=replay, buffer_size=100_000)
+    other.load_replay_buffer(tmp_path / "buffer.pkl")
+    for _ in range(5):
+        batches = [each.replay_buffer.sample(16) for each in (model, other)]
+        np.testing.assert_array_equal(batches[0].ids, batches[1].ids)
+        np.testing.assert_array_equal(batches[0].weights, batches[1].weights)
+
+
 def test_a_buffer_of_another_replay_is_rejected(tmp_path: Path) -> None:
     """Else a control would quietly be none."""
     small("DQN", replay=NeedReplay()).learn(40).save_replay_buffer(tmp_path / "buffer")

@@ -16,7 +16,7 @@ import pytest
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.uninterrupted import Uninterrupted
-from needreplay.replay import ReplayBuffer
+from needreplay.replay import ReplayBuffer, save
 
 
 def test_mutated_files_are_refused_or_are_buffers(tmp_path: Path) -> None:
@@ -72,6 +72,27 @@ def test_the_state_of_a_file_is_known_and_within_bounds(name: str, value: Any) -
         buffer.load(io.BytesIO(attacks.put_together(header, arrays)))
     assert attacks.state_of(buffer) == before
     assert isinstance(buffer._lock, type(threading.RLock()))
+
+
+@pytest.mark.parametrize(
+    "repeats",
+    [[[0, 3, 0]], [[-1, 1, 0]], [[1, 1, 0]], [[1, 2, 0], [0, 1, 0]], [[0, 1, 2**64]], [[0, 1, -1]],
+     [[0, 1]], [[0.0, 1, 0]], {"0": 1}],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["ring/rows", "sampler/priorities"])
+def test_repeated_blocks_are_some_of_the_array(
+    name: str, repeats: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An array of 40,000 bytes has two whole blocks."""
+    monkeypatch.setattr(save, "_repeats", lambda _: [])
+    buffer = ReplayBuffer(5_000, {"x": np.float64})
+    buffer.add(x=np.ones(5_000))
+    header, arrays = attacks.taken_apart(saved(buffer))
+    header["repeats"] = {name: repeats}
+    before = attacks.state_of(buffer)
+    with pytest.raises(NeedReplayError, match="contradicts itself"):
+        buffer.load(io.BytesIO(attacks.put_together(header, arrays)))
+    assert attacks.state_of(buffer) == before
 
 
 def test_a_setting_of_another_type_is_another_setting() -> None:

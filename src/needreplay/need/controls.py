@@ -21,11 +21,15 @@ class ShuffledNeed:
     """
 
     def __init__(self, buffer: ReplayBuffer, seed: int) -> None:
-        self.buffer = buffer
+        self.buffer, self.seed = buffer, seed
         order = stream(seed, "shuffled need").permutation(buffer.capacity)
         self._next_slot = np.empty_like(order)
         self._next_slot[order] = np.roll(order, -1)
         self._previous_slot = np.argsort(self._next_slot)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """The cycle follows from these, and would be as large as a full buffer."""
+        return ShuffledNeed, (self.buffer, self.seed)
 
     def donors(self, ids: IntArray) -> IntArray:
         """The transitions whose need those of ``ids`` have instead of their own."""

@@ -1,8 +1,9 @@
 """A buffer in one file: written atomically, and loaded to sample exactly as before.
 
 The file is a line that names the format, a JSON header (settings, state, the shapes of the arrays),
-the bytes of the arrays, and a digest of all that. Nothing in it is ever executed. The digest finds
-damage, not intent: whoever loads checks every number as well.
+the bytes of the arrays, and a digest of all that. Blocks that repeat one word, such as those of
+slots that are not in use, are in the header alone, so a file grows with what is stored. Nothing in
+it is ever executed. The digest finds damage, not intent: whoever loads checks every number as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
@@ -23,6 +24,7 @@ from needreplay._core.files import reason, replacing
 from needreplay._core.types import AnyArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay.samplers.base import Sampler
+from needreplay.replay.storage import Bytes
 from needreplay.replay.validation import FIRST_PRIORITY, MAX_PRIORITY
 
 if TYPE_CHECKING:
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file that is open for binary reading or writing."""
 
-FORMAT = 8
+FORMAT = 9
 _MAGIC = b"needreplay buffer\n"
-_CHUNK = 1 << 22
+_CHUNK, _BLOCK = 1 << 22, 1 << 14
+_WORD = np.dtype(np.uint64)
+_WORDS = _BLOCK // _WORD.itemsize
+Repeat: TypeAlias = tuple[int, int, int]
 _DIGEST_SIZE = 32
 _PLAIN = (bool, int, float, str)
 _MOST_IDS = 2**62
@@ -87,15 +92,20 @@ def _write(
     arrays: Mapping[str, AnyArray],
 ) -> None:
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-    facts = {"format": FORMAT, "settings": settings, "state": state, "arrays": shapes}
+    repeats = {name: found for name, array in arrays.items() if (found := _repeats(array))}
+    facts = {
+        "format": FORMAT, "settings": settings, "state": state, "arrays": shapes,
+        "repeats": repeats,
+    }  # fmt: skip
     header, digest = json.dumps(facts).encode(), _digest()
     for piece in (_MAGIC, len(header).to_bytes(8, "little"), header):
         file.write(piece)
         digest.update(piece)
-    for array in arrays.values():
-        for chunk in _chunks(array):
-            file.write(chunk)
-            digest.update(chunk)
+    for name, array in arrays.items():
+        for piece, word in _pieces(array, repeats.get(name, ())):
+            for chunk in _chunks(piece) if word is None else ():
+                file.write(chunk)
+                digest.update(chunk)
     file.write(digest.digest())
 
 
@@ -103,11 +113,37 @@ def _digest() -> Any:
     return hashlib.blake2b(digest_size=_DIGEST_SIZE)
 
 
-def _chunks(array: AnyArray) -> Iterator[memoryview]:
-    """The bytes of a contiguous array in pieces, without copying them."""
-    flat = array.reshape(-1).view(np.uint8)
+def _bytes(array: AnyArray) -> Bytes:
+    """The bytes of a contiguous array, not copied."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _chunks(flat: Bytes) -> Iterator[memoryview]:
     for start in range(0, len(flat), _CHUNK):
         yield flat[start : start + _CHUNK].data
+
+
+def _repeats(array: AnyArray) -> list[Repeat]:
+    """The blocks of an array that repeat one word: the first, the end, and the word."""
+    flat, found = _bytes(array), list[Repeat]()
+    for i, block in enumerate(flat[: len(flat) // _BLOCK * _BLOCK].view(_WORD).reshape(-1, _WORDS)):
+        word = int(block[0])
+        if word == block[-1] and (block == word).all():
+            joins = found and found[-1][1:] == (i, word)
+            found.append((found.pop()[0] if joins else i, i + 1, word))
+    return found
+
+
+def _pieces(array: AnyArray, repeats: Iterable[Repeat]) -> Iterator[tuple[Bytes, int | None]]:
+    """The bytes of an array, piece by piece, with the word that a piece repeats or None."""
+    flat, at = _bytes(array), 0
+    for first, end, word in repeats:
+        if not (at <= first * _BLOCK < end * _BLOCK <= len(flat) and 0 <= word < 2**64):
+            raise ValueError(f"blocks {first} to {end} cannot repeat {word}")
+        yield flat[at : first * _BLOCK], None
+        at = end * _BLOCK
+        yield flat[first * _BLOCK : at], word
+    yield flat[at:], None
 
 
 @contextmanager
@@ -144,6 +180,10 @@ class SavedBuffer:
             self.shapes = {
                 str(array): (str(dtype), tuple(map(index, shape)))
                 for array, (dtype, shape) in header["arrays"].items()
+            }
+            self._repeats = {
+                str(array): [(index(first), index(end), index(word)) for first, end, word in found]
+                for array, found in header["repeats"].items()
             }
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             if isinstance(error, NeedReplayError):
@@ -213,7 +253,11 @@ class SavedBuffer:
             ):
                 raise self.refusal(f"{name} is {dtype}{list(shape)}, not {array.dtype.str}")
             self._at[name] = at
-            at += array[: shape[0]].nbytes
+            try:
+                pieces = [*_pieces(array[: shape[0]], self._repeats.get(name, ()))]
+            except ValueError as error:
+                raise self.refusal(f"{name}: {error}") from error
+            at += sum(len(piece) for piece, word in pieces if word is None)
         if at != self._end:
             raise self.refusal(f"its arrays take {at} bytes, not {self._end}")
 
@@ -221,9 +265,13 @@ class SavedBuffer:
         """Fill the first rows of ``array``, as many as the file has; returns them."""
         rows = array[: self.shapes[name][1][0]]
         self._file.seek(self._at[name])
-        for chunk in _chunks(rows):
-            if self._file.readinto(chunk) != len(chunk):  # type: ignore[attr-defined]
-                raise OSError("it became shorter while it was read")
+        for piece, word in _pieces(rows, self._repeats.get(name, ())):
+            if word is not None:
+                piece.view(_WORD)[:] = word
+                continue
+            for chunk in _chunks(piece):
+                if self._file.readinto(chunk) != len(chunk):  # type: ignore[attr-defined]
+                    raise OSError("it became shorter while it was read")
         return rows
 
 
