@@ -16,6 +16,7 @@ from needlab.core.imports import call_object
 from needlab.deep.dqn import (
     QLearner,
     Transitions,
+    is_channels_last,
     obs_tensor,
     priority_of,
     q_loss,
@@ -92,6 +93,8 @@ class DeepAgent:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "networks").integers(2**62)))
             q = QNetwork(settings.network, tuple(observation_space.shape), n_actions)
+            if is_channels_last(q.shape, self.device):
+                q.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self.q = QLearner(settings.base, q.to(self.device))
             self.optimizer = make_optimizer(settings, q.parameters())
             self.need: Need | None = None

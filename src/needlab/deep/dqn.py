@@ -37,15 +37,22 @@ def to_tensor(array: AnyArray, device: torch.device) -> Tensor:
     return torch.from_numpy(array).to(device, non_blocking=True)
 
 
+def is_channels_last(shape: tuple[int, ...], device: torch.device) -> bool:
+    """Whether networks see such observations channels last: large images, on the CPU.
+
+    Convolutions are faster so there.
+    """
+    return device.type == "cpu" and len(shape) == 3 and shape[-1] > 32
+
+
 def obs_tensor(obs: AnyArray, device: torch.device) -> Tensor:
     """Observations for the networks, with the values that the buffer stores.
 
-    Exception: on the CPU, large images become floats from 0 to 1 in the channels-last layout,
-    which makes convolutions faster there.
+    Exception: on the CPU, large images become floats from 0 to 1 in the channels-last layout.
     """
     tensor = to_tensor(obs, device)
-    if tensor.is_cpu and obs.dtype == np.uint8 and obs.ndim == 4 and obs.shape[-1] > 32:
-        return (tensor / MAX_PIXEL).contiguous(memory_format=torch.channels_last)
+    if obs.dtype == np.uint8 and is_channels_last(obs.shape[1:], device):
+        return tensor.contiguous(memory_format=torch.channels_last) / MAX_PIXEL
     return tensor
 
 
