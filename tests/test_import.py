@@ -40,7 +40,7 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
         "except SystemExit as end: assert end.code == 0\n"
     )
     loaded = loaded_after(code)
-    assert "needlab.studies" in loaded
+    assert "needlab.cli.command" in loaded
     assert loaded.isdisjoint({*HEAVY, "jinja2", "rich"})
 
 

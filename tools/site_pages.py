@@ -334,7 +334,7 @@ def metrics() -> str:
         "## Studies and sweeps",
         "",
         "The page of each study explains its columns: [the maze](../maze.md#files), [the "
-        "cliffwalk](../cliffwalk.md#what-is-counted-and-what-every-column-means). [The "
+        "cliffwalk](../cliffwalk_settings.md#what-every-column-means). [The "
         "statistics](../sweeps.md#the-statistics) of a sweep are those of Agarwal et al. 2021.",
     ]
     return "\n".join(lines) + "\n"

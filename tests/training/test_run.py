@@ -78,7 +78,7 @@ def test_training_and_evaluation_are_recorded_and_summed_up(tmp_path: Path) -> N
         on_steps=lambda steps, row: reported.append((steps, row)),
     )
     rows = list(csv.DictReader(metrics.read_text().splitlines()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == tuple(COLUMNS)
     assert [int(row["iteration"]) for row in rows][:2] == [1, 2]
     assert all(int(row["eval_episodes"]) >= 1 for row in rows)
     assert 0.0 <= float(rows[-1]["need_auc"]) <= 1.0

@@ -330,7 +330,7 @@ def claims_of(accuracy: Table) -> list[Claim]:
         claims.append(
             Claim(
                 statement=f"Need is accurate in every world: {need}",
-                source="docs/need.md",
+                source="docs/need_accuracy.md",
                 measured=f"in {own['accurate'].sum()} of {len(own)}: {', '.join(each)}",
                 verdict=verdict,
                 preset=preset,
@@ -363,7 +363,7 @@ STUDY = Study(
     presets=tuple(PLANS),
     quick_presets=("rows",),
     run=run,
-    documentation="docs/need.md",
+    documentation="docs/need_accuracy.md",
     takes=(),
     keeps_cache=True,
 )
