@@ -9,25 +9,12 @@ import numpy as np
 import pytest
 
 from needlab.tabular.evb import EVB, simulate
-from needlab.tabular.evb.backups import rule_of
-from needlab.tabular.evb.simulation import new_agent
+from needlab.tabular.evb.backups import BACKUP
 from needlab.tabular.fit import data_of, likelihood
 from needlab.tabular.replay_events import FORWARD, REVERSE, replay_events
-from needlab.tabular.rivals import MODELS, PARAMETERS, simulate_model
-from needlab.tabular.rivals.kernels import (
-    begin_replay,
-    experience,
-    find_chances,
-    new_moment,
-    run_chosen,
-)
-from needlab.tabular.rivals.parameters import (
-    default_values,
-    parse_model,
-    settings_with,
-    values_of,
-)
-from needlab.tabular.rivals.simulation import new_memory, similarity_of
+from needlab.tabular.rivals import MODELS, PARAMETERS, kernels, simulate_model
+from needlab.tabular.rivals.parameters import parse_model
+from needlab.tabular.rivals.simulation import new_mind, replay_drawn, similarity_of
 from needlab.worlds import TabularWorld, tabular_world, world_of_arrays
 from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
@@ -41,37 +28,27 @@ def corridor(cells: int = 5) -> TabularWorld:
     return world_of_arrays(moves, [0], goals=[cells - 1], rewards={cells - 1: [(1.0, 0.0)]})
 
 
-class Mind:
+class Watched:
     """A model, its agent and memory, so that tests can look at chances."""
 
     def __init__(self, text: str, world: TabularWorld, **changes: Any) -> None:
         name, given = parse_model(text)
-        settings = replace(EVB["published"], **changes)
-        values = default_values(name, settings) | given
-        self.world, self.kind, self.values = world, MODELS[name].kind, values_of(name, values)
-        self.rule = rule_of(settings_with(settings, values))
-        self.agent = new_agent(world, settings)
-        discount = values.get("similarity_discount", 0.9)
-        self.memory = new_memory(world, discount)
-        self.moment = new_moment(world.next_state.size, world.n_states, len(world.goals))
+        self.world = world
+        self.mind = new_mind(name, world, given, replace(EVB["published"], **changes))
+        self.agent, self.moment = self.mind.agent, self.mind.moment
 
     def step(self, s: int, a: int, reward: float = 0.0, first: bool = False) -> None:
-        after = int(self.world.next_state[s, a])
-        known = (self.agent, self.rule, self.memory, self.values)
-        experience(self.kind, *known, s, a, reward, after, first)
+        kernels.experience(self.mind, s, a, reward, int(self.world.next_state[s, a]), first)
 
     def begin(self, state: int) -> None:
-        known = (self.agent, self.rule, self.memory, self.values, self.moment)
-        begin_replay(self.kind, *known, state)
+        kernels.begin_replay(self.mind, state)
 
     def chances(self) -> Any:
-        known = (self.agent, self.rule, self.memory, self.values, self.moment)
-        find_chances(self.kind, *known, self.world.goal)
+        kernels.find_chances(self.mind)
         return self.moment.parts.sum(axis=0).reshape(self.world.next_state.shape)
 
     def choose(self, s: int, a: int, part: int = -1) -> None:
-        known = (self.agent, self.rule, self.memory, self.values, self.moment)
-        run_chosen(self.kind, *known, s * self.world.n_actions + a, part)
+        kernels.run_chosen(self.mind, s * self.world.n_actions + a, part)
 
 
 def directions(found: Any, world: TabularWorld) -> tuple[int, int]:
@@ -86,7 +63,7 @@ def directions(found: Any, world: TabularWorld) -> tuple[int, int]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_chances_add_up_to_one(model: str) -> None:
-    mind = Mind(model, corridor())
+    mind = Watched(model, corridor())
     for s in range(4):
         mind.step(s, RIGHT, float(s == 3), s == 0)
     mind.begin(3)
@@ -96,7 +73,7 @@ def test_chances_add_up_to_one(model: str) -> None:
 
 
 def test_exponents_of_zero_are_uniform() -> None:
-    mind = Mind("evb,gain_exponent=0,need_exponent=0,chain=1", corridor())
+    mind = Watched("evb,gain_exponent=0,need_exponent=0,chain=1", corridor())
     mind.step(3, RIGHT, 1.0)
     mind.begin(3)
     # 4 cells with 2 actions; only going left from the first cell leads nowhere.
@@ -116,7 +93,7 @@ def test_chances_of_evb_are_gain_and_need_to_their_powers() -> None:
     """
     world = corridor(3)
     settings = {"discount": 0.5, "inverse_temperature": 1.0, "transition_rate": 1.0}
-    mind = Mind("evb,gain_exponent=2,need_exponent=0.5,floor=0.01,chain=1", world, **settings)
+    mind = Watched("evb,gain_exponent=2,need_exponent=0.5,floor=0.01,chain=1", world, **settings)
     mind.step(1, RIGHT, 1.0)
     mind.begin(1)
     # Row 0 of T: half stays, half goes to 1. Visits v: v1 = 1 + 0.5 * 0.5 v0, v2 = 0.5 v1,
@@ -152,8 +129,8 @@ def test_large_exponents_are_the_published_rule() -> None:
 
 def test_one_candidate_goal_is_evb_with_need_of_the_policy() -> None:
     world = corridor()
-    goals = Mind("goals,gain_exponent=0.7,need_exponent=0.3", world)
-    evb = Mind("evb,gain_exponent=0.7,need_exponent=0.3,chain=1", world, need="policy")
+    goals = Watched("goals,gain_exponent=0.7,need_exponent=0.3", world)
+    evb = Watched("evb,gain_exponent=0.7,need_exponent=0.3,chain=1", world, need="policy")
     for mind in (goals, evb):
         for s in range(4):
             mind.step(s, RIGHT, float(s == 3))
@@ -173,7 +150,7 @@ def test_goals_that_are_not_rewarded_now_are_replayed() -> None:
     world = tabular_world("L.....S.....R\n\nL: 1 sd 0\nR: 0")
     left, right, shares = 2, 3, {}
     for model in ("evb,chain=1", "goals"):
-        mind = Mind(model, world, need="policy")
+        mind = Watched(model, world, need="policy")
         for _ in range(3):
             for s in range(6, 12):
                 mind.step(s, right)
@@ -195,7 +172,7 @@ def test_similarity_is_the_successor_matrix_of_the_random_policy() -> None:
 def test_sfma_by_hand() -> None:
     """Strengths 1, 2 of two experiences; default mode from cell 0; k = 1."""
     world = corridor(3)
-    mind = Mind("sfma,reverse=0,sharpness=1,similarity_discount=0.5", world)
+    mind = Watched("sfma,reverse=0,sharpness=1,similarity_discount=0.5", world)
     for s, a in ((0, RIGHT), (1, RIGHT), (1, RIGHT)):
         mind.step(s, a)
     mind.begin(0)
@@ -212,9 +189,70 @@ def test_sfma_by_hand() -> None:
     assert mind.chances()[1, RIGHT] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("mode", "here", "to_next"),
+    [
+        ("reverse=1", 1, True), ("reverse=0", 1, False),
+        ("reverse=0,forward=1", 2, False), ("reverse=0,forward=0,sweeping=1", 2, True),
+    ],
+)  # fmt: skip
+def test_modes_of_sfma_compare_other_states(mode: str, here: int, to_next: bool) -> None:
+    """Before the replay the agent went from 1 to 2; then (0, right) is replayed, which leads to 1.
+
+    The present is cell 1 and next 2, then cell 0 and next 1. All strengths are 1, k = 1.
+    """
+    world = corridor(5)
+    mind = Watched(f"sfma,{mode},sharpness=1,similarity_discount=0.5", world)
+    for s in (3, 2, 0, 1):
+        mind.step(s, RIGHT)
+    D, free = similarity_of(world, 0.5), np.ones(4)
+    for present in (here, here - 1):
+        if present == here:
+            mind.begin(1)
+        else:
+            mind.choose(0, RIGHT)
+            free[0] = 0.0
+        R = D[present, 1:5] * free if to_next else D[present, :4] * free
+        weights = np.expm1(R / R.max())
+        np.testing.assert_allclose(mind.chances()[:4, RIGHT], weights / weights.sum())
+
+
+def test_chances_of_modes_are_given_one_after_the_other() -> None:
+    mind = Watched("sfma,reverse=0.5,forward=0.4,sweeping=0.1", corridor())
+    mind.step(0, RIGHT)
+    mind.begin(1)
+    # reverse, default, forward, sweeping
+    np.testing.assert_allclose(mind.moment.hidden, [0.5, 0.27, 0.2, 0.03])
+
+
+def test_a_goal_is_as_near_to_its_neighbors_as_they_are_to_it() -> None:
+    world = tabular_world("S...G")
+    D = similarity_of(world, 0.9)
+    np.testing.assert_allclose(D, D.T)
+    assert np.argmax(D[3, :5]) == 3, "no place is nearer than the place itself"
+
+
+def test_sfma_joins_pieces_that_were_never_walked_in_one_run() -> None:
+    """Diekmann & Cheng: a sequence that the animal never made, since its pieces are neighbors."""
+    world = corridor(12)
+    mind, rng = Watched("sfma,reverse=0,forward=1", world), np.random.default_rng(0)
+    for run in (range(6, 11), range(6)):
+        for s in run:
+            mind.step(s, RIGHT, first=s == run[0])
+    joined = 0
+    for _ in range(50):
+        log = np.zeros(20, BACKUP)
+        count = replay_drawn(mind.mind, 0, log, rng)
+        states, actions = log["state"][:count], log["action"][:count]
+        for event in replay_events(states, actions, world.next_state, permutations=0):
+            visited = set(states[event["first"] : event["last"] + 1].tolist())
+            joined += event["direction"] == FORWARD and {3, 4, 5, 6, 7} <= visited
+    assert joined > 25
+
+
 def test_sfma_dynamic_mode_follows_td_errors() -> None:
     for errors, expected in ((0.0, 1 / (1 + np.exp(2.0))), (1.0, 1 / (1 + np.exp(-3.0)))):
-        mind = Mind("sfma-dynamic", corridor())
+        mind = Watched("sfma-dynamic", corridor())
         mind.step(3, RIGHT, errors, first=True)
         mind.begin(3)
         assert mind.moment.hidden[0] == pytest.approx(expected)
@@ -236,7 +274,7 @@ def test_sfma_replays_sequences_without_gain_or_need() -> None:
 
 
 def test_recency_replays_the_last_run_backwards() -> None:
-    mind = Mind("recency,recency=0,stay=1,reverse=1", corridor())
+    mind = Watched("recency,recency=0,stay=1,reverse=1", corridor())
     for s in range(4):
         mind.step(s, RIGHT, float(s == 3))
     mind.begin(3)
@@ -250,7 +288,7 @@ def test_recency_replays_the_last_run_backwards() -> None:
 
 
 def test_recency_learns_the_direction_from_what_was_replayed() -> None:
-    mind = Mind("recency,recency=0.5,stay=0.8,reverse=0.3", corridor())
+    mind = Watched("recency,recency=0.5,stay=0.8,reverse=0.3", corridor())
     for s in range(4):
         mind.step(s, RIGHT)
     mind.begin(3)
@@ -292,10 +330,7 @@ def test_simulated_backups_follow_the_chances(uncompiled: bool) -> None:
     """First backups of many replays in one state against the chances, by chi square."""
     from scipy.stats import chisquare
 
-    from needlab.tabular.evb.backups import BACKUP
-    from needlab.tabular.rivals.simulation import replay_drawn
-
-    mind = Mind("evb,gain_exponent=0.3,need_exponent=0.5,lapse=0.2", corridor())
+    mind = Watched("evb,gain_exponent=0.3,need_exponent=0.5,lapse=0.2", corridor())
     mind.step(3, RIGHT, 1.0)
     mind.begin(3)
     expected = mind.chances().ravel() * 0.8
@@ -305,8 +340,7 @@ def test_simulated_backups_follow_the_chances(uncompiled: bool) -> None:
     for _ in range(draws):
         mind.agent.Q[:] = Q
         log = np.zeros(1, BACKUP)
-        known = (mind.agent, mind.rule, mind.memory, mind.values, mind.moment)
-        replay_drawn(mind.kind, *known, mind.world, 3, log, rng)
+        replay_drawn(mind.mind, 3, log, rng)
         counts[log["state"][0] * 2 + log["action"][0]] += 1
     inside = expected > 0
     assert counts[~inside].sum() == 0

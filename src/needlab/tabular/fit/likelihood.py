@@ -8,32 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from needlab.core.jit import jit
-from needlab.tabular.evb.backups import Agent, Records, Rule, rule_of, softmax
+from needlab.tabular.evb.backups import Agent, Records, softmax
 from needlab.tabular.evb.episodes import move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings
-from needlab.tabular.evb.simulation import new_agent
 from needlab.tabular.fit.data import ReplayData
-from needlab.tabular.rivals.kernels import (
-    Memory,
-    Moment,
-    begin_replay,
-    experience,
-    find_chances,
-    new_moment,
-    run_chosen,
-)
-from needlab.tabular.rivals.parameters import (
-    EVB_MODEL,
-    MODELS,
-    PARAMETERS,
-    Values,
-    check_values,
-    default_values,
-    settings_with,
-    values_of,
-)
-from needlab.tabular.rivals.simulation import new_memory
-from needlab.worlds.tabular import TabularWorld
+from needlab.tabular.rivals import kernels
+from needlab.tabular.rivals.kernels import Mind, Moment
+from needlab.tabular.rivals.parameters import EVB_MODEL, Values
+from needlab.tabular.rivals.simulation import new_mind
 from needreplay._core.types import FloatArray
 
 IMPOSSIBLE = 1e-300
@@ -60,40 +42,24 @@ def pair_chance(moment: Moment, values: Values, pair: int) -> float:
 
 
 @jit
-def learn_steps(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    world: TabularWorld,
-    steps: Records,
-    first: int,
-    end: int,
-    choices: FloatArray,
-) -> None:
+def learn_steps(mind: Mind, steps: Records, first: int, end: int, choices: FloatArray) -> None:
     """Learn from steps ``first`` to ``end``; the log-likelihood of their actions."""
+    agent, rule, lapse = mind.agent, mind.rule, mind.values.lapse
     chances = np.empty(agent.Q.shape[1])
     for i in range(first, end):
         s, a, after = steps[i]["state"], steps[i]["action"], steps[i]["next_state"]
         new = i == 0 or steps[i - 1]["episode"] != steps[i]["episode"]
-        if new and i > 0 and world.goal[steps[i - 1]["next_state"]] >= 0:
+        if new and i > 0 and mind.goal[steps[i - 1]["next_state"]] >= 0:
             move_row(agent.T, steps[i - 1]["next_state"], s, rule.transition_rate)
         softmax(agent.Q[s], rule.inverse_temperature, chances)
-        chance = (1.0 - values.lapse) * chances[a] + values.lapse / chances.size
+        chance = (1.0 - lapse) * chances[a] + lapse / chances.size
         choices[i] = np.log(max(chance, IMPOSSIBLE))
-        experience(model, agent, rule, memory, values, s, a, steps[i]["reward"], after, new)
+        kernels.experience(mind, s, a, steps[i]["reward"], after, new)
 
 
 @jit
 def walk(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    moment: Moment,
-    world: TabularWorld,
+    mind: Mind,
     steps: Records,
     events: Records,
     pairs: Records,
@@ -109,15 +75,15 @@ def walk(
     an action or a chain is not known, the chance is the sum over what it could have been, and the
     agent learns from the likeliest.
     """
-    actions, done = agent.Q.shape[1], 0
+    actions, moment, done = mind.agent.Q.shape[1], mind.moment, 0
     for e in range(events.size):
         event = events[e]
-        learn_steps(model, agent, rule, memory, values, world, steps, done, event["steps"], choices)
+        learn_steps(mind, steps, done, event["steps"], choices)
         done = event["steps"]
-        begin_replay(model, agent, rule, memory, values, moment, event["agent_state"])
+        kernels.begin_replay(mind, event["agent_state"])
         for i in range(event["first"], event["first"] + event["count"]):
             s, a, length = pairs[i]["state"], pairs[i]["action"], pairs[i]["length"]
-            found = find_chances(model, agent, rule, memory, values, moment, world.goal)
+            found = kernels.find_chances(mind)
             moves = moment.candidate.sum()
             if found == 0.0:
                 for pair in range(moment.candidate.size):
@@ -126,7 +92,7 @@ def walk(
             for action in range(actions):
                 pair = s * actions + action
                 if moment.candidate[pair] and (a < 0 or action == a):
-                    chance = pair_chance(moment, values, pair)
+                    chance = pair_chance(moment, mind.values, pair)
                     total += chance
                     could += 1
                     if chance > best:
@@ -135,10 +101,10 @@ def walk(
             uniform[i] = np.log(max(could / moves, IMPOSSIBLE))
             if taught:
                 part = -1
-                if model == EVB_MODEL and length > 0:
+                if mind.model == EVB_MODEL and length > 0:
                     part = 1 if length > 1 and length == moment.length[0] + 1 else 0
-                run_chosen(model, agent, rule, memory, values, moment, chosen, part)
-    learn_steps(model, agent, rule, memory, values, world, steps, done, steps.size, choices)
+                kernels.run_chosen(mind, chosen, part)
+    learn_steps(mind, steps, done, steps.size, choices)
 
 
 def likelihood(
@@ -169,26 +135,9 @@ def relived(
     taught: bool,
 ) -> tuple[Likelihood, Agent]:
     """The log-likelihoods, and what the agent knows at the end."""
-    chosen = default_values(model, settings) | check_values(model, values or {})
-    world, numbers = data.world, values_of(model, chosen)
-    rule, agent = rule_of(settings_with(settings, chosen)), new_agent(world, settings)
-    discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)
-    memory = new_memory(world, discount)
+    mind = new_mind(model, data.world, values or {}, settings)
     found = Likelihood(*(np.zeros(len(part)) for part in (data.pairs, data.pairs, data.steps)))
     walk(
-        MODELS[model].kind,
-        agent,
-        rule,
-        memory,
-        numbers,
-        new_moment(world.next_state.size, world.n_states, memory.goals.size),
-        world,
-        data.steps,
-        data.events,
-        data.pairs,
-        found.pairs,
-        found.uniform,
-        found.choices,
-        taught,
+        mind, data.steps, data.events, data.pairs, found.pairs, found.uniform, found.choices, taught
     )
-    return found, agent
+    return found, mind.agent

@@ -1,9 +1,9 @@
 """Which backup comes next: the chance of every remembered move, by model, given all that happened.
 
 A simulation draws from these chances and a fit takes their logarithm, so both are the same model.
-Each model writes two parts that add up to the chances; what was replayed then says how likely each
-part was. The parts are: one-step backups and the extended chain (EVB), the reverse and the default
-mode (SFMA), reverse and forward order (recency).
+Each model writes parts that add up to the chances; what was replayed then says how likely each
+part was. The parts are: one-step backups and the extended chain (EVB), the modes (SFMA), reverse
+and forward order (recency).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from needlab.tabular.rivals.parameters import (
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 SMALLEST_R = 1e-6
+REVERSE_MODE, DEFAULT_MODE, FORWARD_MODE, SWEEPING_MODE = range(4)
+"""Of SFMA: which states of the present and the next experience are similar."""
 
 
 class Memory(NamedTuple):
@@ -74,26 +76,39 @@ class Moment(NamedTuple):
     inhibition: FloatArray
     """[state]: SFMA's I"""
     present: IntArray
-    """[1]: the state of SFMA's present experience"""
+    """[2]: the state and the next state of SFMA's present experience"""
     order: IntArray
     """[rank]: experienced candidates, the latest first"""
     rank: IntArray
     """[pair]: the place in ``order``; -1: not in it"""
 
 
-def new_moment(pairs: int, states: int, goals: int) -> Moment:
+class Mind(NamedTuple):
+    """A model of replay and all that it has learned."""
+
+    model: int
+    agent: Agent
+    rule: Rule
+    memory: Memory
+    values: Values
+    moment: Moment
+    goal: IntArray
+    """[state]: the number of the goal; -1: none"""
+
+
+def new_moment(parts: int, pairs: int, states: int, goals: int) -> Moment:
     """Arrays for the replays of one agent."""
     return Moment(
         candidate=np.zeros(pairs, np.bool_),
-        parts=np.zeros((2, pairs)),
-        hidden=np.zeros(2),
+        parts=np.zeros((parts, pairs)),
+        hidden=np.zeros(parts),
         need=np.zeros((goals, states)),
         gains=np.zeros((goals, pairs)),
         changed=np.ones(states, np.bool_),
         chain=np.zeros((64, 2), np.int64),
         length=np.zeros(1, np.int64),
         inhibition=np.zeros(states),
-        present=np.zeros(1, np.int64),
+        present=np.zeros(2, np.int64),
         order=np.zeros(pairs, np.int64),
         rank=np.full(pairs, -1, np.int64),
     )
@@ -113,31 +128,21 @@ def towards(agent: Agent, memory: Memory, goal: int) -> Agent:
 
 
 @jit
-def experience(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    s: int,
-    a: int,
-    reward: float,
-    after: int,
-    first: bool,
-) -> None:
+def experience(mind: Mind, s: int, a: int, reward: float, after: int, first: bool) -> None:
     """Learn from a real step; ``first`` of its episode."""
+    agent, rule, memory = mind.agent, mind.rule, mind.memory
     error = reward + rule.discount * largest(agent.Q[after]) - agent.Q[s, a]
     memory.errors[0] = error if first else memory.errors[0] + error
     learn(agent, rule, s, a, reward, after)
     pair = s * agent.Q.shape[1] + a
     memory.clock[0] += 1
     memory.seen[pair] = memory.clock[0]
-    if model == SFMA_MODEL:
-        memory.strength[:] *= values.strength_decay
+    if mind.model == SFMA_MODEL:
+        memory.strength[:] *= mind.values.strength_decay
         memory.strength[pair] += 1.0
     single = np.empty((1, 2), np.int64)
     single[0, 0], single[0, 1] = s, a
-    for goal in range(memory.goals.size if model == GOALS_MODEL else 0):
+    for goal in range(memory.goals.size if mind.model == GOALS_MODEL else 0):
         entered = after == memory.goals[goal]
         memory.goal_reward[goal, s, a] = 1.0 if entered else 0.0
         memory.visits[goal] += 1.0 if entered else 0.0
@@ -145,16 +150,9 @@ def experience(
 
 
 @jit
-def begin_replay(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    moment: Moment,
-    state: int,
-) -> None:
+def begin_replay(mind: Mind, state: int) -> None:
     """Forget the last replay; the agent is in ``state``."""
+    model, agent, rule, memory, moment = mind.model, mind.agent, mind.rule, mind.memory, mind.moment
     actions = agent.Q.shape[1]
     for pair in range(moment.candidate.size):
         after = agent.outcome[pair // actions, pair % actions]
@@ -162,11 +160,9 @@ def begin_replay(
     moment.length[0] = 0
     moment.changed[:] = True
     moment.inhibition[:] = 0.0
-    moment.present[:] = state
-    reverse = values.reverse
-    if values.dynamic:
-        reverse = 1.0 / (1.0 + np.exp(-(5.0 * memory.errors[0] - 2.0)))
-    moment.hidden[0], moment.hidden[1] = reverse, 1.0 - reverse
+    moment.hidden[0], moment.hidden[1] = mind.values.reverse, 1.0 - mind.values.reverse
+    if model == SFMA_MODEL:
+        begin_modes(agent, memory, mind.values, moment, state)
     if model == EVB_MODEL:
         moment.need[0] = need_of(agent, rule, state)
     elif model == GOALS_MODEL:
@@ -183,24 +179,35 @@ def begin_replay(
 
 
 @jit
-def find_chances(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    moment: Moment,
-    goal: IntArray,
-) -> float:
+def begin_modes(agent: Agent, memory: Memory, values: Values, moment: Moment, state: int) -> None:
+    """How likely each mode of SFMA is, and the present experience: the last move from here."""
+    reverse, forward, sweeping = values.reverse, values.forward, values.sweeping
+    if values.dynamic:
+        reverse = 1.0 / (1.0 + np.exp(-(5.0 * memory.errors[0] - 2.0)))
+    moment.hidden[REVERSE_MODE] = reverse
+    moment.hidden[FORWARD_MODE] = (1.0 - reverse) * forward
+    moment.hidden[SWEEPING_MODE] = (1.0 - reverse) * (1.0 - forward) * sweeping
+    moment.hidden[DEFAULT_MODE] = (1.0 - reverse) * (1.0 - forward) * (1.0 - sweeping)
+    actions, last = agent.Q.shape[1], np.argmax(memory.seen)
+    here = memory.seen[last] > 0 and last // actions == state
+    moment.present[0] = state
+    moment.present[1] = agent.outcome[state, last % actions] if here else state
+
+
+@jit
+def find_chances(mind: Mind) -> float:
     """Write the parts; their sum, which is 1, or 0 if the model has nothing to replay."""
+    model, agent, rule, memory = mind.model, mind.agent, mind.rule, mind.memory
+    values, moment = mind.values, mind.moment
     moment.parts[:] = 0.0
     if model == EVB_MODEL:
-        evb_chances(agent, rule, values, moment, goal)
+        evb_chances(agent, rule, values, moment, mind.goal)
     elif model == GOALS_MODEL:
         goal_chances(agent, rule, memory, values, moment)
     elif model == SFMA_MODEL:
-        for part in range(2):
-            sfma_chances(agent, memory, values, moment, part)
+        for mode in range(moment.hidden.size):
+            if moment.hidden[mode] > 0.0:
+                sfma_chances(agent, memory, values, moment, mode)
     elif model == RECENCY_MODEL:
         recency_chances(values, moment)
     if model == UNIFORM_MODEL:
@@ -313,18 +320,20 @@ def goal_chances(agent: Agent, rule: Rule, memory: Memory, values: Values, momen
 
 
 @jit
-def sfma_chances(agent: Agent, memory: Memory, values: Values, moment: Moment, part: int) -> None:
+def sfma_chances(agent: Agent, memory: Memory, values: Values, moment: Moment, mode: int) -> None:
     """P(e) ~ exp(k R(e)) - 1 with R(e) = C(e) D (1 - I(s_e)), divided by the largest R.
 
-    D compares the present state with the next state of e (reverse mode, part 0) or with the state
-    of e (default mode).
+    D compares the present state (its next state in the forward and sweeping modes) with the state
+    of e (its next state in the reverse and sweeping modes).
     """
     actions, best, total = agent.Q.shape[1], 0.0, 0.0
-    row = moment.parts[part]
+    row = moment.parts[mode]
+    here: int = moment.present[1 if mode in (FORWARD_MODE, SWEEPING_MODE) else 0]
+    to_next = mode in (REVERSE_MODE, SWEEPING_MODE)
     for pair in np.flatnonzero(moment.candidate):
         s: int = pair // actions
-        other: int = agent.outcome[s, pair % actions] if part == 0 else s
-        D = memory.similarity[moment.present[0], other]
+        other: int = agent.outcome[s, pair % actions] if to_next else s
+        D = memory.similarity[here, other]
         R = memory.strength[pair] * D * (1.0 - moment.inhibition[s])
         row[pair] = R if R >= SMALLEST_R else 0.0
         best = max(best, row[pair])
@@ -334,7 +343,7 @@ def sfma_chances(agent: Agent, memory: Memory, values: Values, moment: Moment, p
         row[place] = np.expm1(values.sharpness * row[place] / best)
         total += row[place]
     if total > 0.0:
-        row *= moment.hidden[part] / total
+        row *= moment.hidden[mode] / total
 
 
 @jit
@@ -363,17 +372,9 @@ def recency_chances(values: Values, moment: Moment) -> None:
 
 
 @jit
-def run_chosen(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    moment: Moment,
-    pair: int,
-    part: int,
-) -> None:
+def run_chosen(mind: Mind, pair: int, part: int) -> None:
     """Replay the pair; ``part`` 1 of EVB extends the chain, -1 takes the likelier part."""
+    model, agent, rule, memory, moment = mind.model, mind.agent, mind.rule, mind.memory, mind.moment
     actions = agent.Q.shape[1]
     s, a = pair // actions, pair % actions
     parts = moment.parts[:, pair]
@@ -381,8 +382,8 @@ def run_chosen(
         extends = parts[1] > parts[0] if part < 0 else part == 1
     else:
         extends = False
-        if parts[0] + parts[1] > 0.0:
-            moment.hidden[:] = parts / (parts[0] + parts[1])
+        if parts.sum() > 0.0:
+            moment.hidden[:] = parts / parts.sum()
     place = moment.length[0] if extends else 0
     moment.chain[place, 0], moment.chain[place, 1] = s, a
     moment.length[0] = place + 1
@@ -393,6 +394,6 @@ def run_chosen(
     if model == GOALS_MODEL:
         for goal in range(memory.goals.size):
             run_backup(towards(agent, memory, goal), rule, moment.chain, 1)
-    moment.inhibition[:] *= values.inhibition_decay
+    moment.inhibition[:] *= mind.values.inhibition_decay
     moment.inhibition[s] = min(moment.inhibition[s] + 1.0, 1.0)
-    moment.present[0] = s
+    moment.present[0], moment.present[1] = s, agent.outcome[s, a]

@@ -66,6 +66,12 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType({
     "reverse": Parameter(
         0.5, 0.0, 1.0, "chance of the reverse mode (SFMA) or of the reverse order (recency)"
     ),
+    "forward": Parameter(
+        0.0, 0.0, 1.0, "chance of SFMA's forward mode in a replay that is not in the reverse mode"
+    ),
+    "sweeping": Parameter(
+        0.0, 0.0, 1.0, "chance of SFMA's sweeping mode in a replay in neither of these modes"
+    ),
     "recency": Parameter(
         0.9, 0.0, 1.0, "how much less likely a run begins with the next older experience"
     ),
@@ -117,9 +123,9 @@ MODELS: Mapping[str, Model] = MappingProxyType({
     ),
     "sfma": Model(
         SFMA_MODEL,
-        ("reverse", *_SFMA),
+        ("reverse", "forward", "sweeping", *_SFMA),
         ("reverse", "sharpness", "lapse"),
-        "similar, frequent, not just reactivated; a share of replays is in the reverse mode",
+        "similar, frequent, not just reactivated; each replay is in one of four modes",
         "Diekmann & Cheng (2023)",
     ),
     "sfma-dynamic": Model(
@@ -152,6 +158,8 @@ class Values(NamedTuple):
     strength_decay: float
     inhibition_decay: float
     reverse: float
+    forward: float
+    sweeping: float
     recency: float
     stay: float
     lapse: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,8 @@ from needlab.tabular.evb.backups import (
     BACKUP,
     BEFORE_FIRST_STEP,
     NOT_AT_END,
-    Agent,
     Records,
     Rng,
-    Rule,
     rule_of,
 )
 from needlab.tabular.evb.episodes import (
@@ -31,20 +30,14 @@ from needlab.tabular.evb.episodes import (
 )
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import STEP_CAP, Simulation, new_agent
-from needlab.tabular.rivals.kernels import (
-    Memory,
-    Moment,
-    begin_replay,
-    experience,
-    find_chances,
-    new_moment,
-    run_chosen,
-)
+from needlab.tabular.rivals import kernels
+from needlab.tabular.rivals.kernels import Memory, Mind
 from needlab.tabular.rivals.parameters import (
     EVB_MODEL,
     MODELS,
     PARAMETERS,
-    Values,
+    SFMA_MODEL,
+    check_values,
     default_values,
     parse_model,
     settings_with,
@@ -55,6 +48,33 @@ from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray
+
+
+def new_mind(
+    model: str, world: TabularWorld, given: Mapping[str, float], settings: EVBSettings
+) -> Mind:
+    """An agent that knows nothing yet, and whose replay follows a model.
+
+    Args:
+        model: a name of ``MODELS``.
+        world: the world.
+        given: values of the model's parameters; the others have their defaults.
+        settings: of learning, behavior and pauses.
+    """
+    values = default_values(model, settings) | check_values(model, given)
+    discount = values.get("similarity_discount", PARAMETERS["similarity_discount"].default)
+    kind, memory = MODELS[model].kind, new_memory(world, discount)
+    parts = 4 if kind == SFMA_MODEL else 2
+    shape = (parts, world.next_state.size, world.n_states, memory.goals.size)
+    return Mind(
+        kind,
+        new_agent(world, settings),
+        rule_of(settings_with(settings, values)),
+        memory,
+        values_of(model, values),
+        kernels.new_moment(*shape),
+        world.goal,
+    )
 
 
 def new_memory(world: TabularWorld, similarity_discount: float) -> Memory:
@@ -75,51 +95,47 @@ def new_memory(world: TabularWorld, similarity_discount: float) -> Memory:
 
 
 def similarity_of(world: TabularWorld, discount: float) -> FloatArray:
-    """SFMA's D: inverse(I - γT) of the random policy in the world as it is."""
+    """SFMA's D: inverse(I - γT) of the random policy in the world as it is.
+
+    A goal that no move leaves is left as it is entered, since the similarity is one of places.
+    """
     T = np.zeros((world.n_states, world.n_states))
     for s in np.flatnonzero(world.free):
         for after in world.next_state[s]:
             T[s, after] += 1.0 / world.n_actions
+    for goal in world.goals[T[world.goals, world.goals] == 1.0]:
+        T[goal] = T[:, goal]
+        T[goal, goal] = 0.0
+        T[goal, goal] = 1.0 - T[goal].sum()
     D = np.linalg.inv(np.eye(world.n_states) - discount * T).astype(np.float64)
     return np.ascontiguousarray(np.maximum(D, 0.0))
 
 
 @jit
-def replay_drawn(
-    model: int,
-    agent: Agent,
-    rule: Rule,
-    memory: Memory,
-    values: Values,
-    moment: Moment,
-    world: TabularWorld,
-    state: int,
-    log: Records,
-    rng: Rng,
-) -> int:
+def replay_drawn(mind: Mind, state: int, log: Records, rng: Rng) -> int:
     """Draw and run as many backups as ``log`` has rows; how many there were to draw."""
-    actions = agent.Q.shape[1]
-    begin_replay(model, agent, rule, memory, values, moment, state)
-    candidates = moment.candidate.sum()
+    moment, actions = mind.moment, mind.agent.Q.shape[1]
+    kernels.begin_replay(mind, state)
+    candidates, pairs = moment.candidate.sum(), moment.candidate.size
     for order in range(log.size):
-        if find_chances(model, agent, rule, memory, values, moment, world.goal) == 0.0:
+        if kernels.find_chances(mind) == 0.0:
             return order
-        moment.parts[:] *= 1.0 - values.lapse
+        moment.parts[:] *= 1.0 - mind.values.lapse
         left, part, pair = rng.random(), 0, -1
-        for place in range(2 * moment.candidate.size):
-            chance = moment.parts[place // moment.candidate.size, place % moment.candidate.size]
-            if place < moment.candidate.size and moment.candidate[place]:
-                chance += values.lapse / candidates
+        for place in range(moment.parts.size):
+            chance = moment.parts[place // pairs, place % pairs]
+            if place < pairs and moment.candidate[place]:
+                chance += mind.values.lapse / candidates
             if chance > 0.0:
-                part, pair = place // moment.candidate.size, place % moment.candidate.size
+                part, pair = place // pairs, place % pairs
                 left -= chance
                 if left < 0.0:
                     break
-        run_chosen(model, agent, rule, memory, values, moment, pair, part)
+        kernels.run_chosen(mind, pair, part)
         entry = log[order]
         entry["order"], entry["state"], entry["action"] = order, pair // actions, pair % actions
         entry["gain"], entry["need"], entry["length"] = np.nan, np.nan, moment.length[0]
-        if model == EVB_MODEL:
+        if mind.model == EVB_MODEL:
             entry["need"] = moment.need[0, pair // actions]
     return int(log.size)
 
@@ -153,13 +169,8 @@ def simulate_model(
     """
     check_number("episodes", episodes, int, (1, float("inf")))
     name, given = parse_model(model)
-    chosen = default_values(name, settings) | given
-    values, kind = values_of(name, chosen), MODELS[name].kind
-    rule = rule_of(settings_with(settings, chosen))
-    agent, rng = new_agent(world, settings), stream(seed, "rivals", simulation)
-    discount = chosen.get("similarity_discount", PARAMETERS["similarity_discount"].default)
-    memory = new_memory(world, discount)
-    moment = new_moment(world.next_state.size, world.n_states, memory.goals.size)
+    mind, rng = new_mind(name, world, given, settings), stream(seed, "rivals", simulation)
+    agent, rule = mind.agent, mind.rule
     lengths = np.zeros(episodes, np.int64)
     steps: list[tuple[Any, ...]] = []
     pauses: list[tuple[Any, ...]] = []
@@ -169,7 +180,7 @@ def simulate_model(
     def pause(episode: int, kind_of_pause: int, state: int) -> None:
         nonlocal written
         log = np.zeros(settings.backups, BACKUP)
-        ran = replay_drawn(kind, agent, rule, memory, values, moment, world, state, log, rng)
+        ran = replay_drawn(mind, state, log, rng)
         log["pause"] = len(pauses)
         pauses.append((episode, len(steps) - made, kind_of_pause, state, written, ran, last_reward))
         backups.append(log[:ran])
@@ -184,7 +195,7 @@ def simulate_model(
             a = choose(agent, rule, s, rng)
             after = int(world.next_state[s, a])
             reward, goal = float(sampled_reward(world, s, a, rng)), int(world.goal[after])
-            experience(kind, agent, rule, memory, values, s, a, reward, after, step == 0)
+            kernels.experience(mind, s, a, reward, after, step == 0)
             last_reward = reward if goal >= 0 else last_reward
             steps.append((episode, s, a, after, reward))
             made = 1
