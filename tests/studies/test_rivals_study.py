@@ -74,4 +74,22 @@ def test_the_study_answers_for_every_agent(monkeypatch: pytest.MonkeyPatch) -> N
     recovery = result.tables["recovery"]
     own = recovery.where(simulated="1.0, 1.0, 0.0")
     assert own["inside"].tolist() == [1, 0, 1]
-    assert len(result.claims) == 2 * len(PHENOMENA) + 2
+    assert len(result.claims) == 2 * len(PHENOMENA) + 3
+
+
+def test_nearly_as_fast_is_nearer_to_evb_than_to_random_replay() -> None:
+    steps = {"EVB": 10.0, "SFMA": 14.0, "random": 20.0}
+    found = {
+        rivals.Case(agent, world): {"steps": np.full(6, steps.get(agent, 20.0))}
+        for agent in rivals.AGENTS
+        for world in rivals.LEARNING_WORLDS
+    }
+    claims = {claim.statement: claim for claim in rivals._learning_claims(found, 0)}
+    own = claims[
+        "SFMA: learns nearly as fast as EVB: nearer to it than to random replay (labyrinth)"
+    ]
+    # 6 steps are saved against random replay, 4 are lost against EVB.
+    assert "2.00 (95% interval 2.00 to 2.00)" in own.measured
+    assert own.verdict == "holds"
+    lost = claims["recency: learns faster than with random replay (linear track)"]
+    assert lost.verdict != "holds"
