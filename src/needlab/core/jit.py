@@ -33,6 +33,7 @@ _SOURCES = (
     "needreplay/equations.py",
     "needlab/core",
     "needlab/tabular",
+    "needlab/linear",
     "needlab/studies",
 )
 """The source files that kernels are written in, and folders of them."""

@@ -3,6 +3,7 @@
 ``encodings`` turns states and observations into features. It knows no torch.
 """
 
+from needlab.linear.agent import LinearQ
 from needlab.linear.encodings import (
     CoarseCodes,
     Encoding,
@@ -16,12 +17,16 @@ from needlab.linear.encodings import (
     encode_world,
     feature_matrix,
 )
+from needlab.linear.settings import LINEAR_AGENTS, LinearSettings, linear_settings
 
 __all__ = [
+    "LINEAR_AGENTS",
     "CoarseCodes",
     "Encoding",
     "FeatureTable",
     "Grid",
+    "LinearQ",
+    "LinearSettings",
     "OneHot",
     "RadialCodes",
     "TileCodes",
@@ -29,4 +34,5 @@ __all__ = [
     "encode_space",
     "encode_world",
     "feature_matrix",
+    "linear_settings",
 ]

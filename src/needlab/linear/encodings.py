@@ -30,6 +30,7 @@ from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 Code = Literal["one-hot", "tile", "coarse", "radial"]
+STATE: tuple[type, tuple[int, ...]] = (np.int64, ())
 SMALLEST = 1e-9
 """A feature below this share of the largest is left out."""
 
@@ -38,6 +39,8 @@ class Encoding(Protocol):
     """Turns points into feature vectors of length 1."""
 
     n_features: int
+    obs: tuple[type, tuple[int, ...]]
+    """the dtype and the shape of a point"""
 
     def active(self, points: AnyArray) -> tuple[IntArray, FloatArray]:
         """The features of ``points`` that are not 0: their numbers and values, [point, place].
@@ -57,7 +60,9 @@ def feature_matrix(encoding: Encoding, points: AnyArray | int) -> FloatArray:
 
 
 class OneHot:
-    """One feature for each state, or for each cell of a grid: a table."""
+    """One feature for each state: a table."""
+
+    obs = STATE
 
     def __init__(self, n_states: int) -> None:
         self.n_features = check_number("n_states", n_states, int, AT_LEAST_ONE)
@@ -77,6 +82,8 @@ class OneHot:
 
 class FeatureTable:
     """The rows of a matrix, [state, feature], as features of states, each scaled to length 1."""
+
+    obs = STATE
 
     def __init__(self, rows: npt.ArrayLike) -> None:
         matrix = np.array(rows, np.float64)
@@ -149,16 +156,22 @@ class Grid:
             )
         if not np.isfinite(found).all():
             raise NeedReplayError("An observation is not finite; features need finite numbers.")
-        inside = np.clip(found, self.low, self.high)
-        measured: FloatArray = (inside - self.low) / (self.high - self.low) * self.cells
+        inside = np.minimum(np.maximum(found, self.low), self.high)
+        measured: FloatArray = (inside - self.low) * (self.cells / (self.high - self.low))
         return measured
 
 
-class CellCodes:
-    """One feature for each cell of a grid."""
+class _OfGrid:
+    """Features of points of a box."""
 
     def __init__(self, grid: Grid) -> None:
-        self.grid, self.n_features = grid, grid.n_cells
+        self.grid = grid
+        self.n_features = grid.n_cells
+        self.obs: tuple[type, tuple[int, ...]] = (np.float64, (len(grid.cells),))
+
+
+class CellCodes(_OfGrid):
+    """One feature for each cell of a grid."""
 
     def active(self, points: AnyArray) -> tuple[IntArray, FloatArray]:
         """Numbers and values of the features that are not 0."""
@@ -168,7 +181,7 @@ class CellCodes:
         return numbers.astype(np.int64).reshape(-1, 1), np.ones((len(numbers), 1))
 
 
-class TileCodes:
+class TileCodes(_OfGrid):
     """Tile coding: several grids of tiles, each displaced; one feature a tile.
 
     Tiling i is displaced by i (1, 3, 5, ...) / tilings of a tile, dimension by dimension, which
@@ -181,29 +194,29 @@ class TileCodes:
     """
 
     def __init__(self, grid: Grid, width: float = 1.0, tilings: int = 8) -> None:
-        self.grid = grid
+        super().__init__(grid)
         self.width = _positive("width", width)
         self.tilings = check_number("tilings", tilings, int, AT_LEAST_ONE)
-        self._shape = tuple(math.ceil(n / self.width) + 1 for n in grid.cells)
-        odd = 2 * np.arange(len(grid.cells)) + 1
+        shape = [math.ceil(n / self.width) + 1 for n in grid.cells]
+        odd = 2 * np.arange(len(shape)) + 1
         self._offsets = np.arange(tilings)[:, np.newaxis] * odd % tilings / tilings
-        self._size = math.prod(self._shape)
-        self.n_features = tilings * self._size
+        self._strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+        self._first = np.arange(tilings) * math.prod(shape)
+        self.n_features = tilings * math.prod(shape)
 
     def active(self, points: AnyArray) -> tuple[IntArray, FloatArray]:
         """Numbers and values of the features that are not 0: one tile of each tiling."""
         places = self.grid.measured(points)[:, np.newaxis] / self.width + self._offsets
-        tiles = np.moveaxis(places.astype(np.int64), 2, 0)
-        numbers = np.ravel_multi_index(tuple(tiles), self._shape)
-        numbers = numbers + np.arange(self.tilings) * self._size
-        return numbers.astype(np.int64), np.full(numbers.shape, 1.0 / math.sqrt(self.tilings))
+        numbers = places.astype(np.int64) @ self._strides + self._first
+        return numbers, np.full(numbers.shape, 1.0 / math.sqrt(self.tilings))
 
 
-class _Centered:
+class _Centered(_OfGrid):
     """Features that depend on the distances to the centers of all cells."""
 
     def __init__(self, grid: Grid) -> None:
-        self.grid, self.centers, self.n_features = grid, grid.centers, grid.n_cells
+        super().__init__(grid)
+        self.centers = grid.centers
 
     def active(self, points: AnyArray) -> tuple[IntArray, FloatArray]:
         """Numbers and values of the features that are not 0."""

@@ -34,18 +34,18 @@ from needreplay._core.types import FloatArray, IntArray
 
 
 class TabularAgent(Protocol):
-    """What ``play`` needs of an agent."""
+    """What ``play`` needs of an agent; ``state`` is what the environment returns."""
 
-    def begin(self, state: int) -> None:
+    def begin(self, state: Any) -> None:
         """An episode begins in ``state``."""
         ...
 
-    def act(self, state: int) -> int:
+    def act(self, state: Any) -> int:
         """The action to take."""
         ...
 
     def learn(
-        self, state: int, action: int, reward: float, next_state: int, terminated: bool
+        self, state: Any, action: int, reward: float, next_state: Any, terminated: bool
     ) -> None:
         """What followed."""
         ...
@@ -253,9 +253,9 @@ def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int | No
     to the agent. The first reset is seeded, those after it follow from it.
 
     Args:
-        agent: any agent of this module.
-        env: an environment whose observations and actions are whole numbers from 0
-            (``worlds.as_discrete`` makes sure of that, or says why it cannot be).
+        agent: any agent of this module, or a linear one.
+        env: for a tabular agent, an environment whose observations and actions are whole numbers
+            from 0 (``worlds.as_discrete`` makes sure of that, or says why it cannot be).
         episodes: how many.
         seed: of the environment; None leaves its random numbers as they are.
     """

@@ -120,12 +120,14 @@ def td_lambda_features(
     discount: float,
     trace_decay: float,
     step_size: float,
+    smallest: float = 0.0,
 ) -> None:
     """One step of TD(λ) for successor features ψ(s) = φ(s) W of given features φ (section 3.1).
 
     It is ``td_lambda`` with features in the place of states: one-hot features give M. Coarse or
     tile codes share what they learn between states. Where R = φ · w, the value is ψ · w, so that a
-    goal that moves needs a new w alone. Set ``trace`` to 0 where an episode begins.
+    goal that moves needs a new w alone. Set ``trace`` to 0 where an episode begins. Features and
+    traces of 0 cost nothing.
 
     Args:
         W: [feature, feature]; changed.
@@ -137,13 +139,23 @@ def td_lambda_features(
         discount: γ.
         trace_decay: λ.
         step_size: α.
+        smallest: a trace that is not larger becomes 0.
     """
-    trace *= discount * trace_decay
-    trace += features
-    following = next_features if final else np.zeros_like(next_features)
-    if not ends:
-        following = next_features @ W
-    W += step_size * np.outer(trace, features + discount * following - features @ W)
+    error = features.copy()
+    if ends and final:
+        error += discount * next_features
+    for row in range(trace.shape[0]):
+        trace[row] *= discount * trace_decay
+        if abs(trace[row]) <= smallest:
+            trace[row] = 0.0
+        trace[row] += features[row]
+        if features[row] != 0.0:
+            error -= features[row] * W[row]
+        if next_features[row] != 0.0 and not ends:
+            error += discount * next_features[row] * W[row]
+    for row in range(trace.shape[0]):
+        if trace[row] != 0.0:
+            W[row] += step_size * trace[row] * error
 
 
 def clear_trace(trace: FloatArray, active: IntArray) -> None:
