@@ -12,7 +12,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize(
     ("page", "count"),
-    [("replay.md", 6), ("need_sampling.md", 2), ("sequences_and_hindsight.md", 1)],
+    [
+        ("replay.md", 6),
+        ("need_sampling.md", 2),
+        ("sequences_and_hindsight.md", 1),
+        ("disk_and_prefetch.md", 1),
+    ],
 )
 def test_the_examples_run(page: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)

@@ -7,6 +7,7 @@ import io
 import os
 import struct
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from needreplay.need.protocol import Need
 from needreplay.need.quality import NeedQuality
 from needreplay.replay import Batch, ReplayBuffer
 from needreplay.replay.episodes import facts_of
+from needreplay.replay.prefetch import Chosen, Prefetch, called, choose
 from needreplay.replay.samplers import FeatureNeedSampler
-from needreplay.replay.validation import flag
+from needreplay.replay.validation import check_beta, flag
 
 MOST_ROWS = 1024
 """Transitions whose vectors are computed in one pass."""
@@ -237,6 +239,44 @@ class NeedBuffer:
                 be left out if need is seen from recent states or from starts.
             beta: the exponent of importance weights for this batch alone.
         """
+        query = self._query(size, obs)
+        batch = self.buffer.sample(size, need=query, beta=beta)
+        self._learn(batch.ids)
+        return batch
+
+    def prefetch(
+        self,
+        size: int,
+        obs: Callable[[], Any] | None = None,
+        *,
+        depth: int = 2,
+        device: Any = None,
+        beta: float | None = None,
+    ) -> Prefetch:
+        """Batches without end, gathered in a thread, as ``ReplayBuffer.prefetch`` makes them.
+
+        Need is seen from where the agent is when a batch is chosen, ``depth`` batches ahead.
+
+        Args:
+            size: how many transitions a batch has.
+            obs: a function that returns where the agent is now, such as ``lambda: obs``. It may be
+                left out if need is seen from recent states or from starts.
+            depth: how many batches are chosen ahead.
+            device: where torch tensors are wanted; None: numpy arrays.
+            beta: see ``sample``.
+        """
+        size, now = check_number("size", size, int, AT_LEAST_ONE), called("obs", obs)
+        beta = beta if beta is None else check_beta(beta)
+
+        def choose_next() -> Chosen:
+            chosen = choose(self.buffer, size, self._query(size, now()), beta)
+            self._learn(chosen.batch.ids)
+            return chosen
+
+        return Prefetch(self.buffer, choose_next, depth, device)
+
+    def _query(self, size: int, obs: Any) -> FloatArray:
+        """The need query of the next batch; warns if priorities are forgotten."""
         self.query = self.look(size, obs)
         if not self._is_updated and self.buffer.batches == FORGOTTEN:
             warnings.warn(
@@ -244,13 +284,15 @@ class NeedBuffer:
                 "gain has no part in it. Call update_priorities(batch.ids, absolute TD errors) "
                 "after each batch, or make the buffer with alpha=0 to sample by need alone.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        batch = self.buffer.sample(size, need=self.query, beta=beta)
+        return self.query
+
+    def _learn(self, ids: IntArray) -> None:
+        """What need does after every batch, or after every ``learn_every``-th."""
         if self.buffer.batches % self.learn_every == 0:
             self.model.learn(self.buffer)
-            self.renew(batch.ids, self.refresh * self.learn_every)
-        return batch
+            self.renew(ids, self.refresh * self.learn_every)
 
     def look(self, size: int, obs: Any = None) -> FloatArray:
         """The need query of a batch now; gives new transitions their vectors first.

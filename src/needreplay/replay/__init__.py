@@ -3,6 +3,7 @@
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.buffer import ReplayBuffer
 from needreplay.replay.episodes import Episodes
+from needreplay.replay.prefetch import Prefetch
 from needreplay.replay.samplers import (
     ProportionalSampler,
     PSERSampler,
@@ -17,6 +18,7 @@ __all__ = [
     "Episodes",
     "LinearBeta",
     "PSERSampler",
+    "Prefetch",
     "ProportionalSampler",
     "RankSampler",
     "RecencySampler",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,10 @@ class Batch:
         On the CPU columns share the memory of this batch. Weights and probabilities are
         float32, unless a column is float64.
         """
+        return self._as_tensors(lambda tensor: tensor.to(device))
+
+    def _as_tensors(self, place: Callable[[Any], Any]) -> Batch:
+        """This batch with torch tensors, each of which ``place`` brings where it is wanted."""
         try:
             import torch
         except ImportError as error:
@@ -59,7 +63,7 @@ class Batch:
         def tensor(array: Any) -> Any:
             if isinstance(array, dict):
                 return {name: tensor(column) for name, column in array.items()}
-            return torch.from_numpy(array).to(device)
+            return place(torch.from_numpy(array))
 
         def numbers(array: FloatArray) -> Any:
             return tensor(array if wide else array.astype(np.float32))

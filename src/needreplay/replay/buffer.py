@@ -10,7 +10,7 @@ import copy
 import difflib
 import inspect
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -29,6 +29,7 @@ from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.entries import Entries
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
+from needreplay.replay.prefetch import Prefetch, called, choose
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
@@ -46,6 +47,7 @@ from needreplay.replay.storage import (
 from needreplay.replay.validation import FIRST_PRIORITY
 
 _MAX_SIZE = 2**31 - 1
+_MOST_ROWS = 2**62
 _BATCHES, _DROPPED = 0, 1
 """What is counted: batches, and updates that came too late."""
 
@@ -122,7 +124,8 @@ class ReplayBuffer:
         # In arrays, because kernels change them too.
         self._counts: IntArray = np.zeros(2, dtype=np.int64)
         self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
-        self._has_frames = episodes is not None and episodes.frame_stack > 0
+        self._stack = 0 if episodes is None else episodes.frame_stack
+        self._has_frames = self._stack > 0
         self._options = {
             "capacity": self._rows.capacity,
             "columns": plain_columns(columns),
@@ -133,6 +136,8 @@ class ReplayBuffer:
         }
         if self._has_frames or self._entries is not None:
             self._sampler_method("clear")
+        self._guards: list[Callable[[int], object]] = []
+        """Called with an id before the rows of older ones are overwritten."""
         self._claim_sampler()
         self._allocate()
 
@@ -171,13 +176,15 @@ class ReplayBuffer:
         """What ``add`` tells the sampler through."""
         self._takes_plain = not self._has_frames
         self._whole = self._takes_plain and self._kernel is not None
-        info = self._info_rows
-        self._store = Core(rows.columns, rows.rows, rows.ids, *state, windows, info, self._kernel)
+        info, bound = self._info_rows, (rows.rows, rows.ids, *state)
+        self._store = Core(rows.columns, *bound, windows, info, self._kernel)
         """Adds rows."""
         self._core = self._store
         """Samples and updates."""
         if of_entries:
             self._core = Core(ring.columns, ring.rows, ring.ids, *state, None, {}, kernel)
+        self._chooser = self._core if of_entries else Core({}, *bound, None, {}, kernel)
+        """Samples without the rows."""
 
     @classmethod
     def for_spaces(
@@ -299,6 +306,8 @@ class ReplayBuffer:
         with self._lock:
             if self._writer.is_nested:
                 values = flatten(values)
+            if self._guards:
+                self._before_writing(self._writer.most_rows(values))
             first = self._ring.next_id
             count = self._store.add(values) if self._whole else None
             if count is None:
@@ -325,11 +334,21 @@ class ReplayBuffer:
         are stored as if the last step had been truncated, and nothing is linked across the cut.
         """
         with self._lock, Uninterrupted():
+            self._before_writing(self._writer.most_rows({}))
             first = self._ring.next_id
             self._writer.choose_cut(env)
             count = self._store.cut()
             self._follow_write(count, {})
             return range(first, self._ring.next_id)
+
+    def _before_writing(self, most: int) -> None:
+        """Tell whom it concerns which ids may be overwritten by ``most`` rows."""
+        rows = self._rows
+        oldest = rows.next_id + most - rows.capacity
+        if self._has_frames:  # each row that leaves makes room for a frame, at least
+            oldest = max(oldest, rows.oldest_id + most * (self._stack + 1))
+        for guard in tuple(self._guards):
+            guard(oldest)
 
     def _follow_write(self, count: int, info: dict[str, AnyArray]) -> None:
         """Bring a sampler that has no kernel in line with the ``count`` newest transitions."""
@@ -409,27 +428,56 @@ class ReplayBuffer:
                 check_number("size", size, int, (1, _MAX_SIZE))
             if len(self._ring) == 0:
                 raise NeedReplayError(self._why_empty())
-            if beta is not None:
-                beta = validation.check_beta(beta)
-            elif isinstance(self._beta, float):
-                beta = self._beta
-            else:
-                beta = self._beta(self.batches)
+            beta = self._beta_now() if beta is None else validation.check_beta(beta)
             if need is None:
                 sampled = self._core.sample(size, self._rng.bit_generator.capsule, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
                     return Batch(ids, probabilities, weights, self._columns_of(columns))
-            return self._sample_general(size, need, beta)
+            batch = self._sampled(self._core, size, need, beta)
+            batch.columns = self._columns_of(batch.columns)
+            return batch
 
-    def _sample_general(self, size: int, need: AnyArray | None, beta: float) -> Batch:
-        """``sample`` with any sampler, after all checks."""
+    def _beta_now(self) -> float:
+        """That of the next batch."""
+        return self._beta if isinstance(self._beta, float) else self._beta(self.batches)
+
+    def _sampled(self, core: Core, size: int, need: AnyArray | None, beta: float) -> Batch:
+        """A batch by any sampler, after all checks, with the columns that ``core`` has."""
         sampled = self._sampler.sample(size, self._rng, need)
         slots, probabilities, normalized, corrected = sampled
         if corrected is None:
             corrected = probabilities
-        ids, weights, columns = self._core.gather(slots, corrected, beta)
-        return Batch(ids, probabilities, weights, self._columns_of(columns), normalized)
+        ids, weights, columns = core.gather(slots, corrected, beta)
+        return Batch(ids, probabilities, weights, columns, normalized)
+
+    def prefetch(
+        self,
+        size: int,
+        *,
+        depth: int = 2,
+        device: Any = None,
+        need: Callable[[], AnyArray] | None = None,
+        beta: float | None = None,
+    ) -> Prefetch:
+        """Batches without end, each gathered in a thread while the learner computes.
+
+            for batch in buffer.prefetch(256, device="cuda"):
+                ...
+
+        A batch is chosen when the one ``depth`` before it is handed out. So it knows of all that
+        was added and updated until then, and priorities are late by ``depth`` batches, always.
+
+        Args:
+            size: how many transitions a batch has.
+            depth: how many batches are chosen ahead; with 0 every batch is that of ``sample``.
+            device: where torch tensors are wanted; None: numpy arrays.
+            need: for a sampler that takes a need query: a function that returns it now.
+            beta: see ``sample``.
+        """
+        size, query = check_number("size", size, int, (1, _MAX_SIZE)), called("need", need)
+        beta = beta if beta is None else validation.check_beta(beta)
+        return Prefetch(self, lambda: choose(self, size, query(), beta), depth, device)
 
     def _why_empty(self) -> str:
         if len(self._rows) == 0 or self._entries is None:
@@ -630,6 +678,7 @@ class ReplayBuffer:
                 where it stands to its end.
         """
         with self._lock, opened(source) as file:
+            self._before_writing(_MOST_ROWS)
             load_buffer(self, file)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -642,6 +691,7 @@ class ReplayBuffer:
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""
+        self._before_writing(_MOST_ROWS)
         self._rows.ids[:] = 0
         self._writer.clear()
         if self._entries is not None:

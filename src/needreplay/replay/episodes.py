@@ -200,6 +200,10 @@ class EpisodeWriter(Writer):
         """One step of each environment."""
         return self.episodes.n_envs
 
+    def most_rows(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
+        """All open windows may close."""
+        return self.episodes.n_envs * self.episodes.n_step
+
     def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
         """``values``, checked, as arrays; frames are stored, and their numbers take their place."""
         n_envs, frames = self.episodes.n_envs, self._frames

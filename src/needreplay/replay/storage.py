@@ -276,6 +276,10 @@ class Writer:
         shape = shape_of(values.get(first.name))
         return shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
 
+    def most_rows(self, values: Mapping[str, Any]) -> int:
+        """The most rows that adding ``values`` writes."""
+        return self.size_of(values)
+
     def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
         """``values``, checked, as an array of its own dtype for each column."""
         return as_columns(self._targets, self.size_of(values), values)

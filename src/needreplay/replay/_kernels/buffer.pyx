@@ -40,7 +40,7 @@ cdef class Core:
     """A ring of rows with its sampler, bound to the arrays of a ``ReplayBuffer``.
 
     Args:
-        columns: every column by slot: views of ``rows``.
+        columns: every column by slot: views of ``rows``; or none, and batches have none.
         rows: the ring.
         ids: the oldest and the next.
         counts: batches, and updates that came too late.
@@ -70,7 +70,7 @@ cdef class Core:
         self.windows, self.kernel = windows, kernel
         self.info = None if not info else Table(info) if windows is None else self.windows.info
         self.capacity = len(rows)
-        if self.columns.rows != self.capacity:
+        if self.columns.count > 0 and self.columns.rows != self.capacity:
             raise TypeError(f"columns have {self.columns.rows} rows, the ring {self.capacity}.")
         self.rows = <char*>u8(rows, rows.size)
         self.ids, self.counts, self.max_seen = i64(ids, 2), i64(counts, 2), f64(max_seen, 1)
