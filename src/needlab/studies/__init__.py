@@ -32,6 +32,7 @@ STUDIES: tuple[Listing, ...] = (
     Listing("fig3", "needlab.studies.cliffwalk", "PER against PER with need in the cliffwalk"),
     Listing("fig5", "needlab.studies.deep", "deep PER-SR: the published runs, ours on MinAtar"),
     Listing("exact-need", "needlab.studies.deep.exact", "deep Q-learning with exact need"),
+    Listing("linear-need", "needlab.studies.linear_need", "need in linear agents with tile codes"),
     Listing("need-quality", "needlab.studies.deep.need_quality", "how accurate learned need is"),
     Listing("minatar", "needlab.studies.deep.minatar", "need in MinAtar against its controls"),
     Listing(

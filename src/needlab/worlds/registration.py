@@ -7,6 +7,7 @@ from gymnasium.envs.registration import register, registry
 ENTRY_POINTS = {
     "needreplay/DynaMaze-v1": "needlab.worlds.env:MazeEnv",
     "needreplay/BlindCliffwalk-v1": "needlab.worlds.env:BlindCliffwalkEnv",
+    "needreplay/ContinuousMaze-v1": "needlab.worlds.continuous:ContinuousMazeEnv",
 }
 
 
