@@ -308,24 +308,24 @@ class ReplayBuffer:
                 values = flatten(values)
             if self._guards:
                 self._before_writing(self._writer.most_rows(values))
-            first = self._ring.next_id
-            count = self._store.add(values) if self._whole else None
-            if count is None:
+            stored: range | None = self._store.add(values) if self._whole else None
+            if stored is None:
                 with Uninterrupted():
-                    count = self._add_converted(values)
-            return range(first, self._ring.next_id)
+                    stored = self._add_converted(values)
+            return stored
 
-    def _add_converted(self, values: dict[str, Any]) -> int:
-        """``add`` with any sampler and values of any kind; returns how many were stored."""
+    def _add_converted(self, values: dict[str, Any]) -> range:
+        """``add`` with any sampler and values of any kind; returns the ids stored."""
+        first = self._ring.next_id
         if self._entries is not None:
             self._entries.refuse_info(values, self._sampler)
         given = {name: values.pop(name) for name in self._info if name in values}
         info = self._checked_info(given, self._writer.size_of(values)) if given else {}
-        count = self._store.add(values) if self._takes_plain and not given else None
-        if count is None:
-            count = self._store.add({**self._writer.converted(values), **info}, True)
-        self._follow_write(count, info)
-        return int(count)
+        stored = self._store.add(values) if self._takes_plain and not given else None
+        if stored is None:
+            stored = self._store.add({**self._writer.converted(values), **info}, True)
+        self._follow_write(len(stored), info)
+        return range(first, self._ring.next_id)
 
     def cut(self, env: int | None = None) -> range:
         """End the episode of environment ``env``, or of all; returns the ids stored.

@@ -18,7 +18,9 @@ import numpy as np
 
 cimport numpy as cnp
 
-from needreplay.replay._kernels.arrays cimport as_f64, f64, i64, is_plain, new_array, u8
+from needreplay.replay._kernels.arrays cimport (
+    LINE, as_f64, f64, i64, is_plain, new_array, prefetch, u8,
+)
 from needreplay.replay._kernels.columns cimport Table
 from needreplay.replay._kernels.equations cimport importance_weight
 from needreplay.replay._kernels.kernel cimport Kernel, current_into
@@ -31,7 +33,7 @@ cnp.import_array()
 cdef enum:
     OLDEST = 0, NEXT       # of ``ids``
     BATCHES = 0, DROPPED   # of ``counts``
-    PREFETCHED = 256       # rows
+    PREFETCHED = 256, PREFETCHED_BYTES = 16 * LINE  # rows, and of long ones only the start
 
 cdef double SMALLEST = MIN_PRIORITY, LARGEST = MAX_PRIORITY
 
@@ -54,7 +56,7 @@ cdef class Core:
     cdef Windows windows
     cdef Kernel kernel
     cdef char* rows
-    cdef Py_ssize_t capacity
+    cdef Py_ssize_t capacity, stride
     cdef int64_t* ids
     cdef int64_t* counts
     cdef double* max_seen
@@ -72,7 +74,7 @@ cdef class Core:
         self.capacity = len(rows)
         if self.columns.count > 0 and self.columns.rows != self.capacity:
             raise TypeError(f"columns have {self.columns.rows} rows, the ring {self.capacity}.")
-        self.rows = <char*>u8(rows, rows.size)
+        self.rows, self.stride = <char*>u8(rows, rows.size), rows.shape[1]
         self.ids, self.counts, self.max_seen = i64(ids, 2), i64(counts, 2), f64(max_seen, 1)
         if self.windows is not None:
             self.reserve(self.windows.n_envs * self.windows.n_step)
@@ -99,7 +101,7 @@ cdef class Core:
     # Adding -------------------------------------------------------------------------------------
 
     def add(self, dict values, bint converted=False):
-        """Store ``values``, tell the sampler, and return how many transitions were stored.
+        """Store ``values``, tell the sampler, and return the ids stored.
 
         ``converted``: values are arrays of the columns' own dtypes, which Python has made.
         """
@@ -129,7 +131,7 @@ cdef class Core:
             for i in range(max(0, count - self.capacity), count):
                 self.columns.write(i, (self.ids[NEXT] + i) % self.capacity)
         self.advance(count, told)
-        return count
+        return range(self.ids[NEXT] - count, self.ids[NEXT])
 
     def cut(self):
         """Write the open windows of the environments that are not skipped; returns how many."""
@@ -221,12 +223,20 @@ cdef class Core:
             smallest = min(smallest, probability[i])
         for i in range(size):
             if i < PREFETCHED:
-                self.columns.bring(slot[i])
+                self.bring(slot[i])
             weight[i] = importance_weight(probability[i], smallest, beta)
         columns = self.columns.gather(slot, size)
         for i in range(size):
             slot[i] += lap if lap + slot[i] <= last else lap - capacity
         return weights, columns
+
+    cdef void bring(self, int64_t slot) noexcept nogil:
+        """Begin to load a row into the cache: while it comes there is time for other work."""
+        cdef Py_ssize_t at = 0, last = min(self.stride, <Py_ssize_t>PREFETCHED_BYTES) - 1
+        while at < last:
+            prefetch(self.rows + slot * self.stride + at)
+            at += LINE
+        prefetch(self.rows + slot * self.stride + last)
 
     def read(self, ids):
         """The columns of the transitions ``ids``."""

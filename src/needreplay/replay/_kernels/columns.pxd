@@ -19,6 +19,7 @@ cdef union Number:
 cdef struct Column:
     PyObject* name
     PyObject* dtype
+    PyObject* scalar   # numpy's type of one number of it; NULL: none is taken
     char* data
     Py_ssize_t step    # bytes from one row to the next
     Py_ssize_t nbytes  # of one row
@@ -43,5 +44,4 @@ cdef class Table:
     cdef int take_some(self, dict values, Py_ssize_t rows, bint leading, bint converted) except -1
     cdef bint leads(self, dict values)
     cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil
-    cdef void bring(self, int64_t row) noexcept nogil
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size)

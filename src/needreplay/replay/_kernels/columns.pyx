@@ -14,14 +14,14 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from needreplay.replay._kernels.arrays cimport LINE, i64, prefetch
+from needreplay.replay._kernels.arrays cimport i64
 
 cnp.import_array()
 
 cdef extern from *:
     """
     #define is_double(value) PyArray_IsScalar(value, Double)
-    #define is_scalar(value) PyArray_IsScalar(value, Generic)
+    #define is_float32(value) (Py_TYPE(value) == &PyFloatArrType_Type)
     static PyObject *new_rows(PyObject *dtype, int ndim, const npy_intp *shape)
     {
         Py_INCREF(dtype); /* the new array takes it */
@@ -30,12 +30,12 @@ cdef extern from *:
     }
     """
     bint is_double(object value)
-    bint is_scalar(object value)
+    bint is_float32(object value)
+    PyObject* type_of "(PyObject *)Py_TYPE" (object value)
     object new_rows(PyObject* dtype, int ndim, const npy_intp* shape)
 
 cdef enum:
     MOST_AXES = 64
-    PREFETCHED_BYTES = 8 * LINE  # of long rows only the start
 
 
 cdef bint take_integer(Column* column, int64_t value) noexcept:
@@ -99,6 +99,8 @@ cdef class Table:
             column.shape = cnp.PyArray_DIMS(array) + 1
             # -1: bytes in another order than the machine's, so no number is written there.
             column.kind = cnp.PyArray_TYPE(array) if dtype.isnative else -1
+            number = column.kind >= 0 and dtype.kind in "biufc"
+            column.scalar = <PyObject*>dtype.type if number else NULL
             nbytes = cnp.PyArray_ITEMSIZE(array)
             for k in range(column.ndim, 0, -1):
                 if cnp.PyArray_DIM(array, k) != 1 and cnp.PyArray_STRIDE(array, k) != nbytes:
@@ -116,9 +118,13 @@ cdef class Table:
         cdef int overflow = 0
         cdef double number
         cdef int64_t whole
-        column.given, column.widens = column.number.bytes, False
+        column.given = column.number.bytes
         if column.ndim != 0:
             return False
+        column.widens = column.kind == cnp.NPY_FLOAT64 and is_float32(value)
+        if column.widens or type_of(value) == column.scalar:
+            cnp.PyArray_ScalarAsCtype(value, column.number.bytes)
+            return True
         if PyFloat_CheckExact(value) or is_double(value):
             number = PyFloat_AS_DOUBLE(value)
             if column.kind == cnp.NPY_FLOAT64:
@@ -134,14 +140,6 @@ cdef class Table:
         if PyLong_CheckExact(value):
             whole = PyLong_AsLongLongAndOverflow(value, &overflow)
             return not overflow and take_integer(column, whole)
-        if is_scalar(value) and (
-            cnp.PyTypeNum_ISNUMBER(column.kind) or cnp.PyTypeNum_ISBOOL(column.kind)
-        ):
-            dtype = value.dtype
-            column.widens = column.kind == cnp.NPY_FLOAT64 and dtype.num == cnp.NPY_FLOAT32
-            if column.widens or <PyObject*>dtype == column.dtype:
-                cnp.PyArray_ScalarAsCtype(value, column.number.bytes)
-                return True
         return False
 
     cdef bint take_array(
@@ -240,15 +238,6 @@ cdef class Table:
                     column.given + i * column.nbytes,
                     column.nbytes,
                 )
-
-    cdef void bring(self, int64_t row) noexcept nogil:
-        """Begin to load a row into the cache: while it comes there is time for other work."""
-        cdef Py_ssize_t c, at
-        for c in range(self.count):
-            at = 0
-            while at < self.columns[c].nbytes and at < PREFETCHED_BYTES:
-                prefetch(self.columns[c].data + row * self.columns[c].step + at)
-                at += LINE
 
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size):
         """New arrays with the rows ``slots``, by name."""
