@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from needreplay.need.form import NeedForm
     from needreplay.replay import (
         Episodes,
+        Hindsight,
         LinearBeta,
         ProportionalSampler,
         PSERSampler,
@@ -36,6 +37,7 @@ _HOME_OF = {
     "Episodes": "needreplay.replay",
     "ExhaustiveNeedSampler": "needreplay.replay.samplers",
     "FeatureNeedSampler": "needreplay.replay.samplers",
+    "Hindsight": "needreplay.replay",
     "LinearBeta": "needreplay.replay",
     "NeedBuffer": "needreplay.need",
     "NeedForm": "needreplay.need",
@@ -54,6 +56,7 @@ __all__ = [
     "Episodes",
     "ExhaustiveNeedSampler",
     "FeatureNeedSampler",
+    "Hindsight",
     "LinearBeta",
     "NeedBuffer",
     "NeedForm",

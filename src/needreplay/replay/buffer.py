@@ -7,7 +7,6 @@ lock makes each call atomic, so an actor and a learner thread can share a buffer
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import io
 from collections.abc import Callable, Iterator, Mapping
@@ -27,13 +26,14 @@ from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
 from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
-from needreplay.replay.entries import Entries
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
+from needreplay.replay.hindsight import Hindsight
+from needreplay.replay.options import entries_of, unknown_option
 from needreplay.replay.prefetch import Prefetch, called, choose
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
-from needreplay.replay.sequences import SequenceEntries, Sequences
+from needreplay.replay.sequences import Sequences
 from needreplay.replay.storage import (
     NO_ID,
     Column,
@@ -54,25 +54,6 @@ _BATCHES, _DROPPED = 0, 1
 _OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
 """The buffer of each sampler."""
 
-_EPISODES = "an argument of ReplayBuffer.for_spaces, or of Episodes"
-_OWN_OPTION = {
-    "alpha": "sampler=ProportionalSampler(alpha=...)",
-    "priority_exponent": "sampler=ProportionalSampler(alpha=...)",
-    "draw": "sampler=ProportionalSampler(), for example",
-    "prioritized": "sampler=ProportionalSampler()",
-    "gamma": "discount, " + _EPISODES,
-    "n_steps": "n_step, " + _EPISODES,
-    "num_envs": "n_envs, " + _EPISODES,
-    **dict.fromkeys(("n_step", "discount", "n_envs", "frame_stack", "autoreset"), _EPISODES),
-    **dict.fromkeys(("size", "buffer_size", "max_size"), "capacity"),
-    "batch_size": "the size of sample(size)",
-    "beta_start": "beta=LinearBeta(start, end, batches)",
-    "eps": "for you to add to priorities before update_priorities",
-    "env_dict": "columns, such as {'obs': (np.float32, (4,))}",
-}
-"""What the options of other libraries, and those of episodes, are here."""
-
-
 class ReplayBuffer:
     """A buffer of the last ``capacity`` transitions.
 
@@ -84,6 +65,8 @@ class ReplayBuffer:
             stacks). Without it, ``add`` stores columns as they are passed.
         sequences: sample sequences of an environment's steps, for recurrent learners, instead of
             transitions. Ids, priorities and ``len`` are then those of sequences.
+        hindsight: sample transitions also with goals that were reached later, for environments with
+            goals. Ids, priorities and ``len`` are then those of the relabeled ones, too.
         beta: the exponent of importance weights, or its schedule.
         seed: determines everything that is sampled.
     """
@@ -96,26 +79,29 @@ class ReplayBuffer:
         sampler: Sampler | None = None,
         episodes: Episodes | None = None,
         sequences: Sequences | None = None,
+        hindsight: Hindsight | None = None,
         beta: float | LinearBeta = 0.4,
         seed: int = 0,
         **unknown_options: Any,
     ) -> None:
         if unknown_options:
-            raise _unknown_option(next(iter(unknown_options)))
+            known = [*inspect.signature(ReplayBuffer).parameters][:-1]
+            raise unknown_option(next(iter(unknown_options)), known)
         if sampler is not None and (isinstance(sampler, type) or not hasattr(sampler, "allocate")):
             raise NeedReplayError(
                 f"sampler is {sampler!r}; pass an object, such as ProportionalSampler(alpha=0.6) "
                 "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
             )
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
-        self._info = {} if sequences else _info_columns(self._sampler, columns)
+        of_rows = sequences is None and hindsight is None
+        self._info = _info_columns(self._sampler, columns) if of_rows else {}
         self._writer: Writer = (
             Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
             if episodes is None
             else EpisodeWriter(columns, episodes, capacity, self._info)
         )
         self._rows = Ring(capacity, self._writer.layout)
-        self._entries = self._entries_of(sequences)
+        self._entries = entries_of(sequences, hindsight, self._rows, self._writer)
         self._ring = self._rows if self._entries is None else self._entries.ring
         self._columns_of = (self._writer if self._entries is None else self._entries).columns
         self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
@@ -132,6 +118,7 @@ class ReplayBuffer:
             "sampler": self._sampler,
             "episodes": episodes,
             "sequences": sequences,
+            "hindsight": hindsight,
             "beta": self._beta,
         }
         if self._has_frames or self._entries is not None:
@@ -140,19 +127,6 @@ class ReplayBuffer:
         """Called with an id before the rows of older ones are overwritten."""
         self._claim_sampler()
         self._allocate()
-
-    def _entries_of(self, sequences: Sequences | None) -> Entries | None:
-        """What is sampled instead of transitions, if anything."""
-        if sequences is None:
-            return None
-        if not isinstance(sequences, Sequences):
-            raise NeedReplayError(f"sequences is {sequences!r}; pass Sequences(length=80).")
-        if not isinstance(self._writer, EpisodeWriter):
-            raise NeedReplayError(
-                "sequences needs to know which transitions follow each other; make the buffer "
-                "with episodes (ReplayBuffer.for_env and for_spaces do)."
-            )
-        return SequenceEntries(sequences, self._rows, self._writer)
 
     def _claim_sampler(self) -> None:
         """Refuse a sampler that another buffer has: they would share arrays."""
@@ -216,7 +190,8 @@ class ReplayBuffer:
                 (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
                 with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
-            **options: ``sampler``, ``sequences``, ``beta`` and ``seed`` of ``ReplayBuffer``.
+            **options: ``sampler``, ``sequences``, ``hindsight``, ``beta`` and ``seed`` of
+                ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
         episodes = Episodes(
@@ -237,6 +212,8 @@ class ReplayBuffer:
             capacity: how many transitions are stored.
             **options: see ``for_spaces``.
         """
+        if isinstance(hindsight := options.get("hindsight"), Hindsight):
+            options["hindsight"] = hindsight.of(env)
         return cls.for_spaces(capacity=capacity, **{**facts_of(env), **options})
 
     def __len__(self) -> int:
@@ -256,7 +233,7 @@ class ReplayBuffer:
 
     @property
     def unit(self) -> str:
-        """What is sampled, and has an id and a priority: "transition" or "sequence"."""
+        """What is sampled: "transition", "sequence" or "hindsight transition"."""
         return "transition" if self._entries is None else self._entries.name
 
     @property
@@ -724,17 +701,6 @@ def _unpickled(cls: Any, options: dict[str, Any], saved: bytes) -> Any:
     buffer = cls(**options)
     buffer.load(io.BytesIO(saved))
     return buffer
-
-
-def _unknown_option(name: str) -> NeedReplayError:
-    """The error for an option that does not exist, with a hint."""
-    known = [*inspect.signature(ReplayBuffer).parameters][:-1]
-    if name in _OWN_OPTION:
-        hint = f"it is {_OWN_OPTION[name]}"
-    else:
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)}"
-    return NeedReplayError(f"ReplayBuffer has no option {name!r}: {hint}.".replace("?.", "?"))
 
 
 def _is_known(rows: AnyArray) -> BoolArray:

@@ -9,6 +9,7 @@ The logged loss is that without weights. No module of Stable-Baselines3 is chang
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -30,6 +31,7 @@ from needreplay.integrations.sb3.settings import (
     Replay,
     UniformReplay,
 )
+from needreplay.replay import Hindsight
 
 ANOTHER_LOSS = (
     "If it is not a TD error, call it as torch.nn.functional.mse_loss, not as F.mse_loss: replay "
@@ -107,18 +109,15 @@ class WithReplay(OffPolicyAlgorithm):
                 f"replay is {self.replay!r}; pass UniformReplay(), PrioritizedReplay() or "
                 "NeedReplay()."
             )
+        if self.replay_buffer_class is HerReplayBuffer:
+            self._take_hindsight()
         chosen: Any = self.replay_buffer_class or PrioritizedReplayBuffer
         if self._is_loaded and chosen in SB3S_OWN:
             chosen = PrioritizedReplayBuffer  # the file is of Stable-Baselines3's class
         if not issubclass(chosen, PrioritizedReplayBuffer):
             raise NeedReplayError(
-                f"replay_buffer_class is {chosen.__name__}, which cannot be prioritized"
-                + (
-                    ": hindsight makes new goals, hence other TD errors, at each sample"
-                    if issubclass(chosen, HerReplayBuffer)
-                    else ""
-                )
-                + ". Leave it out, or use replay=UniformReplay()."
+                f"replay_buffer_class is {chosen.__name__}, which cannot be prioritized. Leave it "
+                "out, or use replay=UniformReplay()."
             )
         self.replay_buffer_class = chosen
         self.replay_buffer_kwargs = {
@@ -135,6 +134,20 @@ class WithReplay(OffPolicyAlgorithm):
         finally:
             self.n_steps = n_steps
 
+    def _take_hindsight(self) -> None:
+        """Stable-Baselines3's ``HerReplayBuffer`` and its options: the same with priorities."""
+        options = dict(self.replay_buffer_kwargs)
+        if options.pop("copy_info_dict", False):
+            raise NeedReplayError(
+                "copy_info_dict is True, but no info is stored: compute_reward gets empty dicts. "
+                "Leave it out, or use replay=UniformReplay()."
+            )
+        names = [name for name in ("n_sampled_goal", "goal_selection_strategy") if name in options]
+        asked = Hindsight(**{name: options.pop(name) for name in names})
+        assert not isinstance(self.replay, UniformReplay)
+        self.replay = dataclasses.replace(self.replay, hindsight=self.replay.hindsight or asked)
+        self.replay_buffer_class, self.replay_buffer_kwargs = None, options
+
     def _setup_learn(
         self,
         total_timesteps: int,
@@ -144,10 +157,10 @@ class WithReplay(OffPolicyAlgorithm):
         **options: Any,
     ) -> tuple[int, BaseCallback]:
         buffer = self.replay_buffer
-        if isinstance(buffer, PrioritizedReplayBuffer) and (
-            reset_num_timesteps or self._last_obs is None
-        ):
-            buffer.buffer.cut()  # the environment is reset, perhaps within an episode
+        if isinstance(buffer, PrioritizedReplayBuffer):
+            buffer.set_env(self.env)
+            if reset_num_timesteps or self._last_obs is None:
+                buffer.buffer.cut()  # the environment is reset, perhaps within an episode
         return super()._setup_learn(
             total_timesteps, callback, reset_num_timesteps, *args, **options
         )

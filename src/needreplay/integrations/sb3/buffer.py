@@ -6,6 +6,7 @@ The storage is needreplay's and not Stable-Baselines3's, because what needs to k
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import warnings
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer
 from stable_baselines3.common.buffers import ReplayBuffer as SB3ReplayBuffer
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.preprocessing import get_obs_shape
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor
 
 from needreplay._core.errors import NeedReplayError
@@ -33,6 +35,27 @@ def _at(obs: Any, row: int) -> Any:
     if isinstance(obs, dict):
         return {key: part[row] for key, part in obs.items()}
     return obs[row]
+
+
+class EnvReward:
+    """The ``compute_reward`` of an environment that a model has, and that no file stores."""
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.env: VecEnv | None = None
+        goal = space["achieved_goal"] if isinstance(space, spaces.Dict) else space
+        self.shape = get_obs_shape(goal)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "env": None}
+
+    def __call__(self, achieved: AnyArray, desired: AnyArray, infos: list[Any]) -> Any:
+        """The reward of rows, by the first of the environments."""
+        if self.env is None:
+            raise NeedReplayError(
+                "This buffer has no environment to compute rewards with; call set_env."
+            )
+        goals = (goal.reshape(-1, *self.shape) for goal in (achieved, desired))  # type: ignore[misc]
+        return self.env.env_method("compute_reward", *goals, infos, indices=[0])[0]
 
 
 class PrioritizedSamples(NamedTuple):
@@ -117,6 +140,10 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         if self._stored_shape is not None:
             obs = (obs.dtype, self._stored_shape)
         self._check_memory()
+        hindsight = replay.hindsight
+        self._reward = EnvReward(self.observation_space)
+        if hindsight is not None and hindsight.compute_reward is None:
+            hindsight = dataclasses.replace(hindsight, compute_reward=self._reward)
         self.buffer = ReplayBuffer(
             self.buffer_size * self.n_envs,
             {"obs": obs, "action": (action, (self.action_dim,))},
@@ -128,6 +155,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
                 autoreset="same_step",
             ),
             sampler=sampler,
+            hindsight=hindsight,
             seed=self.seed,
         )
         """The transitions."""
@@ -143,6 +171,10 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self._errors: list[Tensor] = []
         self._is_updated = False
         """whether ``update_priorities`` was ever called"""
+
+    def set_env(self, env: VecEnv | None) -> None:
+        """Compute the rewards of hindsight with ``env``; ``learn`` of this package's classes does."""
+        self._reward.env = env
 
     def add(
         self,

@@ -13,7 +13,13 @@ from needreplay.equations import annealed
 from needreplay.need.buffer import NeedBuffer
 from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
 from needreplay.need.model import NeedModel
-from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, ReplayBuffer
+from needreplay.replay import (
+    Hindsight,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    ReplayBuffer,
+)
 from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.need import CorrectFor, checked_correct_for
@@ -49,9 +55,16 @@ class _ByGain:
     """The share of the probability that is uniform."""
     frame_stack: int = 0
     """Frames in a stack of ``VecFrameStack``, each stored once; 0: no stacks."""
+    hindsight: Hindsight | None = None
+    """Sample each step also with goals that were reached later, as ``HerReplayBuffer`` does; rewards
+    are those of the environment's ``compute_reward``."""
 
     def __post_init__(self) -> None:
         check_number("frame_stack", self.frame_stack, int, COUNT)
+        if not isinstance(self.hindsight, Hindsight | None):
+            raise NeedReplayError(
+                f"hindsight is {self.hindsight!r}; pass Hindsight(n_sampled_goal=4)."
+            )
         if self.critics not in ("max", "mean"):
             raise unknown("critics", self.critics, ("max", "mean"))
         if len(self._betas) != 2:
@@ -124,6 +137,11 @@ class NeedReplay(_ByGain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.hindsight is not None:
+            raise NeedReplayError(
+                "NeedReplay has no hindsight: need is learned from transitions as they were. Use "
+                "PrioritizedReplay(hindsight=...)."
+            )
         check_number("learn_every", self.learn_every, int, AT_LEAST_ONE)
         check_number("refresh", self.refresh, int, COUNT)
         flag("shuffle", self.shuffle)
