@@ -9,7 +9,6 @@ import pytest
 import stable_baselines3
 import torch
 from gymnasium import spaces
-from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -193,7 +192,6 @@ def test_before_the_first_n_step_return_nothing_is_learned() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"replay_buffer_class": HerReplayBuffer}, "HerReplayBuffer, .*: hindsight makes new"),
         ({"replay_buffer_class": ReplayBuffer}, "ReplayBuffer, which cannot be prioritized. Leave"),
         ({"replay": PrioritizedReplay(frame_stack=3)}, "must be a Box whose first axis"),
         (

@@ -297,6 +297,21 @@ def test_the_distribution_of_every_sampler(sampler: Any, expected: Any) -> None:
     check_distribution(replay, expected)
 
 
+def test_pser_passes_nothing_to_another_goal() -> None:
+    """The relabeled steps of a walk have the goals they reach themselves: these differ."""
+    replay = make(4, Hindsight(1, "future", reward_of), sampler=PSERSampler(1.0, retained=0.0))
+    world = World(1, 0, ends=0.0)
+    for t in range(3):
+        step, _ = world.step()
+        replay.add(**{**step, "truncated": np.array([t == 2])})
+    goals = replay.read(range(6))["obs"]["desired_goal"]
+    replay.update_priorities(range(6), [1e-9] * 4 + [1.0, 1.0])
+    held = replay.sampler.priorities  # type: ignore[attr-defined]
+    assert held[:4:2].tolist() == pytest.approx([0.16, 0.4])
+    assert not np.array_equal(goals[3], goals[5])
+    assert held[3] == 1e-9
+
+
 def check_distribution(replay: ReplayBuffer, expected: Any, need: Any = None) -> None:
     """Chi-square: 7 degrees of freedom, exceeded by one in a million."""
     expected, draws = expected / expected.sum(), 40_000
@@ -350,7 +365,9 @@ def test_a_reward_that_fails_loses_no_step() -> None:
 
     def fails(achieved: Any, desired: Any, infos: Any) -> Any:
         asked.append(len(achieved))
-        return reward_of(achieved, desired, infos) if len(asked) > 1 else np.full(len(infos), np.nan)
+        return (
+            reward_of(achieved, desired, infos) if len(asked) > 1 else np.full(len(infos), np.nan)
+        )
 
     replay = make(20, Hindsight(2, "future", fails))
     world = World(1, 0, ends=0.0)
@@ -364,12 +381,17 @@ def test_a_reward_that_fails_loses_no_step() -> None:
             replay.add(**step)
     assert (len(replay), len(replay._rows)) == (18, 9)
     replay.check_valid()
+    step, _ = world.step()
+    assert not replay.add(**step)
+    replay._clear()
+    assert not replay.add(**step)
+    assert replay.cut() == range(3)
 
 
 def test_mistakes_are_one_sentence() -> None:
     with pytest.raises(NeedReplayError, match="n_sampled_goal is 0"):
         Hindsight(0)
-    with pytest.raises(NeedReplayError, match="no goal_selection_strategy 'futur'.*Did you mean"):
+    with pytest.raises(NeedReplayError, match=r"no goal_selection_strategy 'futur'.*Did you mean"):
         Hindsight(4, "futur")  # type: ignore[arg-type]
     with pytest.raises(NeedReplayError, match="compute_reward is 3"):
         Hindsight(compute_reward=3)  # type: ignore[arg-type]

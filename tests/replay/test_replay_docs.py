@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
     [
         ("replay.md", 6),
         ("need_sampling.md", 2),
-        ("sequences_and_hindsight.md", 1),
+        ("sequences_and_hindsight.md", 2),
         ("disk_and_prefetch.md", 1),
     ],
 )

@@ -54,6 +54,7 @@ _BATCHES, _DROPPED = 0, 1
 _OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
 """The buffer of each sampler."""
 
+
 class ReplayBuffer:
     """A buffer of the last ``capacity`` transitions.
 

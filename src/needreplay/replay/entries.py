@@ -26,8 +26,8 @@ FIRST, BEFORE = "first", "before"
 class Entries(ABC):
     """A ring of entries beside the ring of rows.
 
-    An entry leaves when a row that it needs is overwritten, and a sampler's entries leave in the order in
-    which they came: where one came late, those before it leave with it.
+    An entry leaves when a row that it needs is overwritten, and a sampler's entries leave in the
+    order in which they came: where one came late, those before it leave with it.
 
     Args:
         capacity: the most entries there can be.

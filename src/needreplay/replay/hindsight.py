@@ -1,4 +1,4 @@
-"""Hindsight experience replay: steps with a goal that was reached later, Andrychowicz et al. (2017).
+"""Hindsight: steps with a goal that was reached later, Andrychowicz et al. (2017).
 
 A relabeled transition is an entry: a row, the row whose step reached its goal, and its reward. So
 nothing is stored twice, each has a priority of its own, and rewards are computed once.

@@ -173,7 +173,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """whether ``update_priorities`` was ever called"""
 
     def set_env(self, env: VecEnv | None) -> None:
-        """Compute the rewards of hindsight with ``env``; ``learn`` of this package's classes does."""
+        """Compute the rewards of hindsight with ``env``; ``learn`` calls this."""
         self._reward.env = env
 
     def add(

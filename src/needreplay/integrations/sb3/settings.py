@@ -56,8 +56,8 @@ class _ByGain:
     frame_stack: int = 0
     """Frames in a stack of ``VecFrameStack``, each stored once; 0: no stacks."""
     hindsight: Hindsight | None = None
-    """Sample each step also with goals that were reached later, as ``HerReplayBuffer`` does; rewards
-    are those of the environment's ``compute_reward``."""
+    """Sample each step also with goals that were reached later, as ``HerReplayBuffer`` does, with
+    the rewards of the environment's ``compute_reward``."""
 
     def __post_init__(self) -> None:
         check_number("frame_stack", self.frame_stack, int, COUNT)
