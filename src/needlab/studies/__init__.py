@@ -34,6 +34,9 @@ STUDIES: tuple[Listing, ...] = (
     Listing("exact-need", "needlab.studies.deep.exact", "deep Q-learning with exact need"),
     Listing("linear-need", "needlab.studies.linear_need", "need in linear agents with tile codes"),
     Listing("need-quality", "needlab.studies.deep.need_quality", "how accurate learned need is"),
+    Listing(
+        "similar-states", "needlab.studies.deep.similar_states", "where states look alike and recur"
+    ),
     Listing("minatar", "needlab.studies.deep.minatar", "need in MinAtar against its controls"),
     Listing(
         "mattar-daw", "needlab.studies.mattar_daw", "forward and reverse replay by gain x need"
