@@ -35,6 +35,8 @@ class ExactTask(NamedTuple):
     """steps of a phase; the next episode begins in the phase of its time"""
     episode_steps: int
     """an episode is truncated after so many"""
+    keys: IntArray
+    """[state, part]: what ``obs`` says, as numbers, such as a place and a direction"""
 
 
 class _Found(NamedTuple):
@@ -90,6 +92,7 @@ def _explore(
         phases,
         phase_steps,
         episode_steps,
+        np.array(keys),
     )
 
 

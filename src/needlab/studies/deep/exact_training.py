@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from needlab.deep.dqn import QLearner, Transitions, priority_of, q_loss
 from needlab.deep.networks import QNetwork
@@ -65,80 +67,124 @@ def best_policy(task: ExactTask) -> FloatArray:
 def train(case: Case) -> FloatArray:
     """The value of the policy with ε = 0.1 at each checkpoint: 0 the random policy, 1 the best."""
     task, arm = exact_task(case.task), ARMS[case.arm]
-    world, reward, n_actions = task.world, task.world.reward_mean, task.world.n_actions
+    reward, n_actions = task.world.reward_mean, task.world.n_actions
     random_value = policy_value(task, np.full(reward.shape, 1.0 / n_actions))
     best_value = policy_value(task, best_policy(task))
     rng = stream(case.seed, "exact need", case.task, case.period)
-    agent, memory = _Agent(task, int(rng.integers(2**62))), Memory(task, arm, case.seed)
-
-    def starts(step: int) -> IntArray:
-        return task.starts[step // task.phase_steps % len(task.starts)]
-
-    curve, state, age, updates = [], int(rng.choice(starts(0))), 0, 0
-    for step in range(case.steps):
-        epsilon = annealed(1.0, EPSILON_END, (step - START) / EPSILON_STEPS)
-        explores = rng.random() < epsilon
-        action = int(rng.integers(n_actions)) if explores else agent.best_action(state)
-        next_state, ends = int(world.next_state[state, action]), bool(world.ends[state, action])
-        memory.add(
-            state, action=action, reward=reward[state, action], next_s=next_state,
-            discount=0.0 if ends else DISCOUNT,
-        )  # fmt: skip
-        age += 1
-        state = next_state
-        if ends or age >= task.episode_steps:
-            state, age = int(rng.choice(starts(step + 1))), 0
-        if step >= START and step % case.period == 0:
-            if memory.by_need and updates % POLICY_PERIOD == 0:
-                memory.follow(epsilon_greedy(agent.values(), epsilon))
-            batch = memory.sample(state, starts(step + 1), annealed(0.4, 1.0, step / case.steps))
-            memory.update_priorities(batch.ids, agent.update(batch))
-            updates += 1
-        if step % TARGET_PERIOD == 0:
-            agent.learner.update_target()
+    seed = int(rng.integers(2**62))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = QNetwork("vector", task.obs.shape[1:], n_actions)
+    agent, memory = TableDQN(task.obs, network), Memory(task, arm, case.seed)
+    curve = []
+    for step, _ in played(task, agent, memory, rng, case.steps, case.period):
         if (step + 1) % (case.steps // CHECKPOINTS) == 0:
             value = policy_value(task, epsilon_greedy(agent.values()))
             curve.append((value - random_value) / (best_value - random_value))
     return np.array(curve)
 
 
-class _Agent:
-    """A double DQN for the states of a table."""
+def played(
+    task: ExactTask,
+    agent: TableDQN,
+    memory: Memory,
+    rng: np.random.Generator,
+    steps: int,
+    period: int,
+) -> Iterator[tuple[int, int]]:
+    """Let the agent act and learn; after each step, its number and the state it led to.
 
-    def __init__(self, task: ExactTask, seed: int) -> None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self._network = QNetwork("vector", task.obs.shape[1:], task.world.n_actions)
-        self.learner = QLearner("double-dqn", self._network)
-        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=1e-3)
-        self._obs = torch.from_numpy(task.obs)
+    Args:
+        task: the known world.
+        agent: acts and learns.
+        memory: stores and samples.
+        rng: of starts and random actions.
+        steps: how many.
+        period: steps between updates.
+    """
+    world, n_actions = task.world, task.world.n_actions
+
+    def starts(step: int) -> IntArray:
+        return task.starts[step // task.phase_steps % len(task.starts)]
+
+    state, age, updates = int(rng.choice(starts(0))), 0, 0
+    for step in range(steps):
+        epsilon = annealed(1.0, EPSILON_END, (step - START) / EPSILON_STEPS)
+        explores = rng.random() < epsilon
+        action = int(rng.integers(n_actions)) if explores else agent.best_action(state)
+        next_state, ends = int(world.next_state[state, action]), bool(world.ends[state, action])
+        memory.add(
+            state, action=action, reward=world.reward_mean[state, action], next_s=next_state,
+            discount=0.0 if ends else DISCOUNT,
+        )  # fmt: skip
+        age += 1
+        state = next_state
+        if ends or age >= task.episode_steps:
+            state, age = int(rng.choice(starts(step + 1))), 0
+        if step >= START and step % period == 0:
+            if memory.by_need and updates % POLICY_PERIOD == 0:
+                memory.follow(epsilon_greedy(agent.values(), epsilon))
+            batch = memory.sample(state, starts(step + 1), annealed(0.4, 1.0, step / steps))
+            memory.update_priorities(batch.ids, agent.update(batch))
+            updates += 1
+        if step % agent.target_period == 0:
+            agent.learner.update_target()
+        yield step, state
+
+
+class TableDQN:
+    """A double DQN for the states of a table.
+
+    Args:
+        obs: [state, feature], what its network sees, float32.
+        network: Q.
+        learning_rate: of Adam.
+        target_period: steps between copies to the target network.
+    """
+
+    def __init__(
+        self,
+        obs: FloatArray,
+        network: QNetwork,
+        learning_rate: float = 1e-3,
+        target_period: int = TARGET_PERIOD,
+    ) -> None:
+        self.network, self.target_period = network, target_period
+        self.learner = QLearner("double-dqn", network)
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+        self.obs = torch.from_numpy(obs)
 
     def values(self) -> FloatArray:
         """Q of all states: [state, action]."""
         with torch.no_grad():
-            found: FloatArray = self._network(self._obs).numpy().astype(np.float64)
+            found: FloatArray = self.network(self.obs).numpy().astype(np.float64)
         return found
 
     def best_action(self, state: int) -> int:
         """The action with the largest Q."""
         with torch.no_grad():
-            return int(self._network(self._obs[state : state + 1]).argmax())
+            return int(self.network(self.obs[state : state + 1]).argmax())
 
-    def update(self, batch: Batch) -> FloatArray:
-        """One step of Adam; returns the new priorities."""
+    def td_errors(self, batch: Batch) -> Tensor:
+        """δ of each transition, with its gradient."""
         columns = {name: torch.from_numpy(batch[name]) for name in ("s", "next_s", "action")}
         transitions = Transitions(
-            obs=self._obs[columns["s"]],
+            obs=self.obs[columns["s"]],
             action=columns["action"],
             reward=torch.from_numpy(batch["reward"]),
-            next_obs=self._obs[columns["next_s"]],
+            next_obs=self.obs[columns["next_s"]],
             discount=torch.from_numpy(batch["discount"]),
             weight=torch.from_numpy(batch.weights.astype(np.float32)),
             next_action=None,
         )
-        error = self.learner.td_errors(transitions).error
-        self._optimizer.zero_grad()
-        q_loss(error, transitions.weight, None).backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        return self.learner.td_errors(transitions).error
+
+    def update(self, batch: Batch) -> FloatArray:
+        """One step of Adam; returns the new priorities."""
+        error = self.td_errors(batch)
+        self.optimizer.zero_grad()
+        weight = torch.from_numpy(batch.weights.astype(np.float32))
+        q_loss(error, weight, None).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
         priorities: FloatArray = priority_of(error.detach(), "abs", 1e-6).numpy()
         return priorities
