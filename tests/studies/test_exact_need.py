@@ -73,6 +73,7 @@ def ring_of(n_states: int) -> ExactTask:
         obs=np.eye(n_states, dtype=np.float32),
         starts=(states[:1],),
         phase_steps=1,
+        keys=states[:, np.newaxis],
         episode_steps=200,
     )
 
