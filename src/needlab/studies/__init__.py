@@ -36,6 +36,8 @@ STUDIES: tuple[Listing, ...] = (
     Listing("need-quality", "needlab.studies.deep.need_quality", "how accurate learned need is"),
     Listing(
         "similar-states", "needlab.studies.deep.similar_states", "where states look alike and recur"
+    ),
+    Listing(
         "value-of-backup",
         "needlab.studies.locality.value_of_backup",
         "what an update is worth, and what predicts it",
