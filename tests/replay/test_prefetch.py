@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,76 +21,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from needreplay import (
-    FeatureNeedSampler,
-    LinearBeta,
     NeedBuffer,
     NeedReplayError,
-    ProportionalSampler,
-    RankSampler,
     ReplayBuffer,
-    Sequences,
-    UniformSampler,
 )
 from needreplay.replay import prefetch
 from needreplay.replay.batch import Batch
 from needreplay.replay.prefetch import Chosen
-from needreplay.replay.storage import flatten
 
-STACK = (3, 4, 4)
-
-
-def buffer_of(kind: str, capacity: int, n_step: int, seed: int) -> Any:
-    """A buffer of two environments, and its twin."""
-    samplers: dict[str, Any] = {
-        "uniform": UniformSampler(),
-        "rank": RankSampler(),
-        "need": FeatureNeedSampler(n_features=2),
-    }
-    return ReplayBuffer.for_spaces(
-        Box(0, 255, STACK, np.uint8),
-        Discrete(10_000),
-        capacity=capacity,
-        n_envs=2,
-        n_step=n_step,
-        frame_stack=3 if kind == "frames" else 0,
-        autoreset="same_step",
-        sampler=samplers.get(kind, ProportionalSampler()),
-        sequences=Sequences(3, burn_in=1, stride=1) if kind == "sequences" else None,
-        beta=LinearBeta(0.1, 1.0, batches=20),
-        seed=seed,
-    )
-
-
-class Actor:
-    """Steps of two environments, the same for each seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.obs = self.rng.integers(0, 256, (2, *STACK)).astype(np.uint8)
-
-    def step(self, need: bool) -> dict[str, Any]:
-        new = self.rng.integers(0, 256, (2, 1, *STACK[1:])).astype(np.uint8)
-        obs, self.obs = self.obs, np.concatenate([self.obs[:, 1:], new], axis=1)
-        features = {"features": self.rng.random((2, 2)) + 0.1} if need else {}
-        return {
-            "obs": obs,
-            "action": self.rng.integers(10_000, size=2),
-            "reward": self.rng.normal(size=2),
-            "next_obs": self.obs,
-            "terminated": self.rng.random(2) < 0.1,
-            "truncated": self.rng.random(2) < 0.1,
-            **features,
-        }
-
-
-def check_equal(got: Batch, expected: Batch) -> None:
-    np.testing.assert_array_equal(got.ids, expected.ids)
-    np.testing.assert_array_equal(got.probabilities, expected.probabilities)
-    np.testing.assert_array_equal(got.weights, expected.weights)
-    ours, theirs = flatten(got.columns), flatten(expected.columns)
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        np.testing.assert_array_equal(ours[name], theirs[name], name)
+sys.path.insert(0, str(Path(__file__).parent))
+from twins import STACK, Actor, buffer_of, check_equal
 
 
 @settings(max_examples=40)

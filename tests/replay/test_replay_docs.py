@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("replay.md", 6),
         ("need_sampling.md", 2),
         ("sequences_and_hindsight.md", 2),
-        ("disk_and_prefetch.md", 1),
+        ("disk_and_prefetch.md", 2),
     ],
 )
 def test_the_examples_run(page: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,6 +135,11 @@ class NeedBuffer:
                 "Use the ReplayBuffer itself: set_features with the ids that add returns, and "
                 "sample(size, need=...)."
             )
+        if buffer.folder is not None:
+            raise NeedReplayError(
+                "buffer is in a folder, and a NeedBuffer's model would not be; leave folder out, "
+                "and save(path) writes both. A ReplayBuffer with a sampler by need can be in one."
+            )
         self.buffer, self.model = buffer, model
         self.learn_every = check_number("learn_every", learn_every, int, AT_LEAST_ONE)
         self.refresh = check_number("refresh", refresh, int, COUNT)

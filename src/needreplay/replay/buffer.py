@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -27,6 +29,7 @@ from needreplay.replay import validation
 from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
 from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
+from needreplay.replay.folder import Closed, Folder
 from needreplay.replay.hindsight import Hindsight
 from needreplay.replay.options import entries_of, unknown_option
 from needreplay.replay.prefetch import Prefetch, called, choose
@@ -70,6 +73,8 @@ class ReplayBuffer:
             goals. Ids, priorities and ``len`` are then those of the relabeled ones, too.
         beta: the exponent of importance weights, or its schedule.
         seed: determines everything that is sampled.
+        folder: where rows are on disk, so that they may be larger than memory. If a buffer is there
+            already, this one has what it had at its last ``flush``.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class ReplayBuffer:
         hindsight: Hindsight | None = None,
         beta: float | LinearBeta = 0.4,
         seed: int = 0,
+        folder: str | os.PathLike[str] | None = None,
         **unknown_options: Any,
     ) -> None:
         if unknown_options:
@@ -94,14 +100,35 @@ class ReplayBuffer:
                 "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
             )
         self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
+        self._folder = None if folder is None else Folder(folder)
+        try:
+            self._make(capacity, columns, episodes, sequences, hindsight, beta, seed)
+        except BaseException:
+            if self._folder is not None:
+                self._folder.release()
+            raise
+
+    def _make(
+        self,
+        capacity: int,
+        columns: Mapping[str, ColumnSpec],
+        episodes: Episodes | None,
+        sequences: Sequences | None,
+        hindsight: Hindsight | None,
+        beta: float | LinearBeta,
+        seed: int,
+    ) -> None:
+        memory = None if self._folder is None else self._folder.rows
+        self._stack = 0 if episodes is None else episodes.frame_stack
+        self._has_frames = self._stack > 0
         of_rows = sequences is None and hindsight is None
         self._info = _info_columns(self._sampler, columns) if of_rows else {}
         self._writer: Writer = (
             Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
             if episodes is None
-            else EpisodeWriter(columns, episodes, capacity, self._info)
+            else EpisodeWriter(columns, episodes, capacity, self._info, memory)
         )
-        self._rows = Ring(capacity, self._writer.layout)
+        self._rows = Ring(capacity, self._writer.layout, None if self._has_frames else memory)
         self._entries = entries_of(sequences, hindsight, self._rows, self._writer)
         self._ring = self._rows if self._entries is None else self._entries.ring
         self._columns_of = (self._writer if self._entries is None else self._entries).columns
@@ -111,8 +138,6 @@ class ReplayBuffer:
         # In arrays, because kernels change them too.
         self._counts: IntArray = np.zeros(2, dtype=np.int64)
         self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
-        self._stack = 0 if episodes is None else episodes.frame_stack
-        self._has_frames = self._stack > 0
         self._options = {
             "capacity": self._rows.capacity,
             "columns": plain_columns(columns),
@@ -122,12 +147,14 @@ class ReplayBuffer:
             "hindsight": hindsight,
             "beta": self._beta,
         }
-        if self._has_frames or self._entries is not None:
+        if self._has_frames or self._entries is not None or self._folder is not None:
             self._sampler_method("clear")
         self._guards: list[Callable[[int], object]] = []
         """Called with an id before the rows of older ones are overwritten."""
         self._claim_sampler()
         self._allocate()
+        if self._folder is not None:
+            self._folder.load(self)
 
     def _claim_sampler(self) -> None:
         """Refuse a sampler that another buffer has: they would share arrays."""
@@ -191,8 +218,8 @@ class ReplayBuffer:
                 (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
                 with one environment ``"same_step"``.
             extra_columns: further columns that belong to a step.
-            **options: ``sampler``, ``sequences``, ``hindsight``, ``beta`` and ``seed`` of
-                ``ReplayBuffer``.
+            **options: ``sampler``, ``sequences``, ``hindsight``, ``beta``, ``seed`` and ``folder``
+                of ``ReplayBuffer``.
         """
         columns = {"obs": observation_space, "action": action_space, **(extra_columns or {})}
         episodes = Episodes(
@@ -236,6 +263,11 @@ class ReplayBuffer:
     def unit(self) -> str:
         """What is sampled: "transition", "sequence" or "hindsight transition"."""
         return "transition" if self._entries is None else self._entries.name
+
+    @property
+    def folder(self) -> Path | None:
+        """Where rows are on disk; None: they are in memory."""
+        return None if self._folder is None else self._folder.path
 
     @property
     def sampler(self) -> Sampler:
@@ -380,6 +412,17 @@ class ReplayBuffer:
         if place is not None:
             place(slots, previous)
         self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
+
+    def _lose_rows(self, oldest: int) -> None:
+        """The rows before ``oldest`` are gone, and what had them with them."""
+        rows = self._rows
+        lost = min(oldest, rows.next_id) - rows.oldest_id
+        if lost <= 0:
+            return
+        if self._entries is not None:
+            rows.ids[0] += lost
+            lost = self._entries.expired()
+        self._remove_oldest(lost)
 
     def _remove_oldest(self, count: int) -> None:
         """The ``count`` oldest transitions can no longer be sampled."""
@@ -614,8 +657,7 @@ class ReplayBuffer:
             ring, capacity = self._ring, self._ring.capacity
             oldest_id, next_id = ring.ids.tolist()
             fewest = max(0, next_id - capacity)
-            exact = not self._has_frames and self._entries is None
-            if not fewest <= oldest_id <= next_id or (oldest_id > fewest and exact):
+            if not fewest <= oldest_id <= next_id:
                 raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
             self._writer.check_valid(self._rows)
             if self._entries is not None:
@@ -656,8 +698,44 @@ class ReplayBuffer:
                 where it stands to its end.
         """
         with self._lock, opened(source) as file:
-            self._before_writing(_MOST_ROWS)
-            load_buffer(self, file)
+            try:
+                load_buffer(self, file)
+            finally:
+                if self._folder is not None:
+                    self._folder.write(self)
+
+    def flush(self) -> None:
+        """Write to the folder what this buffer is now; a buffer that is made there has it again.
+
+        The process may be killed at any time. What is found then is the buffer of the last
+        ``flush``, without the transitions that newer ones have overwritten since.
+        """
+        with self._lock:
+            self._in_folder("flush").write(self)
+
+    def close(self) -> None:
+        """Flush, and let another buffer open the folder; this one cannot be used any more."""
+        with self._lock:
+            folder = self._in_folder("close")
+            folder.write(self)
+            folder.release()
+            self._lock = Closed(folder.path)
+
+    def __enter__(self) -> Self:
+        self._in_folder("with")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not isinstance(self._lock, Closed):
+            self.close()
+
+    def _in_folder(self, what: str) -> Folder:
+        if self._folder is None:
+            raise NeedReplayError(
+                f"{what} is for a buffer in a folder (folder=...), and this one is in memory; "
+                "save(path) writes it to a file."
+            )
+        return self._folder
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies go through ``save``: the same samples afterwards."""

@@ -23,6 +23,7 @@ from needreplay.replay.storage import (
     Bytes,
     Column,
     ColumnSpec,
+    Memory,
     Ring,
     Writer,
     column_views,
@@ -121,6 +122,7 @@ class EpisodeWriter(Writer):
         episodes: how steps become transitions.
         capacity: of the ring.
         info: what ``add`` takes for the sampler (features or a state); held until a window closes.
+        memory: makes the rows of frames.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class EpisodeWriter(Writer):
         episodes: Episodes,
         capacity: int,
         info: Mapping[str, Column],
+        memory: Memory | None = None,
     ) -> None:
         own = {"reward", "next_obs", "discount", "terminated", "truncated"} & columns.keys()
         if own or "obs" not in columns:
@@ -142,7 +145,7 @@ class EpisodeWriter(Writer):
         rest = [c for n, spec in columns.items() if n != "obs" for c in columns_of(n, spec)]
         self._frames: FrameStore | None = None
         if episodes.frame_stack:
-            self._frames = FrameStore(obs, episodes, capacity)
+            self._frames = FrameStore(obs, episodes, capacity, memory)
             self.bulk = "writer/frames"
             number = np.dtype(np.int64)
             first_step = [Column(_OBS_FRAME, number, ()), *rest]

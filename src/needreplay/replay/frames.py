@@ -14,7 +14,7 @@ import numpy as np
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, IntArray
 from needreplay.replay._kernels.frames import Frames
-from needreplay.replay.storage import Bytes, Column, aligned_rows, check_memory
+from needreplay.replay.storage import Bytes, Column, Memory, aligned_rows, check_memory
 from needreplay.replay.validation import is_within
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class FrameStore:
     lost frames.
     """
 
-    def __init__(self, obs: list[Column], episodes: Episodes, capacity: int) -> None:
+    def __init__(
+        self, obs: list[Column], episodes: Episodes, capacity: int, memory: Memory | None = None
+    ) -> None:
         if len(obs) != 1 or len(obs[0].shape) < 1 or obs[0].shape[0] != episodes.frame_stack:
             raise NeedReplayError(
                 f"frame_stack is {episodes.frame_stack}, so obs must be one array whose first axis "
@@ -48,8 +50,9 @@ class FrameStore:
         self._frame_bytes = obs[0].nbytes // stack
         spare = capacity // _EPISODE_LENGTH + self._reach + most_per_step
         frame = Column("a frame", self.dtype, self.stack_shape[1:])
-        check_memory("capacity", capacity, [frame], "Images take least as uint8.")
-        self.frames = aligned_rows(capacity + spare, self._frame_bytes)
+        if memory is None:
+            check_memory("capacity", capacity, [frame], "Images take least as uint8.")
+        self.frames = (memory or aligned_rows)(capacity + spare, self._frame_bytes)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
         self.numbers = np.empty(1 + n_envs, dtype=np.int64)
         self._kernel = Frames(self.frames, self.back, self.numbers)
@@ -123,7 +126,9 @@ class FrameStore:
         """The ``length`` frames that end with each of ``newest``."""
         shape = len(newest), length, *self.stack_shape[1:]
         stacks = np.empty(shape, dtype=self.dtype)
-        self._kernel.take(newest, stacks.view(np.uint8).reshape(len(newest), length, -1))
+        self._kernel.take(
+            newest, stacks.view(np.uint8).reshape(len(newest), length, self._frame_bytes)
+        )
         return stacks
 
     def count_incomplete(self, next_frames: IntArray, oldest_id: int, next_id: int) -> int:

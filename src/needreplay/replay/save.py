@@ -54,10 +54,11 @@ def sampler_settings(sampler: Sampler) -> dict[str, Any]:
     return settings
 
 
-def save_buffer(buffer: ReplayBuffer, target: Source) -> None:
+def save_buffer(buffer: ReplayBuffer, target: Source, *, has_rows: bool = True) -> None:
     """Write ``buffer``, whose lock is held, if it does not contradict itself.
 
     A path is replaced when the file is complete; an open file is written from where it stands.
+    ``has_rows``: with the largest array, which a buffer in a folder has elsewhere.
     """
     buffer.check_valid()
     state = {
@@ -66,23 +67,28 @@ def save_buffer(buffer: ReplayBuffer, target: Source) -> None:
         "max_seen": buffer._max_seen.item(),
         "random": buffer._rng.bit_generator.state,
     }
-    filled = _filled(buffer)
+    filled, settings = _filled(buffer, has_rows), _settings(buffer, has_rows)
     arrays = {name: a[: filled.get(name, len(a))] for name, a in buffer.arrays().items()}
     if isinstance(target, str | os.PathLike):
         with replacing(target) as file:
-            _write(file, buffer._settings(), state, arrays)
+            _write(file, settings, state, arrays)
     else:
-        _write(target, buffer._settings(), state, arrays)
+        _write(target, settings, state, arrays)
 
 
-def _filled(buffer: ReplayBuffer) -> dict[str, int]:
-    """How many rows of an array are in use, where not all are."""
+def _settings(buffer: ReplayBuffer, has_rows: bool) -> dict[str, Any]:
+    return buffer._settings() | ({} if has_rows else {"folder": True})
+
+
+def _filled(buffer: ReplayBuffer, has_rows: bool) -> dict[str, int]:
+    """How many rows of an array are written, where not all are."""
     ring, writer, entries = buffer._rows, buffer._writer, buffer._entries
     used = min(ring.next_id, ring.capacity)
     filled = {"ring/rows": used}
     filled |= {f"writer/{n}": used for n in ("following", "places") if n in writer.arrays()}
     filled |= {f"writer/{name}": n for name, n in writer.filled().items()}
-    return filled | {f"entries/{n}": k for n, k in (entries.filled() if entries else {}).items()}
+    filled |= {f"entries/{n}": k for n, k in (entries.filled() if entries else {}).items()}
+    return filled if has_rows else filled | {writer.bulk: 0}
 
 
 def _write(
@@ -275,9 +281,9 @@ class SavedBuffer:
         return rows
 
 
-def load_buffer(buffer: ReplayBuffer, file: SavedBuffer) -> None:
+def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = True) -> None:
     """Read ``file`` into ``buffer``, whose lock is held; nothing is changed if it is refused."""
-    file.check_settings(buffer._settings())
+    file.check_settings(_settings(buffer, has_rows))
     arrays, bulk = buffer.arrays(), buffer._writer.bulk
     file.check_arrays(arrays)
     try:
@@ -289,10 +295,11 @@ def load_buffer(buffer: ReplayBuffer, file: SavedBuffer) -> None:
         }
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise file.refusal(error) from error
+    buffer._before_writing(_MOST_IDS)
     with Uninterrupted():
         _exchange(buffer, aside, state)
         try:
-            _check_loaded(buffer, file.shapes, aside)
+            _check_loaded(buffer, file.shapes, aside, _filled(buffer, has_rows))
         except Exception as error:
             _exchange(buffer, aside, state)
             raise file.refusal(error) from error
@@ -338,7 +345,10 @@ def _exchange(buffer: ReplayBuffer, aside: dict[str, AnyArray], state: list[AnyA
 
 
 def _check_loaded(
-    buffer: ReplayBuffer, shapes: Mapping[str, Any], aside: dict[str, AnyArray]
+    buffer: ReplayBuffer,
+    shapes: Mapping[str, Any],
+    aside: dict[str, AnyArray],
+    filled: dict[str, int],
 ) -> None:
     """Raise unless what was just put in place is a buffer, as long as its file says."""
     arrays = buffer.arrays()
@@ -348,7 +358,6 @@ def _check_loaded(
             raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
     with np.errstate(all="ignore"):
         buffer.check_valid()
-    filled = _filled(buffer)
     for name, (_, shape) in shapes.items():
         if shape[0] != filled.get(name, len(arrays[name])):
             raise NeedReplayError(f"{name} has {shape[0]} rows")

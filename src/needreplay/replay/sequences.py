@@ -134,7 +134,11 @@ class SequenceEntries(Entries):
         """Every column by sequence and row, the states of first rows, and which rows to train."""
         first, rows, length = entries[FIRST], entries["rows"], self.sequences.length
         slots = slots_of(self._after, first, rows, length)
-        beyond = np.flatnonzero(np.arange(length) >= rows[:, None]) if rows.min() < length else None
+        beyond = (
+            np.flatnonzero(np.arange(length) >= rows[:, None])
+            if rows.min(initial=length) < length
+            else None
+        )
         gathered = self.writer.columns(self._steps.rows_at(slots))
         shape = len(first), length
 

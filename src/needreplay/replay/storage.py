@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +23,8 @@ ColumnSpec: TypeAlias = Any
 """A dtype, a pair (dtype, shape), a Gymnasium space, or a mapping of names to these."""
 
 Bytes = npt.NDArray[np.uint8]
+Memory: TypeAlias = Callable[[int, int], Bytes]
+"""Makes so many rows of so many bytes."""
 
 SEPARATOR = "/"
 WORD = 8
@@ -202,15 +204,19 @@ def check_memory(name: str, count: int, columns: Iterable[Column], remedy: str) 
 
 
 class Ring:
-    """``capacity`` rows: those of ids ``oldest_id`` up to, but not including, ``next_id``."""
+    """``capacity`` rows: those of ids ``oldest_id`` up to, but not including, ``next_id``.
 
-    def __init__(self, capacity: int, layout: RowLayout) -> None:
+    ``memory`` makes rows of bytes; by default in memory.
+    """
+
+    def __init__(self, capacity: int, layout: RowLayout, memory: Memory | None = None) -> None:
         if isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1:
             raise NeedReplayError(f"capacity is {capacity!r}; pass an integer from 1 on.")
         self.capacity = int(capacity)
-        check_memory("capacity", self.capacity, layout.columns, _REMEDY)
+        if memory is None:
+            check_memory("capacity", self.capacity, layout.columns, _REMEDY)
         self.layout = layout
-        self.rows = aligned_rows(self.capacity, layout.stride)
+        self.rows = (memory or aligned_rows)(self.capacity, layout.stride)
         self.ids: IntArray = np.zeros(2, dtype=np.int64)
         """The oldest and the next id, in an array that kernels share."""
         self.columns = column_views(self.rows, layout)
