@@ -63,12 +63,12 @@ class Entries(ABC):
         if ring.next_id == first:
             return None
         slots = np.arange(first, ring.next_id) % ring.capacity
-        self._expires[slots] = self._needed(slots)
+        self._expires[slots] = self.needed(slots)
         settle(self._expires, ring.oldest_id, first, ring.next_id)
         before = ring.columns[BEFORE][slots]
         return slots, np.where(before >= ring.oldest_id, before % ring.capacity, NO_ID)
 
-    def _needed(self, slots: IntArray) -> IntArray:
+    def needed(self, slots: IntArray) -> IntArray:
         """The oldest row that the entries in ``slots`` need."""
         rows: IntArray = self.ring.columns[FIRST][slots]
         return rows
@@ -109,7 +109,7 @@ class Entries(ABC):
         if not max(0, end - self.rows.capacity) <= oldest <= end:
             raise NeedReplayError(f"Rows {oldest} to {end} do not fit the capacity.")
         slots = np.arange(*self.ring.ids) % self.ring.capacity
-        first, expires = self._needed(slots), self._expires[slots]
+        first, expires = self.needed(slots), self._expires[slots]
         least = np.minimum.accumulate(first[::-1])[::-1]
         if not np.array_equal(expires, least) or np.any((expires < oldest) | (first >= end)):
             raise NeedReplayError(f"A {self.name} has a row that is not stored.")

@@ -113,7 +113,7 @@ class HindsightEntries(Entries):
         self._begun: IntArray = np.full(writer.episodes.n_envs, NO_ID, dtype=np.int64)
         """By environment, the first row of its episode, or -1."""
 
-    def _needed(self, slots: IntArray) -> IntArray:
+    def needed(self, slots: IntArray) -> IntArray:
         first, goal = self.ring.columns[FIRST][slots], self.ring.columns[_GOAL][slots]
         return np.where(goal == NO_ID, first, np.minimum(first, goal))
 

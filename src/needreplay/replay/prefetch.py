@@ -19,7 +19,6 @@ from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.forks import fork_safe_lock
 from needreplay.replay.batch import Batch
-from needreplay.replay.entries import FIRST
 
 if TYPE_CHECKING:
     from needreplay.replay.buffer import ReplayBuffer
@@ -70,9 +69,9 @@ def choose(buffer: ReplayBuffer, size: int, need: Any, beta: float | None) -> Ch
         if buffer._entries is None:
             ids = batch.ids.copy()
             return Chosen(batch, ids.min().item(), partial(_rows, buffer, ids))
-        entries = batch.columns
-        gather = partial(buffer._entries.columns, entries)
-        return Chosen(batch, entries[FIRST].min().item(), gather)
+        gather = partial(buffer._entries.columns, batch.columns)
+        first = buffer._entries.needed(batch.ids % buffer._ring.capacity).min()
+        return Chosen(batch, first.item(), gather)
 
 
 def _rows(buffer: ReplayBuffer, ids: Any) -> dict[str, Any]:
