@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +53,41 @@ def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
     for old, new in zip(shown, printed, strict=True):
         assert NUMBER.sub("N", old) == NUMBER.sub("N", new), f"make tutorials; {name}.md is stale"
         assert numbers_of(new) == pytest.approx(numbers_of(old), abs=0.101 if name in NEEDS else 0)
+
+
+EXECUTE = """
+import sys, nbformat, nbclient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+here = {"metadata": {"path": "."}}
+nbclient.NotebookClient(notebook, kernel_name="python3", timeout=300, resources=here).execute()
+nbformat.write(notebook, "done.ipynb")
+"""
+
+
+def test_the_notebook_runs_and_shows_what_it_should(tmp_path: Path) -> None:
+    for needed in ("nbclient", "ipykernel", "pynapple", "pandas"):
+        pytest.importorskip(needed)
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", EXECUTE, str(FOLDER / "notebook.ipynb")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3_000:]
+    cells = json.loads((tmp_path / "done.ipynb").read_text(encoding="utf-8"))["cells"]
+    # A cell may also say that kernels are compiled.
+    maze, viewer, table, counts, picture, intervals, decoded, own = (
+        next(output["data"] for output in cell["outputs"] if "data" in output)
+        for cell in cells
+        if cell["cell_type"] == "code"
+    )
+    assert maze["text/html"] == ["<pre>S...#..A\n", "..#.&gt;..#\n", "S.#.#..B</pre>"]
+    for frame in (viewer, own):
+        assert "".join(frame["text/html"]).startswith("<iframe srcdoc=")
+    assert "<th>agent_state</th>" in "".join(table["text/html"])
+    assert "forward" in "".join(counts["text/plain"])
+    assert picture["image/png"]
+    assert re.findall("forward|reverse", "".join(intervals["text/plain"])) == ["forward", "reverse"]
+    assert "<td>16</td>" in "".join(decoded["text/html"])
 
 
 def numbers_of(text: str) -> list[float]:

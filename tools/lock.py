@@ -17,7 +17,7 @@ from pathlib import Path
 
 TORCH = "torch==2.13.0"
 CUDA = re.compile(r"(nvidia|cuda|triton)\b")
-EXTRAS = ["lab", "deep", "minatar", "atari", "tensorboard", "ray", "sb3", "minigrid"]
+EXTRAS = ["lab", "deep", "minatar", "atari", "tensorboard", "ray", "sb3", "minigrid", "pynapple"]
 CONTENTS = {
     "requirements.lock": ["--group=dev", *(f"--extra={extra}" for extra in EXTRAS)],
     "requirements-peers.lock": ["--group=build", "--group=peers", "--extra=atari"],

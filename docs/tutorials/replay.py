@@ -128,5 +128,5 @@ Path("decoded.csv").write_text("event,time,state\n" + "\n".join(lines) + "\n")
 
 # $ needreplay watch decoded.csv --world maze.txt
 
-#: Everything reads and writes plain CSV. There is no reader of NWB files: export the times and
-#: states of each event first.
+#: Everything reads and writes plain CSV. `needlab.tabular.pynapple` takes and makes pynapple's
+#: `Tsd` and `IntervalSet`, and so reads NWB files: [the notebook](notebook.ipynb) shows it.

@@ -138,3 +138,6 @@ def test_a_notebook_shows_the_viewer_and_the_board() -> None:
     assert shown.endswith("</iframe>")
     assert shown.count("<") == 2, "the page is escaped inside the attribute"
     assert task._repr_html_() == "<pre>S........G\n##########\nG........S</pre>"
+    # Letters, doors and random starts stay.
+    drawn = tabular_world("S.>A\n..bS\n\nb: 1\nstarts: at random")
+    assert drawn._repr_html_() == "<pre>S.&gt;A\n..bS</pre>"

@@ -101,14 +101,14 @@ class Board:
         row = world.n_states
         if row > LONGEST_ROW:
             row = math.isqrt(row - 1) + 1
-        marks = "".join(
-            chr(point) if point else mark
-            for point, mark in zip(world.drawn.tolist(), world.marks(), strict=True)
-        )
         anywhere = len(world.starts) == world.acts.sum()
         starts = "starts anywhere" if anywhere else "starts at random"
         return Board(
-            name, world.columns or row, marks, world.next_state, starts * world.random_start
+            name,
+            world.columns or row,
+            world.picture(),
+            world.next_state,
+            starts * world.random_start,
         )
 
 

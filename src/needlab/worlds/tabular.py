@@ -8,6 +8,7 @@ kernels compile these very functions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -120,10 +121,17 @@ class TabularWorld(NamedTuple):
             marks[self.starts] = "S"
         return "".join(marks)
 
+    def picture(self) -> str:
+        """One character per state: that of its cell where the world was drawn, else ``marks``."""
+        return "".join(
+            chr(point) if point else mark
+            for point, mark in zip(self.drawn.tolist(), self.marks(), strict=True)
+        )
+
     def _repr_html_(self) -> str:
         """The board, in a notebook."""
-        marks, width = self.marks(), self.columns or self.n_states
-        rows = [marks[begin : begin + width] for begin in range(0, len(marks), width)]
+        shown, width = self.picture(), self.columns or self.n_states
+        rows = [escape(shown[begin : begin + width]) for begin in range(0, len(shown), width)]
         return f"<pre>{chr(10).join(rows)}</pre>"
 
     def cell(self, state: int) -> tuple[int, int]:
