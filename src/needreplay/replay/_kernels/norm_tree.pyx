@@ -293,7 +293,6 @@ cdef class NormTree(Kernel):
         cdef double* sums = f64(cumulative, self.capacity)
         cdef const double* gains = self.gains.numbers
         cdef double need, largest = 0.0, total = 0.0
-        cdef int whole = <int>self.need_alpha if self.need_alpha <= 8.0 else 0, k
         with nogil:
             for slot in range(end):
                 if gains[slot] > 0.0:
@@ -303,12 +302,6 @@ cdef class NormTree(Kernel):
                         n += 1
                         largest = max(largest, need)
             for i in range(n):
-                need = sums[i] / largest
-                if whole == self.need_alpha and whole > 0:  # a general power takes much longer
-                    for k in range(1, whole):
-                        need *= sums[i] / largest
-                else:
-                    need = power(need, self.need_alpha)
-                total += gains[some[i]] * need
+                total += combine(gains[some[i]], sums[i] / largest, self.need_alpha)
                 sums[i] = total
         return n, largest

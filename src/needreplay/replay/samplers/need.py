@@ -17,6 +17,7 @@ from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.features import Features, projected
 from needreplay.replay.samplers.base import PrioritySampler, Sampled, check_counts
+from needreplay.replay.storage import aligned_rows
 from needreplay.replay.validation import as_features, check_need, flag, is_within
 
 CorrectFor = Literal["both", "gain"]
@@ -187,7 +188,7 @@ class FeatureStore:
     ) -> None:
         self.n_features, self.backward, self.raw = n_features, backward, raw
         self.smallest, self.largest = vector_range(n_features, need_alpha)
-        self.vectors = np.zeros((capacity, n_features), dtype=np.float32)
+        self.vectors = aligned_rows(capacity, 4 * n_features).view(np.float32)
         self._set_at = np.full(capacity, UNKNOWN, dtype=np.int64)
         self._clock_and_cursor = np.zeros(2, dtype=np.int64)
         self._any_set = False
