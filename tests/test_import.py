@@ -54,6 +54,7 @@ def test_exported_names() -> None:
         "NeedForm",
         "NeedModel",
         "NeedReplayError",
+        "NeedReplayWarning",
         "PSERSampler",
         "ProportionalSampler",
         "RankSampler",

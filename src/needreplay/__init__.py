@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.lazy import has_torch, load_name
 from needreplay._version import __version__
 
@@ -62,6 +62,7 @@ __all__ = [
     "NeedForm",
     "NeedModel",
     "NeedReplayError",
+    "NeedReplayWarning",
     "PSERSampler",
     "ProportionalSampler",
     "RankSampler",

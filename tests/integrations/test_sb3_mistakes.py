@@ -15,10 +15,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 from torch.nn import functional as F  # noqa: N812
 
-from needreplay import NeedReplayError
+from needreplay import NeedReplayError, NeedReplayWarning
 from needreplay.integrations import sb3
 from needreplay.integrations.sb3 import PrioritizedReplay, PrioritizedReplayBuffer, UniformReplay
-from needreplay.integrations.sb3 import buffer as module
 
 from .sb3_models import Walk, assert_same, priorities, small
 
@@ -94,15 +93,14 @@ def test_another_name_keeps_an_auxiliary_loss_out() -> None:
 def test_priorities_that_are_never_updated(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FORGOTTEN", 5)
-    monkeypatch.setattr("needreplay.need.buffer.FORGOTTEN", 5)
+    monkeypatch.setattr("needreplay.replay.watch.FORGOTTEN", 5)
     if how == "own train":
         kwargs = {"replay_buffer_class": PrioritizedReplayBuffer}
         model = small("DQN", cls=Own, **kwargs)
     else:
         small("DQN").learn(20).save(tmp_path / "model")
         model = stable_baselines3.DQN.load(tmp_path / "model", env=Walk())
-    with pytest.warns(UserWarning, match="update_priorities was never called") as caught:
+    with pytest.warns(NeedReplayWarning, match="update_priorities was never called") as caught:
         model.learn(80)
     assert len(caught) == 1
     for replay in (PrioritizedReplay(), sb3.NeedReplay()):

@@ -24,6 +24,8 @@ from needreplay import (
     ReplayBuffer,
 )
 from needreplay.need import buffer as module
+from needreplay.need import model as of_model
+from needreplay.replay import watch
 
 SPACE = spaces.Box(-10.0, 10.0, (3,), np.float32)
 
@@ -293,11 +295,11 @@ def test_a_query_at_resets_and_many_batches_between_steps_are_fine() -> None:
         for _ in range(3):
             batch = ours.sample(2, following["obs"])
         ours.update_priorities(batch.ids, [1.0, 1.0])
-    assert ours._watch.is_done
+    assert ours._views.is_done
 
 
 def test_priorities_that_are_never_updated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FORGOTTEN", 10)
+    monkeypatch.setattr(watch, "FORGOTTEN", 10)
     for options, expected in (({}, 1), ({"alpha": 0.0}, 0)):
         ours = made(**options)
         ours.add(**steps(1)[0])
@@ -306,3 +308,44 @@ def test_priorities_that_are_never_updated(monkeypatch: pytest.MonkeyPatch) -> N
             for _ in range(30):
                 ours.sample(2, np.zeros(3, np.float32))
         assert [str(each.message)[:24] for each in found] == ["10 batches were sampled,"] * expected
+
+
+def test_a_model_that_never_learns_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: ``NeedBuffer`` lets it learn."""
+    monkeypatch.setattr(of_model, "FORGOTTEN", 10)
+    for learns in (True, False):
+        model, obs = NeedModel(SPACE), np.zeros(3, np.float32)
+        plain = ReplayBuffer.for_spaces(
+            SPACE, spaces.Discrete(2), capacity=50, sampler=model.sampler()
+        )
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for step in steps(30):
+                plain.add(**step, features=model.features(step["obs"]))
+                plain.sample(2, need=model.query(obs))
+                if learns:
+                    model.learn(plain)
+        said = [str(each.message) for each in found]
+        assert len(said) == (not learns)
+        assert learns or "10 times, and the model was never updated" in said[0]
+
+
+def test_vectors_that_are_never_computed_again_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_model, "STALE", 20)
+    for renews in (True, False):
+        model = NeedModel(SPACE)
+        plain = ReplayBuffer.for_spaces(
+            SPACE, spaces.Discrete(2), capacity=50, sampler=model.sampler()
+        )
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            for step in steps(100):
+                plain.add(**step, features=model.features(step["obs"]))
+                plain.sample(2, need=model.query(step["obs"]))
+                model.learn(plain)
+                if renews:
+                    ids = plain.next_to_refresh(1)
+                    plain.set_features(ids, model.vectors(plain.read(ids)))
+        said = [str(each.message) for each in found]
+        assert len(said) == (not renews)
+        assert renews or "no stored vector was computed again since" in said[0]

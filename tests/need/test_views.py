@@ -34,6 +34,7 @@ def test_backward_need_changes_the_places_of_the_two_vectors(learner: str) -> No
     )
 
 
+@pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # states count on
 def test_queries_are_of_the_states_that_the_form_names() -> None:
     """Of the present one, of the newest 2,000 (here the newest 10), of starts of episodes."""
     buffer = ReplayBuffer.for_spaces(spaces.Discrete(64), np.int64, capacity=60)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay.replay import ProportionalSampler, PSERSampler, RankSampler, ReplayBuffer
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
 
@@ -148,7 +148,7 @@ def test_pser_lets_no_priority_fall_below_the_range() -> None:
 def test_a_need_sampler_without_states_or_features_warns_once(name: str) -> None:
     replay = ReplayBuffer(3, {"x": np.int8}, sampler=NEED[name]())
     replay.add(x=np.zeros(3, np.int8))
-    with pytest.warns(RuntimeWarning, match="has a state or features, so every need is 0"):
+    with pytest.warns(NeedReplayWarning, match="has a state or features, so every need is 0"):
         replay.sample(2, need=np.ones(4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -26,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from killed_folder import CAPACITY, opened
 from twins import KINDS, Actor, buffer_of, check_equal
 
+pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # none is ever reset
+
 COLUMNS = {"x": np.int64, "o": (np.float32, (30,))}
 FAKE = Path(__file__).parents[1] / "fakes/killed_folder.py"
 

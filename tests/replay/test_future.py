@@ -14,6 +14,7 @@ from needreplay.replay import ReplayBuffer, UniformSampler
 STEPS = 150
 
 
+@pytest.mark.filterwarnings("ignore::needreplay.NeedReplayWarning")  # observations are random
 @pytest.mark.parametrize("frame_stack", [0, 3])
 @pytest.mark.parametrize("n_step", [1, 4])
 @pytest.mark.parametrize(("n_envs", "autoreset"), [(1, "same_step"), (3, "next_step")])

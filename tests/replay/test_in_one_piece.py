@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from needreplay.replay._kernels.buffer import Core
 from needreplay.replay._kernels.proportional import Proportional
 from needreplay.replay._kernels.sumtree import SumTree
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.types import AnyArray
 from needreplay.replay import (
     Batch,
@@ -105,7 +106,7 @@ def outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """The error message, or that it was taken."""
     try:
         call(*args, **kwargs)
-    except (NeedReplayError, RuntimeWarning) as error:
+    except (NeedReplayError, NeedReplayWarning) as error:
         return str(error)
     return "taken"
 
@@ -390,7 +391,7 @@ def test_all_priorities_zero() -> None:
     for buffer in buffers:
         buffer.add(**transitions(6))
         buffer.update_priorities(range(6), np.zeros(6))
-    with pytest.warns(RuntimeWarning, match="Every priority") as said:
+    with pytest.warns(NeedReplayWarning, match="Every priority") as said:
         batches = [buffer.sample(5) for buffer in buffers]
     assert said[0].filename == __file__
     assert_same_batch(*batches)
@@ -532,7 +533,8 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         return Proportional({**arrays, "priorities": priorities}, 5, True, sums, 0.6, True)
 
     def make(c: Any = columns, r: Any = rows, i: Any = ids, k: Any = None) -> Any:
-        return Core(c, r, i, counts, largest, None, {}, k)
+        watch = SimpleNamespace(continuity=None, until_look=np.array([500]), observed=())
+        return Core(c, r, i, counts, largest, None, {}, k, watch)
 
     for p in (np.zeros(9), np.zeros(0), np.zeros(5, np.float32), [0.0] * 5, np.zeros(10)[::2]):
         with pytest.raises(TypeError, match="contiguous numbers"):

@@ -32,6 +32,8 @@ from needreplay.replay.prefetch import Chosen
 sys.path.insert(0, str(Path(__file__).parent))
 from twins import STACK, Actor, buffer_of, check_equal
 
+pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # none is ever reset
+
 
 @settings(max_examples=40)
 @given(

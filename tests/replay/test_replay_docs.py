@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     ("page", "count"),
     [
-        ("replay.md", 6),
+        ("replay.md", 7),
         ("need_sampling.md", 2),
         ("sequences_and_hindsight.md", 2),
         ("disk_and_prefetch.md", 2),

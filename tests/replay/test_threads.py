@@ -64,6 +64,7 @@ def run_together(act: Callable[[], None], learn: Callable[[], None]) -> None:
         raise failures[0]
 
 
+@pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # observations count on
 @pytest.mark.parametrize(
     "sampler", [UniformSampler(), ProportionalSampler(), PSERSampler(), RankSampler()]
 )

@@ -179,7 +179,9 @@ def test_copies_learn_as_the_agent_does() -> None:
             agent.learner.update_target()
         agent.update(batch)
     for name, value in agent.network.named_parameters():
-        np.testing.assert_allclose(copies[name][0].numpy(), value.detach().numpy(), rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            copies[name][0].numpy(), value.detach().numpy(), rtol=1e-3, atol=1e-6
+        )
 
 
 def test_rank_correlations_by_hand() -> None:

@@ -1,7 +1,9 @@
-"""The one exception that the command line turns into a sentence and exit code 2; and its words."""
+"""The exception that the command line turns into a sentence and exit code 2, and the warning."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -40,6 +42,18 @@ def not_installed(who_needs_what: str, extra: str) -> NeedReplayError:
         f"{who_needs_what}, which is not installed; install it with: "
         f"pip install 'needreplay[{extra}]'" + (f" ({', '.join(pins)})" if pins else "")
     )
+
+
+class NeedReplayWarning(UserWarning):
+    """What makes replay wrong without an error. Each is shown once for a buffer."""
+
+
+def warn(message: str) -> None:
+    """Warn of the line outside of this package that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("needreplay."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, NeedReplayWarning, stacklevel=level)
 
 
 def counted(number: int, what: str) -> str:

@@ -6,7 +6,6 @@ import copy
 import io
 import os
 import struct
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, warn
 from needreplay._core.files import replacing
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.need.controls import ShuffledNeed
@@ -32,10 +31,8 @@ from needreplay.replay.validation import check_beta, flag
 
 MOST_ROWS = 1024
 """Transitions whose vectors are computed in one pass."""
-FORGOTTEN = 1_000
-"""So many batches without one update of priorities are a mistake."""
 LOOKS, WAIT = 8, 64
-"""Observations that ``Watch`` takes, and how many transitions must be stored after the last."""
+"""Observations that ``Views`` takes, and how many transitions must be stored after the last."""
 
 _MAGIC = b"needreplay need buffer 1\n"
 _OF_SAMPLER = {"alpha": 0.6, "need_alpha": 1.0, "correct_for": "gain", "uniform_mix": UNIFORM_MIX}
@@ -43,7 +40,7 @@ _OF_SAMPLER = {"alpha": 0.6, "need_alpha": 1.0, "correct_for": "gain", "uniform_
 _DEFAULTS = _OF_SAMPLER | {"learn_every": LEARN_EVERY, "refresh": REFRESH, "shuffle": False}
 
 
-class Watch:
+class Views:
     """Warns once if need is seen from observations that are never stored.
 
     The observation that the agent acts on next is the ``obs`` of a step to come, number by number.
@@ -74,12 +71,10 @@ class Watch:
         if buffer.oldest_id <= self._first and not any(
             _is_among(each, columns[name]) for each in self._seen for name in ("obs", "next_obs")
         ):
-            warnings.warn(
+            warn(
                 f"Of the observations passed to the first batches, {LOOKS} were compared with "
                 "what was stored then, and none of them is stored. Pass to sample what the agent "
-                "acts on next, exactly as you store it (both normalized, or both raw).",
-                UserWarning,
-                stacklevel=4,
+                "acts on next, exactly as you store it (both normalized, or both raw)."
             )
         self._seen = []
 
@@ -146,8 +141,7 @@ class NeedBuffer:
         self.shuffled = ShuffledNeed(buffer, seed) if flag("shuffle", shuffle) else None
         self._next_new = buffer.oldest_id
         """the first transition whose vector was not computed yet"""
-        self._is_updated = not buffer.sampler.alpha
-        self._watch = Watch()
+        self._views = Views()
         self.query: FloatArray | None = None
         """The query of the last batch, or one for each of its rows."""
 
@@ -281,16 +275,8 @@ class NeedBuffer:
         return Prefetch(self.buffer, choose_next, depth, device)
 
     def _query(self, size: int, obs: Any) -> FloatArray:
-        """The need query of the next batch; warns if priorities are forgotten."""
+        """The need query of the next batch."""
         self.query = self.look(size, obs)
-        if not self._is_updated and self.buffer.batches == FORGOTTEN:
-            warnings.warn(
-                f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
-                "gain has no part in it. Call update_priorities(batch.ids, absolute TD errors) "
-                "after each batch, or make the buffer with alpha=0 to sample by need alone.",
-                UserWarning,
-                stacklevel=3,
-            )
         return self.query
 
     def _learn(self, ids: IntArray) -> None:
@@ -306,8 +292,8 @@ class NeedBuffer:
         each of ``size`` rows.
         """
         views = self.model.views(self.buffer, size, obs)
-        if obs is not None and not self._watch.is_done:
-            self._watch.see(self.buffer, views)
+        if obs is not None and not self._views.is_done:
+            self._views.see(self.buffer, views)
         *older, newest = self._new_ids()
         for some in older:
             self._set_vectors(some)
@@ -325,7 +311,6 @@ class NeedBuffer:
     def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
         """Set the priorities of ``ids`` (absolute TD errors, for example)."""
         self.buffer.update_priorities(ids, priorities)
-        self._is_updated = True
 
     def facts(self, *, quality: bool = False) -> dict[str, float]:
         """Numbers to log: how need is sampled, and with ``quality`` how accurate it is.

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from needreplay._core.checks import COUNT, check_number
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.files import replacing
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -39,9 +39,13 @@ from needreplay.need.quality import (
 )
 from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay.replay.samplers.need import FeatureStore
+from needreplay.replay.watch import FORGOTTEN
 
 STATISTICS = 256
 """Frames whose mean and deviation standardize them, drawn at a model's first update."""
+STALE = 10_000
+"""So many batches and updates without a vector that was computed again are a mistake."""
 NEWEST = 2_000
 """Half of the states that a contrastive model learns to see need from are among so many newest
 transitions, and so are the states that need is seen from if the query is a recent one."""
@@ -111,6 +115,7 @@ class NeedModel:
         self._space = observation_space
         self.device = torch.device(device)
         self.learner_name, self.updates = learner, 0
+        self._queries, self._has_looked = 0, False
         self._parts, self._shape = _inputs(observation_space)
         self._rng = stream(seed, "need model")
         self._query_rng = stream(seed, "need query")
@@ -222,6 +227,7 @@ class NeedModel:
 
     def queries(self, views: Any) -> FloatArray:
         """q of one observation, or of each of a batch."""
+        self._count_query()
         return self._vectors(views, self._query_of)
 
     def vectors(self, columns: Mapping[str, Any]) -> FloatArray:
@@ -233,6 +239,7 @@ class NeedModel:
         self, columns: Mapping[str, Any], views: Any
     ) -> tuple[FloatArray, FloatArray]:
         """``vectors`` and ``queries``, in one pass through the layers."""
+        self._count_query()
         rows, (seen, is_batch) = self._tensor(columns["obs"])[0], self._tensor(views)
         hidden = self.learner.hidden(torch.cat((rows, seen)))
         vectors = self._stored_of(hidden[: len(rows)])
@@ -241,6 +248,30 @@ class NeedModel:
 
     def loss(self, batch: Any, passed: Any = None) -> None:
         """None: the model learns on its own, by ``learn``, and never from a prioritized batch."""
+
+    def _count_query(self) -> None:
+        """Warn, once, where need is asked for and never learned."""
+        self._queries += 1
+        if self._queries == FORGOTTEN and not self.updates:
+            warn(
+                f"Need was asked for {FORGOTTEN:,} times, and the model was never updated, so need "
+                "is that of random layers. Call model.learn(buffer) as you train, or use "
+                "NeedBuffer, which does."
+            )
+
+    def _look_at_vectors(self, buffer: ReplayBuffer) -> None:
+        """Warn, once, where the buffer has the vectors of what was learned long ago."""
+        features: FeatureStore | None = getattr(buffer.sampler, "features", None)
+        if features is None or features.oldest_age < STALE:
+            return
+        self._has_looked = True
+        if features.are_first(np.arange(buffer.oldest_id, buffer.next_id) % buffer.capacity):
+            warn(
+                f"The model was updated {self.updates:,} times, and no stored vector was computed "
+                "again since, so need is that of earlier layers. At each update take ids = "
+                "buffer.next_to_refresh(16) and call buffer.set_features(ids, model.vectors("
+                "buffer.read(ids))), or use NeedBuffer, which does."
+            )
 
     @property
     def _stored_of(self) -> Callable[[Tensor], Tensor]:
@@ -343,6 +374,8 @@ class NeedModel:
         which = torch.from_numpy(known + skipped).to(self.device)
         loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
         self.updates += 1
+        if not self._has_looked and self.updates % STALE == 0:
+            self._look_at_vectors(buffer)
         if loss is None:
             return math.nan
         if self.optimizer is not None:

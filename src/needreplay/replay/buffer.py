@@ -48,6 +48,7 @@ from needreplay.replay.storage import (
     plain_columns,
 )
 from needreplay.replay.validation import FIRST_PRIORITY
+from needreplay.replay.watch import Watch
 
 _MAX_SIZE = 2**31 - 1
 _MOST_ROWS = 2**62
@@ -152,6 +153,7 @@ class ReplayBuffer:
         self._guards: list[Callable[[int], object]] = []
         """Called with an id before the rows of older ones are overwritten."""
         self._claim_sampler()
+        self._watch = Watch(self._ring, self._writer, self._sampler, self._max_seen)
         self._allocate()
         if self._folder is not None:
             self._folder.load(self)
@@ -178,14 +180,15 @@ class ReplayBuffer:
         """What ``add`` tells the sampler through."""
         self._takes_plain = not self._has_frames
         self._whole = self._takes_plain and self._kernel is not None
-        info, bound = self._info_rows, (rows.rows, rows.ids, *state)
-        self._store = Core(rows.columns, *bound, windows, info, self._kernel)
+        info, bound, watch = self._info_rows, (rows.rows, rows.ids, *state), self._watch
+        self._store = Core(rows.columns, *bound, windows, info, self._kernel, watch)
         """Adds rows."""
         self._core = self._store
         """Samples and updates."""
         if of_entries:
-            self._core = Core(ring.columns, ring.rows, ring.ids, *state, None, {}, kernel)
-        self._chooser = self._core if of_entries else Core({}, *bound, None, {}, kernel)
+            of_ring = ring.columns, ring.rows, ring.ids
+            self._core = Core(*of_ring, *state, None, {}, kernel, watch)
+        self._chooser = self._core if of_entries else Core({}, *bound, None, {}, kernel, watch)
         """Samples without the rows."""
 
     @classmethod
@@ -200,6 +203,7 @@ class ReplayBuffer:
         discount: float = 0.99,
         frame_stack: int = 0,
         autoreset: Autoreset | None = None,
+        time_limit: int | None = None,
         extra_columns: Mapping[str, ColumnSpec] | None = None,
         **options: Any,
     ) -> ReplayBuffer:
@@ -217,6 +221,8 @@ class ReplayBuffer:
             autoreset: whether the step after the end of an episode is a reset step
                 (``"next_step"``, the default of ``gymnasium.make_vec``) or not (``"same_step"``);
                 with one environment ``"same_step"``.
+            time_limit: steps after which the environment ends an episode. A longer one is a
+                mistake that is noticed: flags were not passed.
             extra_columns: further columns that belong to a step.
             **options: ``sampler``, ``sequences``, ``hindsight``, ``beta``, ``seed`` and ``folder``
                 of ``ReplayBuffer``.
@@ -229,7 +235,9 @@ class ReplayBuffer:
             frame_stack=frame_stack,
             autoreset=autoreset,
         )
-        return cls(capacity, columns, episodes=episodes, **options)
+        buffer = cls(capacity, columns, episodes=episodes, **options)
+        buffer._watch.time_limit = time_limit
+        return buffer
 
     @classmethod
     def for_env(cls, env: Any, *, capacity: int, **options: Any) -> ReplayBuffer:
@@ -347,6 +355,7 @@ class ReplayBuffer:
             self._before_writing(self._writer.most_rows({}))
             first = self._ring.next_id
             self._writer.choose_cut(env)
+            self._watch.forget(env)
             count = self._store.cut()
             self._follow_write(count, {})
             return range(first, self._ring.next_id)
@@ -700,6 +709,7 @@ class ReplayBuffer:
         with self._lock, opened(source) as file:
             try:
                 load_buffer(self, file)
+                self._watch.forget()
             finally:
                 if self._folder is not None:
                     self._folder.write(self)

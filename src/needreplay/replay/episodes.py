@@ -96,6 +96,8 @@ def facts_of(env: Any) -> dict[str, Any]:
         raise NeedReplayError(f"env is {env!r}; pass the environment itself: {made}.")
     prefix = "single_" if hasattr(env, "single_observation_space") else ""
     facts = {name: getattr(env, prefix + name) for name in ("observation_space", "action_space")}
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or 0
+    facts["time_limit"] = limit if limit > 0 else None
     if not hasattr(env, "num_envs"):
         inner, resets = env, False
         while inner is not None and not resets:
@@ -155,6 +157,10 @@ class EpisodeWriter(Writer):
             last_step = [column._replace(name=f"next_{column.name}") for column in obs]
         returns = [Column(name, np.dtype(np.float32), ()) for name in ("reward", "discount")]
         super().__init__(first_step, last_step, returns)
+        self.obs_pairs = [(a.name, b.name) for a, b in zip(first_step, last_step, strict=False)]
+        """The columns of ``obs``, each with that of ``next_obs``."""
+        self.has_frames = self._frames is not None
+        """Whether these are numbers of frames."""
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
         self._layout = next_from, next_to, reward_at, discount_at
@@ -211,7 +217,7 @@ class EpisodeWriter(Writer):
         """``values``, checked, as arrays; frames are stored, and their numbers take their place."""
         n_envs, frames = self.episodes.n_envs, self._frames
         if frames is None:
-            return as_columns(self._targets, n_envs, values)
+            return self._with_rewards(as_columns(self._targets, n_envs, values))
         if "obs" not in values or "next_obs" not in values:
             raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
         rest = dict(values)
@@ -220,10 +226,24 @@ class EpisodeWriter(Writer):
         numbers = np.zeros(n_envs, dtype=np.int64), np.zeros(n_envs, dtype=np.int64)
         of_frames = dict(zip((_OBS_FRAME, _NEXT_FRAME), numbers, strict=True))
         others = {name: a for name, a in self._targets.items() if name not in of_frames}
-        columns = as_columns(others, n_envs, rest)
+        columns = self._with_rewards(as_columns(others, n_envs, rest))
         skipped = (self._state[:, _ENDED] == 1) & (self.episodes.autoreset == "next_step")
         frames.store(obs, next_obs, skipped, *numbers)
         return columns | of_frames
+
+    def steps_of_episodes(self) -> IntArray:
+        """How many steps the episode of each environment has so far, if it has not ended."""
+        return np.where(self._state[:, _LAST] == NO_ID, 0, self._state[:, _TIME] + 1)
+
+    def _with_rewards(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
+        """``columns``, whose rewards are finite: a return of several steps would be lost, too."""
+        if not (fine := np.isfinite(columns["reward"])).all():
+            env = int(np.argmin(fine))
+            raise NeedReplayError(
+                f"reward of environment {env} is {columns['reward'][env]}; pass finite numbers; "
+                "nothing was stored."
+            )
+        return columns
 
     def choose_cut(self, env: int | None) -> None:
         """Choose whose open windows are to be written, as if their last step was truncated."""

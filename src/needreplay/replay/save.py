@@ -108,8 +108,8 @@ def _write(
         file.write(piece)
         digest.update(piece)
     for name, array in arrays.items():
-        for piece, word in _pieces(array, repeats.get(name, ())):
-            for chunk in _chunks(piece) if word is None else ():
+        for part, word in _pieces(array, repeats.get(name, ())):
+            for chunk in _chunks(part) if word is None else ():
                 file.write(chunk)
                 digest.update(chunk)
     file.write(digest.digest())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay import (
@@ -250,7 +250,7 @@ def test_all_priorities_0_sample_uniformly_with_one_warning(sampler: Proportiona
     filled(sampler, np.zeros(5))
     sampler.clear(np.array([0]))
     rng = stream(1, "zero")
-    with pytest.warns(RuntimeWarning, match="uniform"):
+    with pytest.warns(NeedReplayWarning, match="uniform"):
         sampled = sampler.sample(4, rng)
     counts = np.bincount(
         np.concatenate([sampler.sample(8, rng).slots for _ in range(2000)]), minlength=5

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
 from needreplay.replay.samplers import ExhaustiveNeedSampler
 from needreplay.replay.samplers.exhaustive import slots_at
@@ -78,7 +78,7 @@ def test_fallbacks() -> None:
     assert set(sampler.sample(5, rng, np.array([1.0, 1.0, 0.0])).slots) == {2}
     sampler.set_priorities(SLOTS, np.zeros(3))
     np.testing.assert_allclose(sampler.probabilities(np.ones(3)), 1 / 3)
-    with pytest.warns(RuntimeWarning, match="Every priority"):
+    with pytest.warns(NeedReplayWarning, match="Every priority"):
         sampler.sample(7, rng, np.ones(3))
     assert sampler.fallbacks == (0, 5, 7, 0)
     sampler.check_valid()

@@ -13,7 +13,7 @@ from needreplay.replay._kernels.features import unit_rows
 from needreplay.replay._kernels.norm_tree import SLACK
 from scipy.stats import chisquare
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay import ProportionalSampler
@@ -223,7 +223,7 @@ def test_no_need_samples_by_priority_and_no_priority_uniformly() -> None:
     sampled = sampler.sample(5000, rng, np.ones(N_FEATURES))
     assert p_value(sampled, priorities**0.6 / (priorities**0.6).sum()) > 0.01
     sampler.set_priorities(np.arange(100), np.zeros(100))
-    with pytest.warns(RuntimeWarning, match="Every priority"):
+    with pytest.warns(NeedReplayWarning, match="Every priority"):
         sampled = sampler.sample(3000, rng, np.ones(N_FEATURES))
     assert p_value(sampled, np.full(100, 0.01)) > 0.01
     assert sampler.fallbacks == (0, 5000, 3000, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay import ReplayBuffer
@@ -237,7 +237,7 @@ def test_a_share_where_no_slot_has_need(name: str, need: FloatArray) -> None:
     counts = np.bincount(sampled.slots, minlength=3)
     assert chisquare(counts, expected * 4000).pvalue > 1e-3
     sampler.set_priorities(np.arange(3), np.zeros(3))
-    with pytest.warns(RuntimeWarning, match="Every priority"):
+    with pytest.warns(NeedReplayWarning, match="Every priority"):
         sampled = sampler.sample(10, stream(6, "mix"), need)
     np.testing.assert_allclose(sampled.probabilities, 1 / 3, rtol=1e-12)
 

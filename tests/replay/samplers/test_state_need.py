@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy.stats import chisquare
 
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
 from needreplay._core.types import FloatArray, IntArray
 from needreplay.replay.samplers import StateNeedSampler
@@ -130,7 +130,7 @@ def test_no_need_falls_back_to_priority_and_no_priority_to_uniform() -> None:
         np.testing.assert_array_equal(sampled.slots, 0)
         np.testing.assert_array_equal(sampled.probabilities, 1.0)
     sampler.set_priorities(np.array([0]), np.array([0.0]))
-    with pytest.warns(RuntimeWarning, match="Every priority"):
+    with pytest.warns(NeedReplayWarning, match="Every priority"):
         sampled = sampler.sample(3000, rng, np.array([1, 2, 3]))
     np.testing.assert_allclose(sampled.probabilities, 1 / 3)
     assert chisquare(np.bincount(sampled.slots)).pvalue > 0.01

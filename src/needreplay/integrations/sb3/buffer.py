@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +22,16 @@ from torch import Tensor
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, IntArray
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay
-from needreplay.need.buffer import FORGOTTEN, NeedBuffer
+from needreplay.need.buffer import NeedBuffer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.storage import check_memory, columns_of
 
+_ADVICE = (
+    "If this model has a train of its own, let it call replay_buffer.update_priorities("
+    "samples.ids, td_errors). If Stable-Baselines3's class loaded it, load it with that of "
+    "needreplay.integrations.sb3."
+)
 Observation = AnyArray | dict[str, AnyArray]
 
 
@@ -159,6 +163,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             seed=self.seed,
         )
         """The transitions."""
+        self.buffer._watch.advice = _ADVICE
         self.need: NeedBuffer | None = None
         """The same transitions with need, with ``NeedReplay``; ``need.quality()`` measures it."""
         if isinstance(replay, NeedReplay) and model is not None:
@@ -169,8 +174,6 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         self.weights = torch.ones(0, 1)
         """The importance weights of the last samples."""
         self._errors: list[Tensor] = []
-        self._is_updated = False
-        """whether ``update_priorities`` was ever called"""
 
     def set_env(self, env: VecEnv | None) -> None:
         """Compute the rewards of hindsight with ``env``; ``learn`` calls this."""
@@ -224,6 +227,8 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             infos = [{"TimeLimit.truncated": bool(cut)} for cut in other.timeouts[row]]
             done = other.dones[row]
             self.add(obs, after, other.actions[row], other.rewards[row], done, infos)
+            for env in np.flatnonzero(done):  # with optimize_memory_usage ``after`` is of the next
+                self.buffer.cut(int(env))
         self.buffer.cut()
 
     def _rows(self, obs: Observation, space: Any = None) -> Any:
@@ -271,15 +276,6 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Sample transitions, normalized as ``env`` does it."""
         self.learn_priorities()
         size = int(batch_size)
-        if self.need is None and not self._is_updated and self.buffer.batches == FORGOTTEN:
-            warnings.warn(
-                f"{FORGOTTEN:,} batches were sampled, and update_priorities was never called, so "
-                "replay is not prioritized. If this model has a train of its own, let it call "
-                "replay_buffer.update_priorities(samples.ids, td_errors). If Stable-Baselines3's "
-                "class loaded it, load it with that of needreplay.integrations.sb3.",
-                UserWarning,
-                stacklevel=2,
-            )
         if self.need is None:
             batch = self.buffer.sample(size, beta=self.beta)
         else:
@@ -327,7 +323,6 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
         """Set absolute TD errors of transitions ``ids``: an array or tensor, one for each."""
         if isinstance(errors, Tensor):
             errors = errors.detach().reshape(-1).cpu().numpy()
-        self._is_updated = True
         buffer = self.buffer if self.need is None else self.need
         buffer.update_priorities(ids, errors.astype(np.float64) + self.replay.gain_floor)
 

@@ -22,6 +22,7 @@ from needreplay.replay._kernels.arrays cimport (
     LINE, as_f64, f64, i64, is_plain, new_array, prefetch, u8,
 )
 from needreplay.replay._kernels.columns cimport Table
+from needreplay.replay._kernels.continuity cimport JUMPS, WRONG_RESETS, Continuity
 from needreplay.replay._kernels.equations cimport importance_weight
 from needreplay.replay._kernels.kernel cimport Kernel, current_into
 from needreplay.replay._kernels.steps cimport Windows
@@ -50,11 +51,15 @@ cdef class Core:
         windows: the episodes, if there are any.
         info: what ``add`` takes for the sampler: a row for each step of an open window, and one more.
         kernel: the sampler's, if the library knows what it does.
+        watch: what is told of mistakes; see ``needreplay.replay.watch``.
     """
 
     cdef Table columns, info
     cdef Windows windows
     cdef Kernel kernel
+    cdef object watch
+    cdef Continuity continuity
+    cdef int64_t* until_look
     cdef char* rows
     cdef Py_ssize_t capacity, stride
     cdef int64_t* ids
@@ -66,10 +71,14 @@ cdef class Core:
     cdef double* numbers
     cdef Py_ssize_t reserved
 
-    def __init__(self, dict columns, rows, ids, counts, max_seen, windows, dict info, kernel):
+    def __init__(self, dict columns, rows, ids, counts, max_seen, windows, dict info, kernel, watch):
         self._kept = rows, ids, counts, max_seen, info
         self.columns = Table(columns)
-        self.windows, self.kernel = windows, kernel
+        self.windows, self.kernel, self.watch = windows, kernel, watch
+        self.continuity, self.until_look = watch.continuity, i64(watch.until_look, 1)
+        (self.columns if windows is None else self.windows.step).check(watch.observed)
+        if windows is not None:
+            self.windows.step.check(("reward",))
         self.info = None if not info else Table(info) if windows is None else self.windows.info
         self.capacity = len(rows)
         if self.columns.count > 0 and self.columns.rows != self.capacity:
@@ -125,6 +134,8 @@ cdef class Core:
             for i in range(count):
                 if not self.kernel.takes(self.scratch_row(i)):
                     return None
+        if not self.look(table, count):
+            return None
         if self.windows is not None:
             count = self.windows.add(self.rows, self.ids[NEXT])
         else:
@@ -132,6 +143,24 @@ cdef class Core:
                 self.columns.write(i, (self.ids[NEXT] + i) % self.capacity)
         self.advance(count, told)
         return range(self.ids[NEXT] - count, self.ids[NEXT])
+
+    cdef int look(self, Table table, Py_ssize_t count) except -1:
+        """Tell what is noticed in the steps that were taken; 0 if a reward is not finite."""
+        cdef Py_ssize_t row
+        cdef int found = table.not_finite(count, &row)
+        if found >= 0:
+            name = table.name_of(found)
+            if self.windows is not None and name == "reward":
+                return 0
+            table.check(self.watch.observed, False)  # said once
+            self.watch.not_finite(name, row)
+        if self.windows is not None and not self.continuity.is_done:
+            found = self.continuity.look()
+            if found == WRONG_RESETS:
+                self.watch.wrong_resets(self.continuity.env)
+            elif found == JUMPS:
+                self.watch.jumps(self.continuity.env)
+        return 1
 
     def cut(self):
         """Write the open windows of the environments that are not skipped; returns how many."""
@@ -217,6 +246,9 @@ cdef class Core:
         weights = new_array(cnp.NPY_FLOAT64, size)
         cdef double* weight = f64(weights, size)
         cdef double smallest = probability[0] if size else 0.0
+        self.until_look[0] -= 1
+        if self.until_look[0] == 0:
+            self.watch.look()
         for i in range(size):
             if not 0 <= slot[i] < min(last + 1, capacity):
                 raise IndexError(f"slot {slot[i]} is not one of the buffer")

@@ -27,6 +27,7 @@ cdef struct Column:
     int ndim           # of one row
     const npy_intp* shape
     const char* given  # what ``take`` found for this column; NULL: nothing
+    bint checked       # whether NaN and infinity are noticed
     bint widens        # whether that is float32, for a column of float64
     Number number      # where it was not an array
 
@@ -43,5 +44,6 @@ cdef class Table:
     cdef Py_ssize_t take(self, dict values, Py_ssize_t rows, bint converted) except -1
     cdef int take_some(self, dict values, Py_ssize_t rows, bint leading, bint converted) except -1
     cdef bint leads(self, dict values)
+    cdef int not_finite(self, Py_ssize_t rows, Py_ssize_t* row) noexcept
     cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size)

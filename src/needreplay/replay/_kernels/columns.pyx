@@ -75,6 +75,24 @@ cdef bint take_integer(Column* column, int64_t value) noexcept:
     return False
 
 
+ctypedef fused bits:
+    uint32_t
+    uint64_t
+
+
+cdef Py_ssize_t first_above(const bits* number, Py_ssize_t count, bits infinity) noexcept nogil:
+    """The first of ``count`` floats, given as their bits, that is NaN or infinite; or -1."""
+    cdef Py_ssize_t i
+    cdef bits found = 0, least = infinity << 1  # without the sign
+    for i in range(count):  # no branch, so that several are looked at in one instruction
+        found |= <bits>(number[i] << 1) >= least
+    if found:
+        for i in range(count):
+            if <bits>(number[i] << 1) >= least:
+                return i
+    return -1
+
+
 cdef class Table:
     """Named arrays with the same number of rows."""
 
@@ -218,6 +236,39 @@ cdef class Table:
                 return found
             found += 1
         return found
+
+    def check(self, names, bint checked=True):
+        """Notice NaN and infinity in these columns, as far as they have floats; or no longer."""
+        for c, (name, _, _) in enumerate(self._arrays):
+            if name in names:
+                self.columns[c].checked = checked and (
+                    self.columns[c].kind == cnp.NPY_FLOAT32 or self.columns[c].kind == cnp.NPY_FLOAT64
+                )
+
+    def name_of(self, Py_ssize_t column):
+        """The name of a column."""
+        return self._arrays[column][0]
+
+    cdef int not_finite(self, Py_ssize_t rows, Py_ssize_t* row) noexcept:
+        """The first checked column with NaN or infinity in what was taken, and where; or -1."""
+        cdef Column* column
+        cdef Py_ssize_t c, each, at
+        for c in range(self.count):
+            column = &self.columns[c]
+            if not column.checked or column.given == NULL:
+                continue
+            if column.kind == cnp.NPY_FLOAT32 or column.widens:
+                each = column.nbytes // (8 if column.widens else 4)
+                at = first_above[uint32_t](<const uint32_t*>column.given, rows * each, 0x7F800000)
+            else:
+                each = column.nbytes // 8
+                at = first_above[uint64_t](
+                    <const uint64_t*>column.given, rows * each, 0x7FF0000000000000ULL
+                )
+            if at >= 0:
+                row[0] = at // each
+                return c
+        return -1
 
     cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil:
         """Write row ``i`` of what was taken to ``row``, or that there was nothing."""

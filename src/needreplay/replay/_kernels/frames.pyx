@@ -81,7 +81,8 @@ cdef class Frames:
     def store(self, obs, next_obs, skipped, obs_frame, next_frame):
         """Store the new frames of one step; writes the numbers of the newest of each stack.
 
-        A chain leaves out the repeated frames that a stack starts with: rebuilding repeats its
+        Where a step is skipped nothing is stored: the number is -1, or of ``obs`` that of the stack
+        before if that is the same. A chain leaves out the repeated frames that a stack starts with: rebuilding repeats its
         first frame.
         """
         cdef Py_ssize_t e, k, first, length = obs.shape[1], size = length * self.nbytes
@@ -94,7 +95,12 @@ cdef class Frames:
         with nogil:
             for e in range(self.n_envs):
                 newest = self.numbers[1 + e]
-                if not skip[e]:
+                if skip[e]:
+                    newest_of_next[e] = -1
+                    if newest < 0 or not self.continues(newest, stack, length):
+                        newest = -1
+                    newest_of_obs[e] = newest
+                else:
                     if newest < 0 or not self.continues(newest, stack, length):
                         first = 0
                         while first + 1 < length and self.equal(

@@ -2,6 +2,10 @@ from numpy cimport int64_t, uint8_t
 
 from needreplay.replay._kernels.columns cimport Table
 
+cdef enum:
+    HEAD, HELD, LAST, ENDED, EPISODE, TIME, STATE
+    TERMINATED = 0, TRUNCATED, SKIPPED, FLAGS
+
 
 cdef class Windows:
     cdef Table step, info
@@ -18,7 +22,7 @@ cdef class Windows:
     cdef int64_t* following
     cdef int64_t* places
     cdef double discount
-    cdef bint skips_resets
+    cdef readonly bint skips_resets
 
     cdef Py_ssize_t add(self, char* rows, int64_t first_id) noexcept nogil
     cdef Py_ssize_t close(self, char* rows, int64_t first_id, bint cuts) noexcept nogil

@@ -15,11 +15,6 @@ from needreplay.replay._kernels.equations cimport discounted
 
 cnp.import_array()
 
-cdef enum:
-    HEAD, HELD, LAST, ENDED, EPISODE, TIME, STATE
-    TERMINATED = 0, TRUNCATED, SKIPPED, FLAGS
-
-
 cdef class Windows:
     """Open windows, bound to the arrays of an ``EpisodeWriter``.
 

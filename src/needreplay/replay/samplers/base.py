@@ -7,7 +7,6 @@ state.
 from __future__ import annotations
 
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from needreplay import equations
 from needreplay._core.checks import SHARE, as_made, check_number
-from needreplay._core.errors import NeedReplayError
+from needreplay._core.errors import NeedReplayError, warn
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.kernel import Kernel, powers_of
 from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
@@ -273,11 +272,9 @@ class PrioritySampler(BaseSampler):
         """Where every priority is 0: one of the occupied slots for each uniform number. O(N)."""
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"Every priority in this buffer is 0, so the {self.name} sampler samples uniformly "
-                "until one is not (shown once; the sampler's fallbacks counts how often).",
-                RuntimeWarning,
-                stacklevel=6,
+                "until one is not (shown once; the sampler's fallbacks counts how often)."
             )
         members = np.flatnonzero(self.occupied)
         places = np.minimum((uniforms * len(members)).astype(np.int64), len(members) - 1)

@@ -159,8 +159,10 @@ class ExhaustiveNeedSampler(NeedSampler):
             need_of_slots = np.maximum(0.0, self._need_of_slots(query))
             largest = largest_need(self._powers, need_of_slots)
             need_of_slots = np.minimum(need_of_slots / largest, 1.0)
-            if self.need_alpha > 0.0 and self._is_unset:
-                warn_unset(self)
+            if self.need_alpha > 0.0 and not need_of_slots.any():
+                described = self.described
+                if described is not None and not described.any():
+                    warn_unset(self)
         return score_slots(self._powers, need_of_slots, self.need_alpha, self.occupied)
 
     def _need_of_slots(self, query: FloatArray) -> FloatArray:
@@ -172,11 +174,11 @@ class ExhaustiveNeedSampler(NeedSampler):
         return query
 
     @property
-    def _is_unset(self) -> bool:
-        """Whether no slot has the state or features that need is read from."""
+    def described(self) -> BoolArray | None:
+        """Which slots have the state or features that need is read from; None if it is by slot."""
         if self._features is not None:
-            return self._features.is_unset
-        return self._states is not None and not (self._states != UNKNOWN).any()
+            return self._features.known
+        return None if self._states is None else self._states != UNKNOWN
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.equations import combine, power
 from needreplay.replay._kernels.features import unit_rows
 from needreplay.replay._kernels.norm_tree import SLACK, NormTree
@@ -125,6 +125,11 @@ class FeatureNeedSampler(NeedSampler):
         self._total = 0.0
         self._by_need = self._rejects = False
         self._work: tuple[IntArray, FloatArray] | None = None
+
+    @property
+    def described(self) -> BoolArray:
+        """Which slots have features. O(N)."""
+        return self.features.known
 
     @property
     def acceptance_rate(self) -> float:

@@ -6,14 +6,13 @@ Need is one number per slot, one per state, or an inner product with features.
 from __future__ import annotations
 
 import sys
-import warnings
 from abc import abstractmethod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from needreplay._core.checks import check_number
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.features import Features, projected
 from needreplay.replay.samplers.base import PrioritySampler, Sampled, check_counts
@@ -66,12 +65,10 @@ def warn_unset(sampler: Any) -> None:
     """Warn, once for each sampler, that need is 0 because no slot has a state or features."""
     if not getattr(sampler, "_warned_unset", False):
         sampler._warned_unset = True
-        warnings.warn(
+        warn(
             f"No transition in this buffer has a state or features, so every need is 0 and the "
             f"{sampler.name} sampler samples by priority alone. Pass state= or features= to add, "
-            "or call set_states or set_features (shown once).",
-            RuntimeWarning,
-            stacklevel=2,
+            "or call set_states or set_features (shown once)."
         )
 
 
@@ -108,6 +105,11 @@ class NeedSampler(PrioritySampler):
     def fallbacks(self) -> Fallbacks:
         """How many slots were sampled by score, by priority, uniformly, and exhaustively."""
         return Fallbacks(*self._counts.tolist())
+
+    @property
+    def described(self) -> BoolArray | None:
+        """Which slots have the state or features that need is read from; None if it needs none."""
+        return None
 
     def sample(self, size: int, rng: np.random.Generator, need: AnyArray | None = None) -> Sampled:
         """Sample ``size`` slots with replacement, by one query or by one for each."""
@@ -252,6 +254,15 @@ class FeatureStore:
         """How many batches ago the oldest vector was set; 0 where none was. O(N)."""
         known = self._set_at[self.known]
         return int(self._clock_and_cursor[0] - known.min()) if len(known) else 0
+
+    def are_first(self, slots: IntArray) -> bool:
+        """Whether it seems that no vector of ``slots`` (oldest first) was set again.
+
+        None was chosen to be refreshed, and they were set in the order in which they came.
+        """
+        set_at = self._set_at[slots]
+        in_order = (np.diff(set_at[set_at != UNKNOWN]) >= 0).all()
+        return bool(in_order and self._clock_and_cursor[1] == 0)
 
     def next_to_refresh(self, count: int) -> IntArray:
         """The next ``count`` slots that have features, in turn, for the caller to refresh.

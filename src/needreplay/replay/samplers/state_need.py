@@ -10,7 +10,7 @@ import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.state_tree import StateTree, empty_tree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.need import BY_SCORE, UNIFORM, CorrectFor, NeedSampler, warn_unset
@@ -61,6 +61,12 @@ class StateNeedSampler(NeedSampler):
         self._kernel = StateTree(self._bound, capacity, self._follows_window, self.alpha)
         self._scores = np.zeros(self.n_states + 1)
         self._total, self._found = 0.0, UNIFORM
+
+    @property
+    def described(self) -> BoolArray:
+        """Which slots have a state. O(N)."""
+        described: BoolArray = self._tree["group"] != self.n_states
+        return described
 
     def set_state(self, slots: IntArray, states: IntArray) -> None:
         """Set the states of ``slots``, before or after their priorities."""
