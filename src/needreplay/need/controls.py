@@ -22,7 +22,7 @@ class ShuffledNeed:
 
     def __init__(self, buffer: ReplayBuffer, seed: int) -> None:
         self.buffer, self.seed = buffer, seed
-        order = stream(seed, "shuffled need").permutation(buffer.capacity)
+        order = stream(seed, "shuffled need").permutation(buffer._ring.capacity)
         self._next_slot = np.empty_like(order)
         self._next_slot[order] = np.roll(order, -1)
         self._previous_slot = np.argsort(self._next_slot)

@@ -41,6 +41,7 @@ from needreplay.replay.storage import (
     NO_ID,
     Column,
     ColumnSpec,
+    Memory,
     Ring,
     Writer,
     columns_of,
@@ -124,11 +125,7 @@ class ReplayBuffer:
         self._has_frames = self._stack > 0
         of_rows = sequences is None and hindsight is None
         self._info = _info_columns(self._sampler, columns) if of_rows else {}
-        self._writer: Writer = (
-            Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
-            if episodes is None
-            else EpisodeWriter(columns, episodes, capacity, self._info, memory)
-        )
+        self._writer = self._writer_of(columns, episodes, capacity, memory)
         self._rows = Ring(capacity, self._writer.layout, None if self._has_frames else memory)
         self._entries = entries_of(sequences, hindsight, self._rows, self._writer)
         self._ring = self._rows if self._entries is None else self._entries.ring
@@ -157,6 +154,18 @@ class ReplayBuffer:
         self._allocate()
         if self._folder is not None:
             self._folder.load(self)
+
+    def _writer_of(
+        self,
+        columns: Mapping[str, ColumnSpec],
+        episodes: Episodes | None,
+        capacity: int,
+        memory: Memory | None,
+    ) -> Writer:
+        """What turns the values of ``add`` into rows."""
+        if episodes is None:
+            return Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
+        return EpisodeWriter(columns, episodes, capacity, self._info, memory)
 
     def _claim_sampler(self) -> None:
         """Refuse a sampler that another buffer has: they would share arrays."""
@@ -206,7 +215,7 @@ class ReplayBuffer:
         time_limit: int | None = None,
         extra_columns: Mapping[str, ColumnSpec] | None = None,
         **options: Any,
-    ) -> ReplayBuffer:
+    ) -> Self:
         """A buffer for an environment with these (single) spaces.
 
         Args:
@@ -240,7 +249,7 @@ class ReplayBuffer:
         return buffer
 
     @classmethod
-    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> ReplayBuffer:
+    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> Self:
         """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
 
         Args:

@@ -24,6 +24,7 @@ from needreplay.replay.storage import (
     Column,
     ColumnSpec,
     Memory,
+    Parts,
     Ring,
     Writer,
     column_views,
@@ -277,6 +278,27 @@ class EpisodeWriter(Writer):
             obs, next_obs = gathered.pop(_OBS_FRAME), gathered.pop(_NEXT_FRAME)
             gathered["obs"], gathered["next_obs"] = self._frames.take(obs, next_obs)
         return super().columns(gathered)
+
+    def parts(self, ring: Ring, ids: IntArray) -> Parts:
+        """The rows of ``ids`` with all that they refer to, copied."""
+        own = super().parts(ring, ids)
+        if self._frames is None:
+            return own
+        slots = ids % ring.capacity
+        newest = [ring.columns[name][slots] for name in (_OBS_FRAME, _NEXT_FRAME)]
+        frames, places = self._frames.cut_out(np.stack(newest, axis=1))
+        return Parts(own.rows, frames, places.reshape(len(ids), 2 * places.shape[-1]))
+
+    def columns_from(self, parts: Parts) -> dict[str, Any]:
+        """The public columns of rows that ``parts`` returned, here or elsewhere."""
+        if self._frames is None or parts.frames is None or parts.places is None:
+            return super().columns_from(parts)
+        gathered = column_views(parts.rows, self.layout)
+        del gathered[_OBS_FRAME], gathered[_NEXT_FRAME]
+        columns = Writer.columns(self, {n: np.ascontiguousarray(v) for n, v in gathered.items()})
+        for name, places in zip(("obs", "next_obs"), np.hsplit(parts.places, 2), strict=True):
+            columns[name] = self._frames.put_together(parts.frames, places)
+        return columns
 
     def count_incomplete(self, ring: Ring) -> int:
         """How many of the oldest transitions lost a frame to newer ones."""

@@ -122,6 +122,20 @@ class FrameStore:
             return window[:, :-1], window[:, 1:]
         return self._taken(obs_frame, length), self._taken(next_frame, length)
 
+    def cut_out(self, newest: IntArray) -> tuple[Bytes, IntArray]:
+        """The frames of the stacks that end with ``newest``, each once, and where they are."""
+        numbers = np.empty((*newest.shape, self.stack_shape[0]), dtype=np.int64)
+        at = newest
+        for k in range(self.stack_shape[0] - 1, -1, -1):
+            numbers[..., k] = at
+            at = at - self.back[at % len(self.back)]
+        wanted, places = np.unique(numbers, return_inverse=True)
+        return self.frames[wanted % len(self.frames)], places.reshape(numbers.shape)
+
+    def put_together(self, frames: Bytes, places: IntArray) -> AnyArray:
+        """The stacks that ``cut_out`` took apart."""
+        return frames[places].view(self.dtype).reshape(len(places), *self.stack_shape)
+
     def _taken(self, newest: IntArray, length: int) -> AnyArray:
         """The ``length`` frames that end with each of ``newest``."""
         shape = len(newest), length, *self.stack_shape[1:]

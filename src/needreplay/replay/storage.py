@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -256,6 +256,56 @@ def column_views(rows: Bytes, layout: RowLayout) -> dict[str, AnyArray]:
     return {column.name: records[column.name] for column in layout.columns}
 
 
+class Parts(NamedTuple):
+    """Rows outside of a ring, and what they refer to."""
+
+    rows: Bytes
+    frames: Bytes | None = None
+    """frames of stacks, each once"""
+    places: IntArray | None = None
+    """of each row, which frames are those of its stack and of its next stack, oldest first"""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+        return sum(array.nbytes for array in self if array is not None)
+
+    def copied(self) -> Parts:
+        """A copy, in memory of its own."""
+        return Parts(*(None if array is None else array.copy() for array in self))
+
+    @staticmethod
+    def gathered(chosen: Sequence[tuple[Parts, int]]) -> Parts:
+        """Row ``row`` of ``parts`` for each of ``chosen``; each row's frames are stored once."""
+        rows = np.stack([parts.rows[row] for parts, row in chosen])
+        if chosen[0][0].frames is None:
+            return Parts(rows)
+        frames, places, used = [], [], 0
+        for parts, row in chosen:
+            assert parts.frames is not None
+            assert parts.places is not None
+            wanted, inverse = np.unique(parts.places[row], return_inverse=True)
+            frames.append(parts.frames[wanted])
+            places.append(inverse + used)
+            used += len(wanted)
+        return Parts(rows, np.concatenate(frames), np.stack(places))
+
+    @staticmethod
+    def joined(several: Sequence[Parts]) -> Parts:
+        """The rows of ``several``, one after another."""
+        rows = np.concatenate([parts.rows for parts in several])
+        if several[0].frames is None:
+            return Parts(rows)
+        frames = [parts.frames for parts in several if parts.frames is not None]
+        starts = np.cumsum([0, *(len(each) for each in frames[:-1])])
+        places = [
+            parts.places + start
+            for parts, start in zip(several, starts, strict=True)
+            if parts.places is not None
+        ]
+        return Parts(rows, np.concatenate(frames), np.concatenate(places))
+
+
 class Writer:
     """Turns what ``add`` gets into rows, and rows into the columns of a batch.
 
@@ -320,6 +370,15 @@ class Writer:
     def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
         """The public columns of a batch, from those of the ring."""
         return nest(gathered) if self.is_nested else gathered
+
+    def parts(self, ring: Ring, ids: IntArray) -> Parts:
+        """The rows of ``ids`` with all that they refer to, copied."""
+        return Parts(ring.rows[ids % ring.capacity])
+
+    def columns_from(self, parts: Parts) -> dict[str, Any]:
+        """The public columns of rows that ``parts`` returned, here or elsewhere."""
+        views = column_views(parts.rows, self.layout)
+        return self.columns({name: np.ascontiguousarray(view) for name, view in views.items()})
 
     def count_incomplete(self, ring: Ring) -> int:  # noqa: ARG002 - a row is complete
         """How many of the oldest transitions lost a part that is not in their row."""

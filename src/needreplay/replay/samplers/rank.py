@@ -87,6 +87,11 @@ class RankSampler(BaseSampler):
         return probabilities
 
     @property
+    def priorities(self) -> FloatArray:
+        """The raw priority of each slot, -1 where it is empty; ``set_priorities`` sets them."""
+        return self._order["priorities"]
+
+    @property
     def occupied(self) -> BoolArray:
         """Which slots are not empty. O(N)."""
         occupied: BoolArray = self._order["priorities"] != EMPTY

@@ -1,0 +1,49 @@
+"""A Ray cluster of two nodes on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FAKES = str(Path(__file__).parents[1] / "fakes")
+if FAKES not in sys.path:
+    sys.path.insert(0, FAKES)
+
+PATIENCE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_health_check_initial_delay_ms": "500",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "2",
+    "PYTHONPATH": os.pathsep.join([FAKES, os.environ.get("PYTHONPATH", "")]),
+}
+"""Little, with a lost node."""
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Any]:
+    """Two nodes; this process is connected to the first."""
+    # Where landings hang on it, its absence is a failure.
+    if not os.environ.get("NEEDREPLAY_CI"):
+        pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PATIENCE.items():
+            patch.setenv(name, value)
+        import ray
+        from ray.cluster_utils import Cluster
+
+        logging: Any = "ERROR"
+        memory: dict[str, Any] = {"object_store_memory": 80_000_000}
+        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 8, **memory})
+        try:
+            found.add_node(num_cpus=8, **memory)
+            ray.init(address=found.address, log_to_driver=False, logging_level=logging)
+            yield found
+        finally:
+            ray.shutdown()
+            found.shutdown()  # type: ignore[no-untyped-call]
