@@ -29,6 +29,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "need": ("Need models", ("needreplay.need", "needreplay.need.networks")),
+    "distributed": ("One replay on Ray", ("needreplay.distributed",)),
     "integrations": ("Stable-Baselines3", ("needreplay.integrations.sb3",)),
     "equations": ("Equations", ("needreplay.equations", "needlab.tabular.successor")),
     "core": ("Errors and random streams", ("needreplay._core.errors", "needreplay._core.rng")),

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-FAKES = str(Path(__file__).parents[1] / "fakes")
-if FAKES not in sys.path:
-    sys.path.insert(0, FAKES)
+ROOT = Path(__file__).parents[2]
+FOLDERS = [str(ROOT / "tests" / "fakes"), str(ROOT / "examples")]
+"""Where processes of the cluster find the tests' sources and the example."""
+sys.path[:0] = [folder for folder in FOLDERS if folder not in sys.path]
 
 PATIENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -20,7 +21,7 @@ PATIENCE = {
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "2",
-    "PYTHONPATH": os.pathsep.join([FAKES, os.environ.get("PYTHONPATH", "")]),
+    "PYTHONPATH": os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")]),
 }
 """Little, with a lost node."""
 

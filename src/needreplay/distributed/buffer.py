@@ -470,6 +470,10 @@ class RayReplayBuffer(ReplayBuffer):
                     request.batch.columns = self._public(parts)
                     return request.batch
 
+    def prefetch(self, size: int, **options: Any) -> Any:  # noqa: ARG002
+        """Refuse: ``sample`` prefetches."""
+        raise NeedReplayError("sample prefetches already: RayReplayBuffer(..., prefetch=2).")
+
     def _fill(self, size: int, need: AnyArray | None, beta: float | None) -> None:
         """Ask for batches until the one that is needed and those to prefetch are on their way."""
         while len(self._requests) <= self._prefetch:

@@ -272,7 +272,8 @@ class Parts(NamedTuple):
 
     def copied(self) -> Parts:
         """A copy, in memory of its own."""
-        return Parts(*(None if array is None else array.copy() for array in self))
+        frames = None if self.frames is None else self.frames.copy()
+        return Parts(self.rows.copy(), frames, None if self.places is None else self.places.copy())
 
     @staticmethod
     def gathered(chosen: Sequence[tuple[Parts, int]]) -> Parts:

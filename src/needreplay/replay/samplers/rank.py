@@ -89,7 +89,8 @@ class RankSampler(BaseSampler):
     @property
     def priorities(self) -> FloatArray:
         """The raw priority of each slot, -1 where it is empty; ``set_priorities`` sets them."""
-        return self._order["priorities"]
+        priorities: FloatArray = self._order["priorities"]
+        return priorities
 
     @property
     def occupied(self) -> BoolArray:
