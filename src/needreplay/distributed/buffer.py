@@ -118,8 +118,9 @@ class RayReplayBuffer(ReplayBuffer):
         for name, least in (("block", block), ("min_size", min_size)):
             if least > capacity:
                 raise NeedReplayError(f"{name} is {least:,}, above capacity {capacity:,}.")
-        if options.get("sequences") is not None:
-            raise NeedReplayError("RayReplayBuffer samples transitions; it takes no sequences.")
+        for name in ("sequences", "hindsight"):
+            if options.get(name) is not None:
+                raise NeedReplayError(f"RayReplayBuffer samples transitions; it takes no {name}.")
         if hasattr(sampler, "n_states"):
             raise NeedReplayError(
                 f"RayReplayBuffer takes no {getattr(sampler, 'name', 'state')} sampler: it keeps "
