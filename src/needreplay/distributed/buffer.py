@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from needreplay.distributed.writer import PATIENCE, Format, Writer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.samplers import Sampler
-from needreplay.replay.storage import NO_ID, ColumnSpec, Parts, plain_columns
+from needreplay.replay.storage import NO_ID, ColumnSpec, Memory, Parts, plain_columns
 from needreplay.replay.storage import Writer as Rows
 from needreplay.replay.validation import as_ids
 
@@ -118,9 +118,12 @@ class RayReplayBuffer(ReplayBuffer):
         for name, least in (("block", block), ("min_size", min_size)):
             if least > capacity:
                 raise NeedReplayError(f"{name} is {least:,}, above capacity {capacity:,}.")
-        for name in ("sequences", "hindsight"):
+        for name in ("sequences", "hindsight", "folder"):
             if options.get(name) is not None:
-                raise NeedReplayError(f"RayReplayBuffer samples transitions; it takes no {name}.")
+                raise NeedReplayError(
+                    f"RayReplayBuffer takes no {name}: it samples transitions, and they are in the "
+                    "memory of its shards."
+                )
         if hasattr(sampler, "n_states"):
             raise NeedReplayError(
                 f"RayReplayBuffer takes no {getattr(sampler, 'name', 'state')} sampler: it keeps "
@@ -184,9 +187,12 @@ class RayReplayBuffer(ReplayBuffer):
         return shards
 
     def _writer_of(
-        self, columns: Mapping[str, ColumnSpec], episodes: Episodes | None, capacity: int
+        self,
+        columns: Mapping[str, ColumnSpec],  # noqa: ARG002 - those of the index
+        episodes: Episodes | None,  # noqa: ARG002
+        capacity: int,
+        memory: Memory | None,  # noqa: ARG002
     ) -> Rows:
-        del columns, episodes
         rows = self._template.settings()
         return Links(capacity, {f"rows.{name}": value for name, value in rows.items()})
 
@@ -225,6 +231,12 @@ class RayReplayBuffer(ReplayBuffer):
             self._ray.kill(shard.handle)
         if self._starts_ray:
             self._ray.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def facts(self) -> dict[str, float]:
         """Numbers to log.
