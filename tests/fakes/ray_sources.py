@@ -69,3 +69,39 @@ def stored(buffer: RayReplayBuffer) -> dict[int, list[int]]:
 def first_priority(columns: dict[str, Any]) -> Any:
     """A priority that nearly every transition has for itself."""
     return 0.1 + (columns["number"] * 7919 + columns["who"] * 104729) % 10_007 / 10_007
+
+
+class EpisodeSource:
+    """Plays episodes of given length; an observation is the episode and the step in it."""
+
+    def __init__(self, writer: Writer, who: int) -> None:
+        self.writer, self.episode = writer, 1_000 * who
+
+    def play(self, episodes: int, length: int) -> None:
+        """Write them, and return when the learner has them."""
+        for _ in range(episodes):
+            for step in range(length):
+                self.writer.add(
+                    obs=np.array([self.episode, step], np.float32),
+                    action=0,
+                    reward=1.0,
+                    next_obs=np.array([self.episode, step + 1], np.float32),
+                    terminated=step == length - 1,
+                    truncated=False,
+                )
+            self.episode += 1
+        self.writer.flush()
+
+
+class Big:
+    """Writes large rows."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def write(self, count: int) -> None:
+        """Add ``count`` transitions, and return when the learner has them."""
+        for number in range(count):
+            big = np.full(40_000, number % 251, np.uint8)
+            self.writer.add(who=0, number=number, x=np.full(3, number, np.float32), big=big)
+        self.writer.flush()

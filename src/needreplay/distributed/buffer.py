@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,16 +16,18 @@ from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, counted
+from needreplay._core.files import replacing
 from needreplay._core.types import AnyArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay._version import __version__
 from needreplay.distributed.cluster import connect, imported
-from needreplay.distributed.index import Block, Links, Source
+from needreplay.distributed.index import Block, Links, Origin
+from needreplay.distributed.save import Saved, read_blocks, read_header, write_blocks
 from needreplay.distributed.shard import News, Shard, Told
 from needreplay.distributed.writer import PATIENCE, Format, Writer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
-from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.samplers import Sampler
+from needreplay.replay.save import Source
 from needreplay.replay.storage import NO_ID, ColumnSpec, Memory, Parts, plain_columns
 from needreplay.replay.storage import Writer as Rows
 from needreplay.replay.validation import as_ids
@@ -88,6 +93,8 @@ class RayReplayBuffer(ReplayBuffer):
         seed: the same.
     """
 
+    _tells_kernel = False  # it knows no links of episodes but those of its own windows
+
     def __init__(
         self,
         capacity: int,
@@ -141,7 +148,7 @@ class RayReplayBuffer(ReplayBuffer):
         self._has_frames = True  # the oldest may leave before they are overwritten
         self._blocks: dict[int, Block] = {}
         self._keys: set[tuple[str, int]] = set()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, Origin] = {}
         self._n_blocks = self._n_writers = 0
         self.inserted = 0
         """Transitions that came, in all."""
@@ -195,13 +202,6 @@ class RayReplayBuffer(ReplayBuffer):
     ) -> Rows:
         rows = self._template.settings()
         return Links(capacity, {f"rows.{name}": value for name, value in rows.items()})
-
-    def _allocate(self) -> None:
-        """The sampler is told of new transitions from here, with their links."""
-        super()._allocate()
-        self._kernel, self._whole, self._takes_plain = None, False, False
-        rows, state = self._rows, (self._counts, self._max_seen)
-        self._store = Core(rows.columns, rows.rows, rows.ids, *state, None, self._info_rows, None)
 
     def __repr__(self) -> str:
         return (
@@ -347,9 +347,11 @@ class RayReplayBuffer(ReplayBuffer):
         if key in self._keys:
             self._shards[k].freed.append(position)
             return
-        source = self._sources.setdefault(news.source, Source())
+        source = self._sources.setdefault(news.source, Origin())
         if news.first >= source.next:
-            self.lost += news.first - source.next
+            missing = news.first - source.next
+            self.inserted += missing + news.count
+            self.lost += missing
             source.next = news.first + news.count
         else:  # it was lost, and was sent again
             self.lost -= news.count
@@ -367,7 +369,6 @@ class RayReplayBuffer(ReplayBuffer):
             priorities=news.priorities,
             features=news.features,
         )
-        self.inserted += news.count
         self._free()
 
     def _append(
@@ -592,6 +593,92 @@ class RayReplayBuffer(ReplayBuffer):
         if len(wanted) and wanted.min() >= first and wanted.max() < self.next_id:
             return wanted
         return super()._stored(wanted)
+
+    # Saving --------------------------------------------------------------------------------------
+
+    def save(self, target: Source) -> None:
+        """Write all transitions and the index to one file, atomically.
+
+        The rows of all shards pass through this process. Writers go on; what they send meanwhile
+        comes after the file.
+        """
+        with self._lock:
+            self._requests.clear()
+            parts = self._all_parts()
+            counts = {
+                "inserted": self.inserted,
+                "sampled": self.sampled,
+                "lost": self.lost,
+                "n_blocks": self._n_blocks,
+                "n_writers": self._n_writers,
+            }
+            with (
+                replacing(target)
+                if isinstance(target, str | os.PathLike)
+                else nullcontext(target) as file
+            ):
+                write_blocks(file, counts, self._blocks, parts)
+                super().save(file)
+
+    def _all_parts(self) -> list[Parts]:
+        """The rows of every block, in order."""
+        while True:
+            answers = [
+                (b.shard, self._shards[b.shard].handle.block.remote(incarnation, b.position))
+                for b in self._blocks.values()
+                for incarnation in [self._shards[b.shard].incarnation]
+            ]
+            found = [self._answered(k, answer) for k, answer in answers]
+            complete = [parts for parts in found if parts is not None]
+            if len(complete) == len(found):
+                return complete
+
+    def load(self, source: Source) -> None:
+        """Read a file that ``save`` of a buffer with the same settings wrote.
+
+        Load before you make writers. The rows go to the shards that there are now; it is no matter
+        how many there were.
+        """
+        if not isinstance(source, str | os.PathLike):
+            raise NeedReplayError("load takes a path, of a file that save wrote.")
+        name = os.fspath(source)
+        with self._lock, Path(source).open("rb") as file:
+            if self.next_id:
+                raise NeedReplayError(f"This buffer is not empty; load {name} into a new one.")
+            saved = read_header(file, name)
+            empty = self._template.parts(self._example._rows, np.zeros(0, dtype=np.int64))
+            puts = list(read_blocks(file, name, saved, empty, self._put))
+            super().load(file)
+            try:
+                self._check_blocks(saved)
+            except NeedReplayError as error:
+                self._clear()
+                raise NeedReplayError(f"{name} contradicts itself: {error}") from error
+            pairs = zip(saved.blocks.items(), puts, strict=True)
+            for (number, (block, _)), (k, answer) in pairs:
+                block.shard, block.position = k, self._ray.get(answer)
+                self._blocks[number] = block
+            for each in ("inserted", "sampled", "lost"):
+                setattr(self, each, saved.counts[each])
+            self._n_blocks, self._n_writers = saved.counts["n_blocks"], saved.counts["n_writers"]
+
+    def _put(self, parts: Parts) -> tuple[int, Any]:
+        """Give a block to the next shard."""
+        self._n_blocks += 1
+        k = self._n_blocks % len(self._shards)
+        return k, self._shards[k].handle.put.remote(parts)
+
+    def _check_blocks(self, saved: Saved) -> None:
+        """Raise unless each transition in the index is a row of its block."""
+        ids = np.arange(self.oldest_id, self.next_id)
+        numbers = self._rows.columns["block"][ids % self._rows.capacity]
+        for number in np.unique(numbers).tolist():
+            if number not in saved.blocks or number >= saved.counts["n_blocks"]:
+                raise NeedReplayError(f"block {number} is missing")
+        first = np.array([saved.blocks[n][0].first_id for n in numbers.tolist()])
+        count = np.array([saved.blocks[n][0].count for n in numbers.tolist()])
+        if np.any((ids < first) | (ids >= first + count)):
+            raise NeedReplayError("a block does not have the rows of its ids")
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise NeedReplayError(

@@ -34,7 +34,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Source:
+class Origin:
     """What came from one writer."""
 
     next: int = 0

@@ -6,14 +6,15 @@ announces each block to the learner, keeps it until the learner frees it, and re
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
-from needreplay.distributed.cluster import check_version
+from needreplay.distributed.cluster import check_version, imported
 from needreplay.replay.storage import Parts, memory
 
 
@@ -142,8 +143,13 @@ class Shard:
         """A whole block; None if it is lost."""
         return self._blocks[position] if incarnation == self.incarnation else None
 
-    def facts(self) -> dict[str, float]:
-        """How much it holds."""
-        rows = sum(len(parts.rows) for parts in self._blocks.values())
-        nbytes = sum(parts.nbytes for parts in self._blocks.values())
-        return {"blocks": len(self._blocks), "rows": rows, "bytes": nbytes}
+    def facts(self) -> dict[str, Any]:
+        """Where it is, and how much it holds."""
+        ray = imported("A shard")
+        return {
+            "node": ray.get_runtime_context().get_node_id(),
+            "process": os.getpid(),
+            "blocks": len(self._blocks),
+            "rows": sum(len(parts.rows) for parts in self._blocks.values()),
+            "bytes": sum(parts.nbytes for parts in self._blocks.values()),
+        }

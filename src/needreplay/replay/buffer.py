@@ -79,6 +79,9 @@ class ReplayBuffer:
             already, this one has what it had at its last ``flush``.
     """
 
+    _tells_kernel = True
+    """Whether ``add`` tells the sampler's kernel of rows; otherwise Python tells the sampler."""
+
     def __init__(
         self,
         capacity: int,
@@ -185,7 +188,8 @@ class ReplayBuffer:
         windows, state = self._writer.windows, (self._counts, self._max_seen)
         self._info_rows = self._writer.info_rows(self._info)
         kernel = getattr(self._sampler, "compiled", None)
-        self._kernel = None if of_entries else kernel
+        apart = of_entries or not self._tells_kernel
+        self._kernel = None if apart else kernel
         """What ``add`` tells the sampler through."""
         self._takes_plain = not self._has_frames
         self._whole = self._takes_plain and self._kernel is not None
@@ -194,7 +198,7 @@ class ReplayBuffer:
         """Adds rows."""
         self._core = self._store
         """Samples and updates."""
-        if of_entries:
+        if apart:
             of_ring = ring.columns, ring.rows, ring.ids
             self._core = Core(*of_ring, *state, None, {}, kernel, watch)
         self._chooser = self._core if of_entries else Core({}, *bound, None, {}, kernel, watch)
