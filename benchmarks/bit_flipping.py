@@ -27,7 +27,7 @@ from needlab.core.machine import machine
 from needreplay import Hindsight
 from needreplay.integrations.sb3 import DQN, PrioritizedReplay, UniformReplay
 
-BITS, STEPS, LOOK_EVERY, EPISODES = 12, 6_000, 2_000, 50
+BITS, STEPS, LOOK_EVERY, EPISODES = 12, 8_000, 2_000, 50
 SETTINGS: dict[str, Any] = {
     "learning_rate": 1e-3, "batch_size": 64, "gamma": 0.95, "buffer_size": 50_000,
     "learning_starts": 1_000, "train_freq": 2, "target_update_interval": 200,

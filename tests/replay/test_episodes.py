@@ -64,7 +64,7 @@ def stored(replay: ReplayBuffer) -> list[tuple[float, ...]]:
     return rows
 
 
-COLUMNS = ("env", "action", "obs", "reward", "next_obs", "discount")
+COLUMNS = ("who", "action", "obs", "reward", "next_obs", "discount")
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 3, 5, 9])
@@ -91,7 +91,7 @@ def test_against_brute_force(n_step: int, n_envs: int) -> None:
 
 
 def make_buffer(n_envs: int, n_step: int, discount: float, **options: Any) -> ReplayBuffer:
-    columns = {"obs": np.float64, "action": np.int64, "env": np.int16}
+    columns = {"obs": np.float64, "action": np.int64, "who": np.int16}
     options = {"autoreset": "same_step", **options}
     episodes = Episodes(n_envs=n_envs, n_step=n_step, discount=discount, **options)
     return ReplayBuffer(1000, columns, episodes=episodes, sampler=UniformSampler())
@@ -102,12 +102,12 @@ def together(steps: list[Step], envs: range) -> dict[str, Any]:
     values: dict[str, Any] = {
         name: np.array([getattr(step, name) for step in steps]) for name in Step._fields
     }
-    return {**values, "env": np.array(envs, dtype=np.int16)}
+    return {**values, "who": np.array(envs, dtype=np.int16)}
 
 
 def test_truncation_bootstraps_from_the_true_last_observation_and_termination_does_not() -> None:
     replay = make_buffer(1, 3, 0.5)
-    common = {"action": 0, "env": 0, "reward": 1.0}
+    common = {"action": 0, "who": 0, "reward": 1.0}
     replay.add(obs=0.0, next_obs=1.0, terminated=False, truncated=False, **common)
     assert len(replay) == 0
     assert replay.add(obs=1.0, next_obs=2.0, terminated=False, truncated=True, **common) == range(2)
@@ -119,7 +119,7 @@ def test_truncation_bootstraps_from_the_true_last_observation_and_termination_do
 def test_next_step_autoreset_passes_over_the_reset_step() -> None:
     replay = make_buffer(2, 1, 0.5, autoreset="next_step")
     false, true = np.array([False, False]), np.array([True, False])
-    common = {"action": np.zeros(2, int), "env": np.arange(2), "reward": np.ones(2)}
+    common = {"action": np.zeros(2, int), "who": np.arange(2), "reward": np.ones(2)}
     step = {"truncated": false, **common}
     replay.add(obs=np.array([0.0, 0]), next_obs=np.array([1.0, 1]), terminated=true, **step)
     replay.add(obs=np.array([1.0, 1]), next_obs=np.array([5.0, 2]), terminated=false, **step)

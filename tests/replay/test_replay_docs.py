@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("replay.md", 7),
         ("need_sampling.md", 2),
         ("sequences_and_hindsight.md", 2),
+        ("actors_and_offline_data.md", 2),
         ("disk_and_prefetch.md", 2),
     ],
 )

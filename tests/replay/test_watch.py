@@ -291,7 +291,7 @@ def test_an_observation_that_is_not_finite_is_named(kind: str, name: str, value:
     with pytest.warns(NeedReplayWarning, match=f"{name}.* of environment 2 has NaN"):
         buffer.add(**wrong)
     buffer.add(**wrong)
-    with pytest.raises(NeedReplayError, match="reward of environment 1 is nan"):
+    with pytest.raises(NeedReplayError, match="reward of row 1 is nan"):
         buffer.add(**wrong | {"reward": np.array([0.0, np.nan, 0.0])})
     assert len(buffer) == 9
 
@@ -312,7 +312,7 @@ def test_a_reward_that_is_not_finite_is_rejected(kind: str, reward: Any) -> None
         "terminated": np.zeros(n, bool), "truncated": np.zeros(n, bool),
     }  # fmt: skip
     before = {name: array.copy() for name, array in buffer.arrays().items()}
-    with pytest.raises(NeedReplayError, match=r"reward of environment 0 is .*; nothing"):
+    with pytest.raises(NeedReplayError, match=r"reward of row 0 is .*; nothing"):
         buffer.add(**step, reward=reward if n > 1 else np.array([reward]))
     for name, array in buffer.arrays().items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)

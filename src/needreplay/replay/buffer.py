@@ -323,39 +323,70 @@ class ReplayBuffer:
 
     # Adding --------------------------------------------------------------------------------------
 
-    def add(self, **values: Any) -> range:
+    def add(self, *, env: int | None = None, **values: Any) -> range:
         """Store one transition, or one step of all environments; returns the ids stored.
 
         With episodes: ``obs``, ``action``, ``reward``, ``next_obs``, ``terminated``, ``truncated``
         and the extra columns. A step is stored when its n-step window closes, so none, one or
-        several ids are returned. Without episodes: the columns, of one transition or with a leading
-        axis of many.
+        several ids are returned. A leading axis of time stores many steps, as if one by one: whole
+        trajectories. Without episodes: the columns, of one transition or with a leading axis of
+        many.
 
         For a sampler by features, ``features`` are those of this step's ``obs``, and for one by
         state ``state`` is its state. They are set when the step's transition is stored.
+
+        Args:
+            env: whose step it is, without the axis of environments; by default of all.
+            **values: the columns.
         """
         with self._lock:
+            if env is not None:
+                if self._writer.windows is None:  # a column
+                    values["env"], env = env, None
+                else:
+                    env = self._writer.check_env(env)
             if self._writer.is_nested:
                 values = flatten(values)
             if self._guards:
-                self._before_writing(self._writer.most_rows(values))
-            stored: range | None = self._store.add(values) if self._whole else None
+                self._before_writing(self._writer.most_rows(values, env))
+            place = -1 if env is None else env
+            stored: range | None = self._store.add(values, False, place) if self._whole else None
             if stored is None:
                 with Uninterrupted():
-                    stored = self._add_converted(values)
+                    stored = self._add_converted(values, env)
             return stored
 
-    def _add_converted(self, values: dict[str, Any]) -> range:
+    def _add_converted(self, values: dict[str, Any], env: int | None) -> range:
         """``add`` with any sampler and values of any kind; returns the ids stored."""
-        first = self._ring.next_id
+        first, place = self._ring.next_id, -1 if env is None else env
         if self._entries is not None:
             self._entries.refuse_info(values, self._sampler)
         given = {name: values.pop(name) for name in self._info if name in values}
-        info = self._checked_info(given, self._writer.size_of(values)) if given else {}
-        stored = self._store.add(values) if self._takes_plain and not given else None
-        if stored is None:
-            stored = self._store.add({**self._writer.converted(values), **info}, True)
-        self._follow_write(len(stored), info)
+        rows, size, step = self._writer.rows_of({**values, **given}, env)
+        info = self._checked_info({name: rows.pop(name) for name in given}, size) if given else {}
+        if self._takes_plain and not given and (self._whole or size == step):
+            stored = self._store.add(rows, False, place, True)
+            if stored is not None:
+                self._follow_write(len(stored), {})
+                return range(first, self._ring.next_id)
+        columns = self._writer.converted(rows, size)
+        many = size if self._whole else step
+        for begin in range(0, size, many):
+            some, known = (
+                {name: a[begin : begin + many] for name, a in part.items()}
+                for part in (columns, info)
+            )
+            try:
+                some = self._writer.with_frames(some, env)
+                count = len(self._store.add({**some, **known}, True, place, True))
+                self._follow_write(count, known)
+            except NeedReplayError as error:
+                if begin == 0:
+                    raise
+                raise NeedReplayError(
+                    f"{error} That is step {begin // step} of this call, from 0 on; those before "
+                    "it are stored."
+                ) from error
         return range(first, self._ring.next_id)
 
     def cut(self, env: int | None = None) -> range:
@@ -365,7 +396,7 @@ class ReplayBuffer:
         are stored as if the last step had been truncated, and nothing is linked across the cut.
         """
         with self._lock, Uninterrupted():
-            self._before_writing(self._writer.most_rows({}))
+            self._before_writing(self._writer.most_rows({}, None))
             first = self._ring.next_id
             self._writer.choose_cut(env)
             self._watch.forget(env)

@@ -30,14 +30,19 @@ from needreplay.replay.storage import (
     column_views,
     columns_of,
 )
-from needreplay.replay.validation import as_columns, is_within
+from needreplay.replay.validation import as_columns, is_within, shape_of
 
 Autoreset = Literal["same_step", "next_step"]
 
 _OBS_FRAME, _NEXT_FRAME = "obs frame", "next obs frame"
+_STACKS = ("obs", "next_obs")
 _HEAD, _HELD, _LAST, _ENDED, _EPISODE, _TIME = range(6)
 """Of each environment: its oldest open step, how many are open, its last id, whether it ended, and
 the episode and the step in it of its last transition."""
+
+
+_BLOCK = 1024
+"""Steps of an ``add`` of many after which the sampler follows."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +141,11 @@ class EpisodeWriter(Writer):
         info: Mapping[str, Column],
         memory: Memory | None = None,
     ) -> None:
-        own = {"reward", "next_obs", "discount", "terminated", "truncated"} & columns.keys()
+        own = {"reward", "next_obs", "discount", "terminated", "truncated", "env"} & columns.keys()
         if own or "obs" not in columns:
             raise NeedReplayError(
                 "With episodes, columns are obs, action and whatever else belongs to a step; "
-                "reward, next_obs and discount are made from the steps"
+                "reward, next_obs and discount are made from the steps, and env says whose they are"
                 + (f" (leave out {', '.join(sorted(own))})." if own else " (obs is missing).")
             )
         self.episodes = episodes
@@ -177,7 +182,8 @@ class EpisodeWriter(Writer):
         self._state: IntArray = np.zeros((n_envs, 6), dtype=np.int64)
         self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
         self._places: IntArray = np.full((capacity, 2), NO_ID, dtype=np.int64)
-        self._slots, self._previous, self._sources = np.zeros((3, pairs), dtype=np.int64)
+        most = pairs + max(n_envs, _BLOCK)
+        self._slots, self._previous, self._sources = np.zeros((3, most), dtype=np.int64)
         # A row more, which kernels work in.
         self._info = {n: np.zeros((pairs + 1, *c.shape), c.dtype) for n, c in info.items()}
         self._targets = column_views(self._step, self.layout)
@@ -206,31 +212,61 @@ class EpisodeWriter(Writer):
         """A row for each open step, and one more."""
         return self._info
 
-    def size_of(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
-        """One step of each environment."""
-        return self.episodes.n_envs
+    def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:
+        """``values`` with one axis of rows; how many rows these are, and how many a step has."""
+        envs = self.episodes.n_envs if env is None else 1
+        first = self.layout.columns[0]
+        name, axes = first.name, len(first.shape)
+        if self._frames is not None:
+            name, axes = "obs", len(self._frames.stack_shape)
+        shape = shape_of(values.get(name))
+        leading = shape[: len(shape) - axes]
+        if len(leading) == 2 and leading[1] == envs and leading[0] > 0:
+            values = {
+                name: np.reshape(value, (-1, *np.shape(value)[2:]))
+                if shape_of(value)[:2] == leading
+                else value
+                for name, value in values.items()
+            }
+            return values, leading[0] * envs, envs
+        return values, max(1, leading[0]) if len(leading) == envs == 1 else envs, envs
 
-    def most_rows(self, values: Mapping[str, Any]) -> int:  # noqa: ARG002 - always the same
-        """All open windows may close."""
-        return self.episodes.n_envs * self.episodes.n_step
+    def most_rows(self, values: dict[str, Any], env: int | None) -> int:
+        """All open windows may close, and those of new steps."""
+        return self.episodes.n_envs * self.episodes.n_step + self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
-        """``values``, checked, as arrays; frames are stored, and their numbers take their place."""
-        n_envs, frames = self.episodes.n_envs, self._frames
-        if frames is None:
-            return self._with_rewards(as_columns(self._targets, n_envs, values))
+    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
+        """``values``, checked, as arrays; stacks as the bytes of their frames."""
+        if self._frames is None:
+            return self._with_rewards(as_columns(self._targets, size, values))
         if "obs" not in values or "next_obs" not in values:
             raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
-        rest = dict(values)
-        obs = frames.as_bytes("obs", rest.pop("obs"))
-        next_obs = frames.as_bytes("next_obs", rest.pop("next_obs"))
-        numbers = np.zeros(n_envs, dtype=np.int64), np.zeros(n_envs, dtype=np.int64)
-        of_frames = dict(zip((_OBS_FRAME, _NEXT_FRAME), numbers, strict=True))
-        others = {name: a for name, a in self._targets.items() if name not in of_frames}
-        columns = self._with_rewards(as_columns(others, n_envs, rest))
-        skipped = (self._state[:, _ENDED] == 1) & (self.episodes.autoreset == "next_step")
-        frames.store(obs, next_obs, skipped, *numbers)
-        return columns | of_frames
+        stacks = {name: self._frames.as_bytes(name, values[name], size) for name in _STACKS}
+        rest = {name: value for name, value in values.items() if name not in stacks}
+        others = {n: a for n, a in self._targets.items() if n not in (_OBS_FRAME, _NEXT_FRAME)}
+        return self._with_rewards(as_columns(others, size, rest)) | stacks
+
+    def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:
+        """Store the frames of one step; their numbers take the place of its stacks."""
+        if self._frames is None:
+            return step
+        n_envs = self.episodes.n_envs
+        of = slice(None) if env is None else slice(env, env + 1)
+        skipped = np.ones(n_envs, dtype=np.bool_)
+        resets = (self._state[:, _ENDED] == 1) & (self.episodes.autoreset == "next_step")
+        skipped[of] = resets[of]
+        stacks = []
+        for name in _STACKS:
+            part = step.pop(name)
+            stacks.append(np.zeros((n_envs, *part.shape[1:]), part.dtype))
+            stacks[-1][of] = part
+        numbers: IntArray = np.zeros((2, n_envs), dtype=np.int64)
+        self._frames.store(*stacks, skipped, *numbers)
+        return step | {_OBS_FRAME: numbers[0, of].copy(), _NEXT_FRAME: numbers[1, of].copy()}
+
+    def check_env(self, env: Any) -> int:
+        """``env``, if it is the number of an environment."""
+        return check_number("env", env, int, (0, self.episodes.n_envs - 1))
 
     def steps_of_episodes(self) -> IntArray:
         """How many steps the episode of each environment has so far, if it has not ended."""
@@ -239,9 +275,9 @@ class EpisodeWriter(Writer):
     def _with_rewards(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
         """``columns``, whose rewards are finite: a return of several steps would be lost, too."""
         if not (fine := np.isfinite(columns["reward"])).all():
-            env = int(np.argmin(fine))
+            row = int(np.argmin(fine))
             raise NeedReplayError(
-                f"reward of environment {env} is {columns['reward'][env]}; pass finite numbers; "
+                f"reward of row {row} is {columns['reward'][row]}; pass finite numbers; "
                 "nothing was stored."
             )
         return columns
@@ -250,7 +286,7 @@ class EpisodeWriter(Writer):
         """Choose whose open windows are to be written, as if their last step was truncated."""
         n_envs = self.episodes.n_envs
         if env is not None:
-            check_number("env", env, int, (0, n_envs - 1))
+            self.check_env(env)
         others = np.arange(n_envs) != (np.arange(n_envs) if env is None else env)
         self._flags[:] = np.stack([np.zeros(n_envs, np.bool_), ~others, others], axis=1)
 

@@ -71,23 +71,22 @@ class FrameStore:
         """
         return int(self.numbers[_NEXT]) - len(self.frames) + self._reach
 
-    def as_bytes(self, name: str, stacks: AnyArray) -> Bytes:
-        """(n_envs, stack, bytes of a frame) of what was passed as ``name``."""
-        n_envs = len(self.numbers) - 1
+    def as_bytes(self, name: str, stacks: AnyArray, size: int) -> Bytes:
+        """(size, stack, bytes of a frame) of what was passed as ``name``."""
         array = np.asarray(stacks)
-        if array.shape != (n_envs, *self.stack_shape) and (
-            n_envs > 1 or array.shape != self.stack_shape
+        if array.shape != (size, *self.stack_shape) and (
+            size > 1 or array.shape != self.stack_shape
         ):
             raise NeedReplayError(
                 f"{name} has shape {array.shape}, but stacks of {self.stack_shape} are stored, "
-                f"one for each of {n_envs} environments; nothing was stored."
+                f"{size} here; nothing was stored."
             )
         if not np.can_cast(array.dtype, self.dtype, casting="same_kind"):
             raise NeedReplayError(
                 f"{name} is {array.dtype}, but frames are {self.dtype}; nothing was stored."
             )
         contiguous = np.ascontiguousarray(array, dtype=self.dtype).view(np.uint8)
-        return contiguous.reshape(n_envs, self.stack_shape[0], self._frame_bytes)
+        return contiguous.reshape(size, self.stack_shape[0], self._frame_bytes)
 
     def store(
         self,

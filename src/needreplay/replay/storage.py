@@ -327,19 +327,28 @@ class Writer:
         """Memory for what ``add`` takes for the sampler: here a row that kernels work in."""
         return {name: np.zeros((1, *c.shape), c.dtype) for name, c in info.items()}
 
-    def size_of(self, values: Mapping[str, Any]) -> int:
-        """How many steps ``values`` are: as many as the first column has."""
+    def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:  # noqa: ARG002
+        """``values``; how many rows these are (as the first column has), and those of a step."""
         first = self.layout.columns[0]
         shape = shape_of(values.get(first.name))
-        return shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
+        size = shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
+        return values, size, size
 
-    def most_rows(self, values: Mapping[str, Any]) -> int:
+    def most_rows(self, values: dict[str, Any], env: int | None) -> int:
         """The most rows that adding ``values`` writes."""
-        return self.size_of(values)
+        return self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any]) -> dict[str, AnyArray]:
+    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
         """``values``, checked, as an array of its own dtype for each column."""
-        return as_columns(self._targets, self.size_of(values), values)
+        return as_columns(self._targets, size, values)
+
+    def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:  # noqa: ARG002
+        """``step``, with what is not stored in its row replaced by where that is."""
+        return step
+
+    def check_env(self, env: Any) -> int:  # noqa: ARG002 - no episodes
+        """``env``, if it is the number of an environment."""
+        raise _no_episodes()
 
     def placed(self, ring: Ring, count: int) -> tuple[IntArray, IntArray]:
         """Slots of the ``count`` newest transitions, and the id before each in its episode or -1.

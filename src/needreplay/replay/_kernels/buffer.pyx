@@ -86,7 +86,7 @@ cdef class Core:
         self.rows, self.stride = <char*>u8(rows, rows.size), rows.shape[1]
         self.ids, self.counts, self.max_seen = i64(ids, 2), i64(counts, 2), f64(max_seen, 1)
         if self.windows is not None:
-            self.reserve(self.windows.n_envs * self.windows.n_step)
+            self.reserve(self.windows.most)
 
     def __dealloc__(self):
         free(self.slots)
@@ -109,21 +109,27 @@ cdef class Core:
 
     # Adding -------------------------------------------------------------------------------------
 
-    def add(self, dict values, bint converted=False):
+    def add(
+        self, dict values, bint converted=False, Py_ssize_t env=-1, bint many=False,
+    ):
         """Store ``values``, tell the sampler, and return the ids stored.
 
-        ``converted``: values are arrays of the columns' own dtypes, which Python has made.
+        Args:
+            values: by column; of episodes one step of all environments, or of ``env`` if it is not
+                -1. One environment may have any number of steps.
+            converted: values are arrays of the columns' own dtypes, which Python has made.
+            many: there may be several steps of all environments, one after the other.
         """
-        cdef Py_ssize_t i, count, found = 0, row = 0, passed = PyDict_Size(values), place = 0
+        cdef Py_ssize_t i, count, found = 0, row, passed = PyDict_Size(values), place = 0
         cdef PyObject* name
         cdef Table table = self.columns if self.windows is None else self.windows.step
         cdef bint told = False
         while PyDict_Next(values, &place, &name, NULL):
             if not PyUnicode_CheckExact(<object>name):  # its comparison could run any code
                 return None
-        row = 0 if self.windows is None else self.windows.n_envs
-        count = table.take(values, row, converted)
-        if count == 0:
+        row = 1 if self.windows is None or env >= 0 else self.windows.n_envs
+        count = table.take(values, 0 if row == 1 or many else row, converted)
+        if count == 0 or count % row != 0:
             return None
         if self.info is not None:
             found = self.info.take_some(values, count, table.leads(values), converted)
@@ -134,18 +140,24 @@ cdef class Core:
             for i in range(count):
                 if not self.kernel.takes(self.scratch_row(i)):
                     return None
-        if not self.look(table, count):
+        if not self.look(table, count, max(0, env), row):
             return None
         if self.windows is not None:
-            count = self.windows.add(self.rows, self.ids[NEXT])
+            return self.add_steps(count // row, env, told)
         else:
             for i in range(max(0, count - self.capacity), count):
                 self.columns.write(i, (self.ids[NEXT] + i) % self.capacity)
         self.advance(count, told)
         return range(self.ids[NEXT] - count, self.ids[NEXT])
 
-    cdef int look(self, Table table, Py_ssize_t count) except -1:
-        """Tell what is noticed in the steps that were taken; 0 if a reward is not finite."""
+    cdef int look(
+        self, Table table, Py_ssize_t count, Py_ssize_t env, Py_ssize_t envs
+    ) except -1:
+        """Tell what is noticed in the steps that were taken; 0 if a reward is not finite.
+
+        They are of ``envs`` environments from ``env`` on. Of many steps, only the first has to
+        follow the one before.
+        """
         cdef Py_ssize_t row
         cdef int found = table.not_finite(count, &row)
         if found >= 0:
@@ -153,18 +165,39 @@ cdef class Core:
             if self.windows is not None and name == "reward":
                 return 0
             table.check(self.watch.observed, False)  # said once
-            self.watch.not_finite(name, row)
+            self.watch.not_finite(name, row if self.windows is None else env + row % envs)
         if self.windows is not None and not self.continuity.is_done:
-            found = self.continuity.look()
+            found = self.continuity.look(env, env + envs)
             if found == WRONG_RESETS:
                 self.watch.wrong_resets(self.continuity.env)
             elif found == JUMPS:
                 self.watch.jumps(self.continuity.env)
         return 1
 
+    cdef add_steps(self, Py_ssize_t steps, Py_ssize_t env, bint told):
+        """Steps that were taken, of ``env`` or of all; the sampler follows after each block of them.
+
+        What is told to a sampler lies in the open windows, so each step is a block there.
+        """
+        cdef Windows windows = self.windows
+        cdef Py_ssize_t begin = max(0, env), end = env + 1 if env >= 0 else windows.n_envs
+        cdef Py_ssize_t open = windows.n_envs * windows.n_step, block = 1, done = 0, stored, step
+        cdef int64_t first = self.ids[NEXT]
+        if self.info is None:
+            block = max(1, min(windows.most - open, self.capacity - open) // (end - begin))
+        while done < steps:
+            stored = 0
+            for step in range(done, min(done + block, steps)):
+                stored = windows.add(
+                    self.rows, self.ids[NEXT], stored, step * (end - begin), begin, end
+                )
+            self.advance(stored, told)
+            done += block
+        return range(first, self.ids[NEXT])
+
     def cut(self):
         """Write the open windows of the environments that are not skipped; returns how many."""
-        count = self.windows.close(self.rows, self.ids[NEXT], True)
+        count = self.windows.close(self.rows, self.ids[NEXT], 0, 0, self.windows.n_envs, True)
         self.advance(count, True)
         return count
 

@@ -24,9 +24,9 @@ cdef class Continuity:
     cdef readonly Py_ssize_t env
     cdef readonly bint is_done
 
-    cdef int look(self) noexcept
+    cdef int look(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef bint noticed_resets(self) noexcept
     cdef bint noticed_jumps(self) noexcept
-    cdef int follows(self, Py_ssize_t e) noexcept
-    cdef bint tells(self, Py_ssize_t e) noexcept
-    cdef uint64_t digest(self, Py_ssize_t e) noexcept
+    cdef int follows(self, Py_ssize_t e, Py_ssize_t row) noexcept
+    cdef bint tells(self, Py_ssize_t e, Py_ssize_t row) noexcept
+    cdef uint64_t digest(self, Py_ssize_t row) noexcept

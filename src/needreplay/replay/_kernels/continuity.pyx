@@ -54,28 +54,30 @@ cdef class Continuity:
         for e in range(self.n_envs):
             self.has_step[e] = self.has_step[e] and env is not None and e != env
 
-    cdef int look(self) noexcept:
+    cdef int look(self, Py_ssize_t begin, Py_ssize_t end) noexcept:
         """Compare what was taken, and is not written yet; returns what is noticed.
+
+        Its first row is the step of environment ``begin``, and so on up to ``end``.
 
         That a step continues an episode that had ended counts only where no reset could have led
         there, and that it does not, in any case.
         """
         cdef Py_ssize_t e
         cdef int follows, found = FINE
-        for e in range(self.n_envs):
-            follows = self.follows(e) if self.has_step[e] else -1
+        for e in range(begin, min(end, self.n_envs)):
+            follows = self.follows(e, e - begin) if self.has_step[e] else -1
             if follows >= 0 and not self.windows.state[e * STATE + ENDED]:
                 self.follow += follows
                 self.jump += not follows
                 if not follows and self.noticed_jumps():
                     self.env, found = e, JUMPS
             elif follows >= 0:
-                self.continued += follows and (self.windows.skips_resets or self.tells(e))
+                self.continued += follows and (self.windows.skips_resets or self.tells(e, e - begin))
                 self.was_reset += not follows
                 if self.noticed_resets():
                     self.env, found = e, WRONG_RESETS
             if not self.has_first[e]:
-                self.has_first[e], self.first[e] = True, self.digest(e)
+                self.has_first[e], self.first[e] = True, self.digest(e - begin)
             self.has_step[e] = True
         self.adds += 1
         self.is_done = self.adds >= MOST_ADDS
@@ -99,8 +101,8 @@ cdef class Continuity:
         found, self.said_resets = found and not self.said_resets, found or self.said_resets
         return found
 
-    cdef int follows(self, Py_ssize_t e) noexcept:
-        """Whether ``obs`` is the last ``next_obs``; -1 where that was not stored."""
+    cdef int follows(self, Py_ssize_t e, Py_ssize_t row) noexcept:
+        """Whether ``obs`` in ``row`` is the last ``next_obs``; -1 where that was not stored."""
         cdef Py_ssize_t k, i
         cdef Column* obs
         cdef Column* before
@@ -112,15 +114,15 @@ cdef class Continuity:
             if self.of_frames and (<const int64_t*>last)[0] == -1:
                 return -1
             if obs.widens:
-                given = obs.given + e * (obs.nbytes // 2)
+                given = obs.given + row * (obs.nbytes // 2)
                 for i in range(obs.nbytes // 8):
                     if <double>(<const float*>given)[i] != (<const double*>last)[i]:
                         return False
-            elif memcmp(obs.given + e * obs.nbytes, last, obs.nbytes) != 0:
+            elif memcmp(obs.given + row * obs.nbytes, last, obs.nbytes) != 0:
                 return False
         return True
 
-    cdef bint tells(self, Py_ssize_t e) noexcept:
+    cdef bint tells(self, Py_ssize_t e, Py_ssize_t row) noexcept:
         """Whether no reset could have led to the last ``next_obs``, which is ``obs`` now.
 
         An episode that terminates where it began may begin there again. A time limit may end an
@@ -130,21 +132,21 @@ cdef class Continuity:
         cdef Column* obs
         cdef Column* after
         if not self.windows.flags[e * FLAGS + TRUNCATED]:
-            return self.digest(e) != self.first[e]
+            return self.digest(row) != self.first[e]
         for k in range(self.n_pairs):
             obs, after = &self.step.columns[self.obs[k]], &self.step.columns[self.next_obs[k]]
             if memcmp(obs.data + e * obs.step, after.data + e * after.step, obs.nbytes) != 0:
                 return True
         return False
 
-    cdef uint64_t digest(self, Py_ssize_t e) noexcept:
-        """Of the ``obs`` that was taken."""
+    cdef uint64_t digest(self, Py_ssize_t row) noexcept:
+        """Of the ``obs`` that was taken in ``row``."""
         cdef uint64_t digest = OFFSET
         cdef Py_ssize_t k, i, nbytes
         cdef Column* obs
         for k in range(self.n_pairs):
             obs = &self.step.columns[self.obs[k]]
             nbytes = obs.nbytes // 2 if obs.widens else obs.nbytes
-            for i in range(e * nbytes, (e + 1) * nbytes):
+            for i in range(row * nbytes, (row + 1) * nbytes):
                 digest = (digest ^ <uint8_t>obs.given[i]) * PRIME
         return digest

@@ -59,7 +59,7 @@ cdef class Cutter:
         self.open = i64(open, self.n_envs * self.most * 2)
         self.state = i64(episodes["episodes"], self.n_envs * STATE)
         self.places = i64(episodes["places"], self.capacity * 2)
-        self.sources = i64(episodes["sources"], self.n_envs * self.n_step)
+        self.sources = i64(episodes["sources"], len(episodes["sources"]))
         self.after = i64(after, self.capacity)
         self.length, self.burn_in, self.stride = settings
         self.across = across

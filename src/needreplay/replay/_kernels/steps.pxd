@@ -10,7 +10,7 @@ cdef enum:
 cdef class Windows:
     cdef Table step, info
     cdef readonly object arrays
-    cdef Py_ssize_t n_envs, n_step, stride, next_from, next_to, reward_at, discount_at, capacity
+    cdef Py_ssize_t n_envs, n_step, most, stride, next_from, next_to, reward_at, discount_at, capacity
     cdef char* current
     cdef char* pending
     cdef double* rewards
@@ -24,8 +24,14 @@ cdef class Windows:
     cdef double discount
     cdef readonly bint skips_resets
 
-    cdef Py_ssize_t add(self, char* rows, int64_t first_id) noexcept nogil
-    cdef Py_ssize_t close(self, char* rows, int64_t first_id, bint cuts) noexcept nogil
+    cdef Py_ssize_t add(
+        self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t taken,
+        Py_ssize_t begin, Py_ssize_t end,
+    ) noexcept nogil
+    cdef Py_ssize_t close(
+        self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t begin, Py_ssize_t end,
+        bint cuts,
+    ) noexcept nogil
     cdef void write_window(
         self, Py_ssize_t e, Py_ssize_t head, Py_ssize_t held, char* row
     ) noexcept nogil

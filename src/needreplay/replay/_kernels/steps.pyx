@@ -44,19 +44,27 @@ cdef class Windows:
         self.rewards = f64(arrays["rewards"], n_envs * (self.n_step + 1))
         self.flags = truth(arrays["flags"], n_envs * FLAGS)
         self.state = i64(arrays["episodes"], n_envs * STATE)
-        self.slots = i64(arrays["slots"], pairs)
-        self.previous = i64(arrays["previous"], pairs)
-        self.sources = i64(arrays["sources"], pairs)
+        self.most = len(arrays["slots"])
+        self.slots = i64(arrays["slots"], self.most)
+        self.previous = i64(arrays["previous"], self.most)
+        self.sources = i64(arrays["sources"], self.most)
         self.following = i64(arrays["following"], self.capacity)
         self.places = i64(arrays["places"], 2 * self.capacity)
 
-    cdef Py_ssize_t add(self, char* rows, int64_t first_id) noexcept nogil:
-        """One step of every environment, which was taken; returns how many windows it closed."""
+    cdef Py_ssize_t add(
+        self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t taken,
+        Py_ssize_t begin, Py_ssize_t end,
+    ) noexcept nogil:
+        """One step of environments ``begin`` up to ``end``, from row ``taken`` on of what was taken.
+
+        ``stored`` windows were closed by steps before, ``first_id`` is the id of the first of these;
+        returns how many are closed now.
+        """
         cdef Py_ssize_t e, place
         cdef int64_t* state
-        for e in range(self.n_envs):
+        for e in range(begin, end):
             state = self.state + e * STATE
-            self.step.write(e, e)
+            self.step.write(taken + e - begin, e)
             self.flags[e * FLAGS + SKIPPED] = self.skips_resets and state[ENDED]
             if self.flags[e * FLAGS + SKIPPED]:
                 continue
@@ -70,24 +78,27 @@ cdef class Windows:
                 self.rewards[e * (self.n_step + 1) + self.n_step]
             )
             if self.info is not None:
-                self.info.write(e, e * self.n_step + place)
+                self.info.write(taken + e - begin, e * self.n_step + place)
             state[HELD] += 1
-        return self.close(rows, first_id, False)
+        return self.close(rows, first_id, stored, begin, end, False)
 
-    cdef Py_ssize_t close(self, char* rows, int64_t first_id, bint cuts) noexcept nogil:
-        """Write the windows that are complete, or whose episode ended; returns how many.
+    cdef Py_ssize_t close(
+        self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t begin, Py_ssize_t end,
+        bint cuts,
+    ) noexcept nogil:
+        """Write the windows that are complete, or whose episode ended; see ``add``.
 
         For each, ``slots`` gets its slot, ``previous`` the id before it in its episode, ``sources``
         its row of ``pending``. By slot, ``following`` has the id after it in its episode, and
         ``places`` the number of its episode, in the order in which episodes begin, and its step in
         it. With ``cuts`` there is no new step: episodes that are not skipped end with the last one.
         """
-        cdef Py_ssize_t e, stored = 0
+        cdef Py_ssize_t e
         cdef int64_t slot, new, before
         cdef int64_t* state
         cdef uint8_t* flags
         cdef bint ended
-        for e in range(self.n_envs):
+        for e in range(begin, end):
             state, flags = self.state + e * STATE, self.flags + e * FLAGS
             ended = flags[TERMINATED] or flags[TRUNCATED]
             if flags[SKIPPED]:
