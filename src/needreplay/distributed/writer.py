@@ -19,7 +19,7 @@ from needreplay.distributed.shard import News
 from needreplay.replay.buffer import ReplayBuffer
 from needreplay.replay.episodes import Episodes
 from needreplay.replay.samplers import UniformSampler
-from needreplay.replay.storage import ColumnSpec, Parts
+from needreplay.replay.storage import ColumnSpec, Parts, flatten
 from needreplay.replay.validation import as_priorities
 
 UNANSWERED, UNTAKEN = 3, 16
@@ -120,10 +120,13 @@ class Writer:
         if not (math.isfinite(reward) if type(reward) is float else _are_finite(reward)):
             raise self._error(f"reward is {reward}; it must be finite. Nothing was stored.")
         try:
-            if self._format.episodes is None:
-                self._refuse_many(values)
+            _, size, step = collector._writer.rows_of(flatten(values), values.get("env"))
+            most = collector.capacity - self._format.block
+            if self._format.episodes is not None and size > step:
+                raise NeedReplayError("add takes one step at a time here, no trajectories.")
+            if size > most:
+                raise NeedReplayError(f"add takes at most {most} transitions at once here.")
             if self._format.n_features and "features" not in values:
-                size = collector._writer.size_of(values)
                 values["features"] = np.full((size, self._format.n_features), np.nan)
             stored = collector.add(**values)
         except NeedReplayError as error:
@@ -133,11 +136,6 @@ class Writer:
         if waiting >= self._format.block or (waiting and now - self._sent_at > OLDEST_STEP):
             self._send()
         return len(stored)
-
-    def _refuse_many(self, values: dict[str, Any]) -> None:
-        most = self._collector.capacity - self._format.block
-        if self._collector._writer.size_of(values) > most:
-            raise NeedReplayError(f"add takes at most {most} transitions at once here.")
 
     def cut(self, env: int | None = None) -> int:
         """End the episode of environment ``env``, or of all, as ``ReplayBuffer.cut`` does."""

@@ -114,6 +114,7 @@ class HindsightEntries(Entries):
         """By environment, the first row of its episode, or -1."""
 
     def needed(self, slots: IntArray) -> IntArray:
+        """The older of the two rows: the step's own, and that of its goal."""
         first, goal = self.ring.columns[FIRST][slots], self.ring.columns[_GOAL][slots]
         return np.where(goal == NO_ID, first, np.minimum(first, goal))
 
