@@ -23,6 +23,7 @@ from needreplay._core.rng import stream
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
+ENDS = ("low", "high")
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
 PAGES = tuple(
     str(page.relative_to(ROOT))
@@ -498,7 +499,69 @@ def need_age() -> list[str]:
     )
 
 
+def replay_heights() -> list[str]:
+    """Published axes, and changes in rats, beside the heights of ``mattar-daw``."""
+    rows = []
+    for row in rows_of("mattar-daw/heights.csv"):
+        if row["preset"] == "published":
+            low, high = float(row["published_low"]), float(row["published_high"])
+            rats = row["kind"] == "animals"
+            said = f"rats {low:+.0f}%" if rats else f"axis {low:.0f} to {high:.0f}"
+            ours = [f"{float(row[end]):{'+.0f' if rats else '.3f'}}" for end in ("ours", *ENDS)]
+            shown = f"{ours[0]}{'%' * rats} ({ours[1]} to {ours[2]})"
+            rows.append([row["figure"], row["quantity"].removesuffix(", in percent"), said, shown])
+    return table(["", "", "published", "here"], rows)
+
+
+def rivals_explain() -> list[str]:
+    """Which model shows which phenomenon; bold where all of the interval is above 0."""
+    return crossed(
+        "rivals/explains.csv", "phenomenon", "agent", "difference",
+        lambda row, shown: f"**{shown}**" if row["verdict"] == "holds" else shown,
+    )  # fmt: skip
+
+
+def rivals_learning() -> list[str]:
+    """Mean steps in an episode, by world and model."""
+    return crossed("rivals/learning.csv", "agent", "world", "steps", lambda row, shown: shown)
+
+
+def crossed(
+    name: str, down: str, across: str, value: str, mark: Callable[[dict[str, str], str], str]
+) -> list[str]:
+    """Numbers and intervals of a CSV file, one column down, another across."""
+    rows = rows_of(name)
+    shown = {
+        (row[down], row[across]): mark(row, f"{float(row[value]):.2f}")
+        + f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        for row in rows
+    }
+    heads = list(dict.fromkeys(row[across] for row in rows))
+    sides = dict.fromkeys(row[down] for row in rows)
+    return table(["", *heads], [[side, *(shown[side, head] for head in heads)] for side in sides])
+
+
+def rivals_recovery() -> list[str]:
+    """What fits of simulations found again."""
+    rows = [
+        [
+            row["simulated"], row["parameter"], f"{float(row['truth']):g}",
+            f"{float(row['mean_estimate']):.2f}", f"{float(row['spread']):.2f}",
+            f"{row['inside']} of {row['fits']}",
+        ]
+        for row in rows_of("rivals/recovery.csv")
+    ]  # fmt: skip
+    return table(
+        ["simulated", "parameter", "truth", "mean estimate", "spread", "intervals with the truth"],
+        rows,
+    )
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "replay-heights": replay_heights,
+    "rivals-explain": rivals_explain,
+    "rivals-learning": rivals_learning,
+    "rivals-recovery": rivals_recovery,
     "readme-speed": readme_speed,
     "replay-speed": replay_speed,
     "training-share": training_share,

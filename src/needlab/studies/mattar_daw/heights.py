@@ -36,10 +36,8 @@ class Height:
     measure: Callable[[Found, np.random.Generator], Interval]
 
 
-def _moment(
-    found: Found, rng: np.random.Generator, world: str, direction: int, when: int
-) -> Interval:
-    return mean_interval(found[f"{world}/baseline"]["events"][:, 0, direction, when], rng)
+def _moment(found: Found, rng: np.random.Generator, direction: int, when: int) -> Interval:
+    return mean_interval(found[f"{OPEN}/baseline"]["events"][:, 0, direction, when], rng)
 
 
 def _after(found: Found, rng: np.random.Generator, case: str, group: int) -> Interval:
@@ -61,9 +59,8 @@ def _highest_lap(found: Found, rng: np.random.Generator, direction: int) -> Inte
 
 HEIGHTS: tuple[Height, ...] = (
     *(
-        Height("fig. 3", f"{name}, {world}", "axis", 0.0, 1.0,
-               partial(_moment, world=world, direction=direction, when=when))
-        for world in (LINEAR, OPEN)
+        Height("fig. 3", f"{name}, {OPEN}", "axis", 0.0, 1.0,
+               partial(_moment, direction=direction, when=when))
         for name, direction, when in (
             ("forward events before a run", F, BEFORE), ("reverse events after a run", R, AFTER),
         )
