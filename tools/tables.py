@@ -350,6 +350,24 @@ def area_rows(*names: str) -> list[str]:
     return table(["arm", *heads, *(["lowest AUC of need"] if quality else [])], rows)
 
 
+def similar_states() -> list[str]:
+    """How alike and recurrent MinAtar's states are, beside what need adds to shuffled need."""
+    areas = {(row["game"], row["arm"]): row for row in rows_of("minatar-need/areas.csv")}
+    measured = {row["world"]: row for row in rows_of("similar-states/data.csv")}
+    rows = []
+    for game in dict.fromkeys(game for game, _ in areas):
+        shown = [f"{float(measured[game][name]):.2f}" for name in ("similarity", "recurrence")]
+        for area in ("area", "eval_area"):
+            own, control = (
+                float(areas[game, f"gain x {need}, .25 uniform"][area])
+                for need in ("need", "shuffled need")
+            )
+            shown.append(f"{own / control:.2f}")
+        rows.append([game.removeprefix("minatar/").replace("_", " "), *shown])
+    rows.sort(key=lambda row: float(row[2]))
+    return table(["", "similarity", "recurrence", "training", "evaluation"], rows)
+
+
 def exact_need() -> list[str]:
     """The planned comparisons with exact need: differences in area, intervals and p."""
     folders = ("exact-need", "exact-need-large", "exact-need-long")
@@ -581,6 +599,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "minatar-areas": minatar_areas,
     "minatar-eval-areas": minatar_eval_areas,
     "minatar-printed": minatar_printed,
+    "similar-states": similar_states,
     "exact-need": exact_need,
     "need-pays": need_pays,
     "mazes-factor": mazes_factor,

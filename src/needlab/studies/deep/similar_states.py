@@ -169,20 +169,20 @@ def claims_of(data: Table, seed: int) -> list[Claim]:
 
 
 def draw(data: Table) -> Figure:
-    """The two measures, and each against the published change."""
+    """The two measures of all games, and each against the published change."""
     figure, (axes,) = new_figure(1, 3)
-    axes[0].plot(data["similarity"], data["recurrence"], "o", markersize=4)
-    for place, world in enumerate(data["world"].tolist()):
-        at = data["similarity"][place], data["recurrence"][place]
-        axes[0].annotate(world.partition("/")[2], at, fontsize=5)
+    atari = np.char.startswith(data["world"].astype(str), "atari/")
+    for name, chosen in (("Atari", atari), ("MinAtar", ~atari)):
+        axes[0].plot(data["similarity"][chosen], data["recurrence"][chosen], "o", label=name)
+    axes[0].legend(fontsize=7)
     axes[0].set_xlabel("similarity")
     axes[0].set_ylabel("recurrence")
     for one, name in zip(axes[1:], MEASURES, strict=True):
-        one.plot(data[name], data["change_best"], "o", markersize=4)
+        one.plot(data[name][atari], data["change_best"][atari], "o")
         one.axhline(0.0, linewidth=0.5, color="gray")
         one.set_yscale("symlog", linthresh=10)
         one.set_xlabel(name)
-        one.set_ylabel("PER-SR against PER, %")
+    axes[1].set_ylabel("PER-SR against PER, %")
     return figure
 
 
