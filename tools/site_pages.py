@@ -55,6 +55,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.report.fit_page:write_fit_page",
         ),
     ),
+    "linear": ("Linear agents", ("needlab.linear",)),
     "deep": ("Deep agents", ("needlab.deep",)),
     "worlds": (
         "Worlds",

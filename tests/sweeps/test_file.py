@@ -95,7 +95,7 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs", "is not TOML"),
         (
             "[[runs]]\nkind = 'walk'",
-            "no kind of run 'walk'; choose from: deep, tabular, cliffwalk, mod",
+            "no kind of run 'walk'; choose from: deep, tabular, linear, cliffwalk, mod",
         ),
         ("[[runs]]\nkind = 'tabular'", "needs 'agent'"),
         (TABULAR + "agent = 'x'", "There is no agent 'x'"),

@@ -5,7 +5,9 @@
 
 from needlab.linear.agent import LinearQ
 from needlab.linear.encodings import (
+    CellCodes,
     CoarseCodes,
+    Code,
     Encoding,
     FeatureTable,
     Grid,
@@ -17,11 +19,13 @@ from needlab.linear.encodings import (
     encode_world,
     feature_matrix,
 )
-from needlab.linear.settings import LINEAR_AGENTS, LinearSettings, linear_settings
+from needlab.linear.settings import LINEAR_AGENTS, LinearSettings, ReplayBy, linear_settings
 
 __all__ = [
     "LINEAR_AGENTS",
+    "CellCodes",
     "CoarseCodes",
+    "Code",
     "Encoding",
     "FeatureTable",
     "Grid",
@@ -29,6 +33,7 @@ __all__ = [
     "LinearSettings",
     "OneHot",
     "RadialCodes",
+    "ReplayBy",
     "TileCodes",
     "board_grid",
     "encode_space",

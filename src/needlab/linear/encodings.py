@@ -30,6 +30,7 @@ from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
 Code = Literal["one-hot", "tile", "coarse", "radial"]
+"""Codes of boards and boxes by name."""
 STATE: tuple[type, tuple[int, ...]] = (np.int64, ())
 SMALLEST = 1e-9
 """A feature below this share of the largest is left out."""

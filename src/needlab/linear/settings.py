@@ -11,6 +11,7 @@ from needreplay._core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, check_field
 from needreplay._core.errors import unknown
 
 ReplayBy = Literal["nothing", "gain", "gain x need"]
+"""What transitions are sampled by."""
 
 
 @dataclass(frozen=True)

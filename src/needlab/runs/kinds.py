@@ -23,6 +23,7 @@ Config: TypeAlias = dict[str, Any]
 SHIPPED = {
     "deep": "needlab.runs.kinds:DEEP",
     "tabular": "needlab.runs.tabular_runs:TABULAR",
+    "linear": "needlab.runs.linear_runs:LINEAR",
 }
 """The kinds of this package. ``load_sweep`` takes names for others."""
 

@@ -30,7 +30,7 @@ from needlab.tabular.sweeping import EVENT, clear_trace, sweeping_step
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
-from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 
 class TabularAgent(Protocol):
@@ -244,6 +244,8 @@ class Played:
 
     steps: IntArray
     returns: FloatArray
+    terminated: BoolArray
+    """false where the environment truncated the episode"""
 
 
 def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int | None = 0) -> Played:
@@ -262,6 +264,7 @@ def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int | No
     if episodes < 1:
         raise NeedReplayError(f"episodes is {episodes}; it must be at least 1.")
     steps, returns = np.zeros(episodes, np.int64), np.zeros(episodes)
+    ended = np.zeros(episodes, np.bool_)
     for episode in range(episodes):
         state, _ = env.reset(seed=seed) if episode == 0 else env.reset()
         agent.begin(state)
@@ -273,4 +276,5 @@ def play(agent: TabularAgent, env: Environment, episodes: int, *, seed: int | No
             state = next_state
             steps[episode] += 1
             returns[episode] += reward
-    return Played(steps, returns)
+        ended[episode] = terminated
+    return Played(steps, returns, ended)

@@ -5,6 +5,7 @@ Importing this package registers our environments with Gymnasium.
 
 from needlab.worlds.boards import BOARDS, DYNA_MAZE
 from needlab.worlds.cliffwalk import cliffwalk_world
+from needlab.worlds.continuous import ContinuousMazeEnv
 from needlab.worlds.discrete import ZeroBased, as_discrete, require_discrete
 from needlab.worlds.env import BlindCliffwalkEnv, MazeEnv, TabularEnv
 from needlab.worlds.make import tabular_world, world_of_env
@@ -21,6 +22,7 @@ __all__ = [
     "BOARDS",
     "DYNA_MAZE",
     "BlindCliffwalkEnv",
+    "ContinuousMazeEnv",
     "MazeEnv",
     "TabularEnv",
     "TabularWorld",
