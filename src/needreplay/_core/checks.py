@@ -24,7 +24,7 @@ OWN = "module:name"
 
 
 def check_fields(settings: Any, bounds: Bounds) -> None:
-    """Refuse a field whose value is not of its type or outside its bounds."""
+    """Raise for a field whose value is not of its type or outside its bounds."""
     cls: Any = type(settings)
     for name, kind in _kinds(cls).items():
         value = getattr(settings, name)
@@ -43,7 +43,7 @@ def check_fields(settings: Any, bounds: Bounds) -> None:
             check_number(name, value, kind, bounds.get(name))
 
 
-def words_of(kind: Any) -> tuple[str, ...]:
+def words_of(kind: object) -> tuple[str, ...]:
     """The words that a field of type ``kind`` takes; ``Literal | str``: one's own, too.
 
     >>> words_of(Literal["dqn"] | str)
@@ -60,7 +60,7 @@ def _kinds(settings: Any) -> dict[str, Any]:
     return get_type_hints(settings)
 
 
-def as_made(made: Any) -> str:
+def as_made(made: object) -> str:
     """How ``made`` was made: its class, and the arguments that are not the default.
 
     Its attributes have the names of the arguments.
@@ -79,7 +79,7 @@ def is_whole(value: object) -> bool:
 
 
 def check_number(name: str, value: Any, kind: type[N], bounds: tuple[float, float] | None) -> N:
-    """``value`` as a plain int or float; refuse what is neither, or outside its bounds."""
+    """``value`` as a plain int or float; raises for what is neither, or is outside its bounds."""
     low, high = bounds or (-math.inf, math.inf)
     right = is_whole(value) or (kind is float and isinstance(value, float | np.floating))
     # NaN and infinity pass only where there are no bounds. A float32 cannot be compared with large

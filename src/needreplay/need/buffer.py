@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, warn
 from needreplay._core.files import replacing
-from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.types import Device, FloatArray, IntArray
 from needreplay.need.controls import ShuffledNeed
 from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
 from needreplay.need.model import NeedModel
@@ -27,6 +28,7 @@ from needreplay.replay import Batch, ReplayBuffer
 from needreplay.replay.episodes import facts_of
 from needreplay.replay.prefetch import Chosen, Prefetch, called, choose
 from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay.replay.storage import ColumnSpec
 from needreplay.replay.validation import check_beta, flag
 
 MOST_ROWS = 1024
@@ -148,8 +150,8 @@ class NeedBuffer:
     @classmethod
     def for_spaces(
         cls,
-        observation_space: Any,
-        action_space: Any,
+        observation_space: Space[Any],
+        action_space: ColumnSpec,
         *,
         capacity: int,
         model: Need | None = None,
@@ -249,7 +251,7 @@ class NeedBuffer:
         obs: Callable[[], Any] | None = None,
         *,
         depth: int = 2,
-        device: Any = None,
+        device: Device | None = None,
         beta: float | None = None,
     ) -> Prefetch:
         """Batches without end, gathered in a thread, as ``ReplayBuffer.prefetch`` makes them.

@@ -25,7 +25,7 @@ class Learner(nn.Module, ABC):
     n_vector: int
     power = 1
     """need is max(0, q · v)^power"""
-    far = True
+    is_contrastive = True
     """learn from a geometric future, not from the next step"""
     relative: tuple[bool, ...] = (True,)
     """which of M / p (True) and M (False) it can learn; the first is its default"""
@@ -170,7 +170,7 @@ class Linear(Learner):
     relative to p, C = E φ(s) φ(s)ᵀ takes the division back: A⁻¹ C forward, C A⁻¹ C backward.
     """
 
-    far = False
+    is_contrastive = False
     relative = (True, False)
     ridge = 1e-3
     """added to A's diagonal, as a share of its mean"""

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 from torch import Tensor, nn
 
 from needreplay._core.checks import COUNT, check_number
@@ -37,9 +38,9 @@ from needreplay.need.quality import (
     need_quality,
     withholds,
 )
-from needreplay.replay import ReplayBuffer
+from needreplay.replay import Batch, ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
-from needreplay.replay.samplers.need import FeatureStore
+from needreplay.replay.samplers.need import CorrectFor, FeatureStore
 from needreplay.replay.watch import FORGOTTEN
 
 STATISTICS = 256
@@ -82,7 +83,7 @@ class NeedModel:
 
     def __init__(
         self,
-        observation_space: Any,
+        observation_space: Space[Any],
         *,
         discount: float = 0.9,
         learner: str = "cosine",
@@ -125,7 +126,7 @@ class NeedModel:
             # Not the module itself, which would be trained with the model.
             body: Any = None if features is None else functools.partial(features)
             if features is None:
-                network, contrastive = kind_for(self._shape), LEARNERS[learner].far
+                network, contrastive = kind_for(self._shape), LEARNERS[learner].is_contrastive
                 # Half the filters: as accurate, and cheaper. Normalized: more so (docs/need.md).
                 body, n_hidden = layers(network, self._shape, half=contrastive)
                 if contrastive:
@@ -171,7 +172,7 @@ class NeedModel:
         *,
         alpha: float = 0.6,
         need_alpha: float = 1.0,
-        correct_for: Any = "gain",
+        correct_for: CorrectFor = "gain",
         uniform_mix: float = 0.0,
     ) -> FeatureNeedSampler:
         """A sampler by gain and this model's need; the arguments are ``FeatureNeedSampler``'s.
@@ -246,7 +247,7 @@ class NeedModel:
         queries = self._query_of(hidden[len(rows) :])
         return vectors.cpu().numpy(), (queries if is_batch else queries[0]).cpu().numpy()
 
-    def loss(self, batch: Any, passed: Any = None) -> None:
+    def loss(self, batch: Batch, passed: object = None) -> None:
         """None: the model learns on its own, by ``learn``, and never from a prioritized batch."""
 
     def _count_query(self) -> None:
@@ -361,8 +362,8 @@ class NeedModel:
         size = looks = len(ids)
         if size < 2:
             return math.nan
-        steps: Any = 1
-        if self.learner.far:
+        steps: int | IntArray = 1
+        if self.learner.is_contrastive:
             half = max(1, self.batch_size // 4)
             new = self._draw(buffer, max(first, end - NEWEST), end, half)
             ids, looks = np.concatenate([ids, new]), min(half, size) + len(new)
@@ -580,7 +581,7 @@ class _Part(NamedTuple):
         return rows.movedim(-1, 1) if self.channels_last else rows
 
 
-def _inputs(space: Any) -> tuple[list[_Part], tuple[int, ...]]:
+def _inputs(space: Space[Any]) -> tuple[list[_Part], tuple[int, ...]]:
     """The arrays of an observation, and the shape that the layers get."""
     parts = _parts(space, ())
     if len(parts) == 1 and parts[0].counts is None and len(parts[0].shape) == 3:

@@ -9,8 +9,9 @@ import numpy as np
 
 from needreplay._core.types import FloatArray
 from needreplay.need.quality import NeedQuality, NeedsOf
-from needreplay.replay import ReplayBuffer
+from needreplay.replay import Batch, ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
+from needreplay.replay.samplers.need import CorrectFor
 
 
 class Need(Protocol):
@@ -20,7 +21,7 @@ class Need(Protocol):
     """
 
     def sampler(
-        self, *, alpha: float, need_alpha: float, correct_for: Any, uniform_mix: float
+        self, *, alpha: float, need_alpha: float, correct_for: CorrectFor, uniform_mix: float
     ) -> FeatureNeedSampler:
         """A sampler by gain and this need."""
 
@@ -44,7 +45,7 @@ class Need(Protocol):
     def needs_of(self, views: Any, columns: dict[str, Any]) -> FloatArray:
         """Need of transitions with these columns, seen from a view: [i, j], or [j] from one."""
 
-    def loss(self, batch: Any, passed: Any) -> Any:
+    def loss(self, batch: Batch, passed: Any) -> Any:
         """What a learner adds to its loss on ``batch``; None if need learns on its own.
 
         ``passed`` is what the learner's own networks computed on the batch.

@@ -10,7 +10,7 @@ import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError, not_installed
-from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.types import Device, FloatArray, IntArray
 from needreplay.equations import annealed
 from needreplay.replay.storage import flatten
 from needreplay.replay.validation import OWN_NAME, check_beta
@@ -44,7 +44,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def torch(self, device: Any = "cpu") -> Batch:
+    def torch(self, device: Device = "cpu") -> Batch:
         """This batch with torch tensors on ``device``; ``ids`` stay as they are.
 
         On the CPU columns share the memory of this batch. Weights and probabilities are

@@ -23,7 +23,7 @@ from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.forks import fork_safe_lock
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, Device, FloatArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
 from needreplay.replay._kernels.buffer import Core
@@ -171,7 +171,7 @@ class ReplayBuffer:
         return EpisodeWriter(columns, episodes, capacity, self._info, memory)
 
     def _claim_sampler(self) -> None:
-        """Refuse a sampler that another buffer has: they would share arrays."""
+        """Raise for a sampler that another buffer has: they would share arrays."""
         sampler = self._sampler
         with suppress(TypeError):  # a sampler of the user's own that cannot be a key
             if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
@@ -207,8 +207,8 @@ class ReplayBuffer:
     @classmethod
     def for_spaces(
         cls,
-        observation_space: Any,
-        action_space: Any,
+        observation_space: ColumnSpec,
+        action_space: ColumnSpec,
         *,
         capacity: int,
         n_envs: int = 1,
@@ -360,7 +360,7 @@ class ReplayBuffer:
         """``add`` with any sampler and values of any kind; returns the ids stored."""
         first, place = self._ring.next_id, -1 if env is None else env
         if self._entries is not None:
-            self._entries.refuse_info(values, self._sampler)
+            self._entries.reject_info(values, self._sampler)
         given = {name: values.pop(name) for name in self._info if name in values}
         rows, size, step = self._writer.rows_of({**values, **given}, env)
         info = self._checked_info({name: rows.pop(name) for name in given}, size) if given else {}
@@ -530,7 +530,7 @@ class ReplayBuffer:
         size: int,
         *,
         depth: int = 2,
-        device: Any = None,
+        device: Device | None = None,
         need: Callable[[], AnyArray] | None = None,
         beta: float | None = None,
     ) -> Prefetch:
@@ -572,10 +572,10 @@ class ReplayBuffer:
 
         -1 where there is none: the episode ended before, or has not come that far. ``steps`` is a
         number, or one for each id; with n-step returns it counts single steps. A buffer without
-        episodes refuses.
+        episodes raises.
         """
         with self._lock:
-            self._refuse_entries("future")
+            self._reject_entries("future")
             wanted = self._stored(ids)
             try:
                 counts = np.broadcast_to(np.asarray(steps), wanted.shape).astype(
@@ -596,11 +596,11 @@ class ReplayBuffer:
         buffer without episodes raises.
         """
         with self._lock:
-            self._refuse_entries("episodes")
+            self._reject_entries("episodes")
             number, step = self._writer.places(self._stored(ids)).T
             return number, step
 
-    def _refuse_entries(self, method: str) -> None:
+    def _reject_entries(self, method: str) -> None:
         if self._entries is not None:
             raise NeedReplayError(
                 f"{method} takes ids of transitions, but those of this buffer are of "
@@ -623,7 +623,7 @@ class ReplayBuffer:
         """Set the raw priorities of transitions ``ids`` (absolute TD errors, for example).
 
         An id that was overwritten meanwhile is dropped and counted; of equal ids the last counts.
-        If one priority is neither 0 nor from 1e-100 to 1e100, all are refused. Of sequences,
+        If one priority is neither 0 nor from 1e-100 to 1e100, all are rejected. Of sequences,
         ``priorities`` may have a row for each: see ``Sequences.eta``.
         """
         with self._lock:
@@ -694,7 +694,7 @@ class ReplayBuffer:
             return self._ring.ids_of(self._sampler_method("features").next_to_refresh(count))
 
     def _sampler_method(self, name: str) -> Any:
-        """The sampler's own ``name``; refuses a sampler without it."""
+        """The sampler's own ``name``; raises for a sampler without it."""
         method = getattr(self._sampler, name, None)
         if method is None:
             raise NeedReplayError(
@@ -733,7 +733,7 @@ class ReplayBuffer:
         """Write the buffer to one file, atomically: an older file stays until then.
 
         Args:
-            target: a path, or a file that is open for binary writing. Refuses a buffer that
+            target: a path, or a file that is open for binary writing. Raises for a buffer that
                 contradicts itself.
         """
         with self._lock:
@@ -743,8 +743,8 @@ class ReplayBuffer:
         """Read a file that ``save`` wrote, of a buffer with the same settings.
 
         It then samples exactly what the saved buffer would have sampled. A file that is damaged, of
-        a buffer with other settings, or that contradicts itself is refused, and the buffer stays as
-        it was. If reading fails after all checks (a disk error), the buffer is left empty.
+        a buffer with other settings, or that contradicts itself is rejected, and the buffer stays
+        as it was. If reading fails after all checks (a disk error), the buffer is left empty.
 
         Args:
             source: a path, or a seekable file that is open for binary reading, which is read from

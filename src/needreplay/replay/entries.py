@@ -85,7 +85,7 @@ class Entries(ABC):
         """One priority for each of the entries ``ids``."""
         return priorities
 
-    def refuse_info(self, values: Mapping[str, Any], sampler: Sampler) -> None:
+    def reject_info(self, values: Mapping[str, object], sampler: Sampler) -> None:
         """Raise if ``add`` got features or a state: entries are described, and rows are not."""
         described = ("features", "n_features", "set_features"), ("state", "n_states", "set_states")
         for name, taken, method in described:

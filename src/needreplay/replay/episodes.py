@@ -60,7 +60,7 @@ class Episodes:
     autoreset: Autoreset | None = None
     """``next_step``: the ``add`` after the end of an episode is Gymnasium's reset step, and is
     skipped. ``same_step``: no step is skipped; ``next_obs`` is the true last one of the episode.
-    One environment that you reset yourself is ``same_step``; for several it has to be said."""
+    One environment that you reset yourself is ``same_step``; for several it has to be passed."""
 
     def __post_init__(self) -> None:
         plain: dict[str, Any] = {
@@ -304,7 +304,7 @@ class EpisodeWriter(Writer):
         found: IntArray = self._places[ids % len(self._places)]
         return found
 
-    def sources(self, count: int) -> Any:
+    def sources(self, count: int) -> slice | IntArray:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return self._sources[:count]
 

@@ -137,13 +137,13 @@ class Folder:
         return np.frombuffer(memory, dtype=np.uint8)
 
     def before_loss(self, oldest: int) -> None:
-        """Rows before ``oldest`` are about to be overwritten; refuses a forked process."""
+        """Rows before ``oldest`` are about to be overwritten; raises in a forked process."""
         if not self.is_own:
-            self._refuse_fork()
+            self._reject_fork()
         if oldest > self._whole[0]:
             self._whole[0] = oldest
 
-    def _refuse_fork(self) -> NoReturn:
+    def _reject_fork(self) -> NoReturn:
         raise NeedReplayError(
             f"{str(self.path)!r} belongs to process {self._process}, which opened it; a forked "
             "process cannot change it."
@@ -162,7 +162,7 @@ class Folder:
     def write(self, buffer: ReplayBuffer) -> None:
         """Write what ``buffer`` is now."""
         if not self.is_own:
-            self._refuse_fork()
+            self._reject_fork()
         for name in (_ROWS, _WHOLE):
             getattr(self, f"_map_of_{name}").flush()
         save_buffer(buffer, self.path / _STATE, has_rows=False)

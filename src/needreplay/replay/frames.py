@@ -98,7 +98,7 @@ class FrameStore:
     ) -> None:
         """Store what is new in the stacks of one step; writes the last two.
 
-        Refuses a next stack that is not its stack shifted by one frame.
+        Raises for a next stack that is not its stack shifted by one frame.
         """
         wrong = self._kernel.first_not_shifted(obs, next_obs, skipped)
         if wrong >= 0:

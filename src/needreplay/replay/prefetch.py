@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.forks import fork_safe_lock
+from needreplay._core.types import AnyArray, Device, IntArray
 from needreplay.replay.batch import Batch
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Chosen:
             return self.batch
 
 
-def choose(buffer: ReplayBuffer, size: int, need: Any, beta: float | None) -> Chosen:
+def choose(buffer: ReplayBuffer, size: int, need: AnyArray | None, beta: float | None) -> Chosen:
     """Sample as ``buffer.sample`` does, without the columns."""
     with buffer._lock:
         if len(buffer) == 0:
@@ -74,11 +75,11 @@ def choose(buffer: ReplayBuffer, size: int, need: Any, beta: float | None) -> Ch
         return Chosen(batch, first.item(), gather)
 
 
-def _rows(buffer: ReplayBuffer, ids: Any) -> dict[str, Any]:
+def _rows(buffer: ReplayBuffer, ids: IntArray) -> dict[str, Any]:
     return buffer._columns_of(buffer._core.read(ids))
 
 
-def called(name: str, function: Any) -> Callable[[], Any]:
+def called(name: str, function: object) -> Callable[[], Any]:
     """``function``, which is asked at each batch; None says nothing."""
     if function is not None and not callable(function):
         raise NeedReplayError(
@@ -100,7 +101,7 @@ class Prefetch:
         buffer: ReplayBuffer,
         choose_next: Callable[[], Chosen],
         depth: int,
-        device: Any,
+        device: Device | None,
     ) -> None:
         self._depth = check_number("depth", depth, int, COUNT)
         self._move = _mover(device)
@@ -168,7 +169,7 @@ def _work(queue: SimpleQueue[Chosen | None]) -> None:
         del chosen  # or the batch would stay until the next
 
 
-def _mover(device: Any) -> Callable[[Batch], Batch] | None:
+def _mover(device: Device | None) -> Callable[[Batch], Batch] | None:
     """What brings a batch to a device: None for numpy. To CUDA it goes through pinned memory."""
     if device is None:
         return None

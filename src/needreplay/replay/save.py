@@ -115,7 +115,7 @@ def _write(
     file.write(digest.digest())
 
 
-def _digest() -> Any:
+def _digest() -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=_DIGEST_SIZE)
 
 
@@ -169,7 +169,7 @@ def opened(source: Source) -> Iterator[SavedBuffer]:
 class SavedBuffer:
     """An open file whose digest is right: what its header says, and its arrays."""
 
-    def __init__(self, file: BinaryIO, name: Any) -> None:
+    def __init__(self, file: BinaryIO, name: object) -> None:
         self._file, self._name = file, name
         try:
             self._start, self._end = file.tell(), file.seek(0, os.SEEK_END) - _DIGEST_SIZE
@@ -194,7 +194,7 @@ class SavedBuffer:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             if isinstance(error, NeedReplayError):
                 raise
-            raise self.refusal(f"its header cannot be read ({error})") from error
+            raise self.rejection(f"its header cannot be read ({error})") from error
 
     def _read_header(self) -> dict[str, Any]:
         self._file.seek(self._start + len(_MAGIC))
@@ -228,7 +228,7 @@ class SavedBuffer:
                 "file."
             )
 
-    def refusal(self, why: object) -> NeedReplayError:
+    def rejection(self, why: object) -> NeedReplayError:
         """The error for a file that was not written by ``save`` as it is."""
         return NeedReplayError(
             f"{self._name} contradicts itself: {why}. Nothing was loaded; use another file."
@@ -247,7 +247,7 @@ class SavedBuffer:
     def check_arrays(self, arrays: Mapping[str, AnyArray]) -> None:
         """Raise unless the file has just these arrays, or the first rows of them."""
         if self.shapes.keys() != arrays.keys():
-            raise self.refusal(f"it has the arrays {', '.join(self.shapes)}")
+            raise self.rejection(f"it has the arrays {', '.join(self.shapes)}")
         self._at, at = {}, self._arrays_at
         for name, (dtype, shape) in self.shapes.items():
             array = arrays[name]
@@ -257,15 +257,15 @@ class SavedBuffer:
                 or len(shape) != array.ndim
                 or not 0 <= shape[0] <= len(array)
             ):
-                raise self.refusal(f"{name} is {dtype}{list(shape)}, not {array.dtype.str}")
+                raise self.rejection(f"{name} is {dtype}{list(shape)}, not {array.dtype.str}")
             self._at[name] = at
             try:
                 pieces = [*_pieces(array[: shape[0]], self._repeats.get(name, ()))]
             except ValueError as error:
-                raise self.refusal(f"{name}: {error}") from error
+                raise self.rejection(f"{name}: {error}") from error
             at += sum(len(piece) for piece, word in pieces if word is None)
         if at != self._end:
-            raise self.refusal(f"its arrays take {at} bytes, not {self._end}")
+            raise self.rejection(f"its arrays take {at} bytes, not {self._end}")
 
     def read(self, name: str, array: AnyArray) -> AnyArray:
         """Fill the first rows of ``array``, as many as the file has; returns them."""
@@ -282,7 +282,7 @@ class SavedBuffer:
 
 
 def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = True) -> None:
-    """Read ``file`` into ``buffer``, whose lock is held; nothing is changed if it is refused."""
+    """Read ``file`` into ``buffer``, whose lock is held; nothing is changed if it raises."""
     file.check_settings(_settings(buffer, has_rows))
     arrays, bulk = buffer.arrays(), buffer._writer.bulk
     file.check_arrays(arrays)
@@ -294,7 +294,7 @@ def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = Tru
             if name != bulk
         }
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
-        raise file.refusal(error) from error
+        raise file.rejection(error) from error
     buffer._before_writing(_MOST_IDS)
     with Uninterrupted():
         _exchange(buffer, aside, state)
@@ -302,7 +302,7 @@ def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = Tru
             _check_loaded(buffer, file.shapes, aside, _filled(buffer, has_rows))
         except Exception as error:
             _exchange(buffer, aside, state)
-            raise file.refusal(error) from error
+            raise file.rejection(error) from error
         try:
             file.read(bulk, arrays[bulk])
         except OSError as error:
@@ -314,7 +314,7 @@ def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = Tru
         buffer._rng.bit_generator.state = random
 
 
-def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray], Any]:
+def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray], dict[str, Any]]:
     """Ids, counts and largest priority of a file, and its random state."""
     random = state.pop("random")
     generator = type(buffer._rng.bit_generator)()
@@ -346,7 +346,7 @@ def _exchange(buffer: ReplayBuffer, aside: dict[str, AnyArray], state: list[AnyA
 
 def _check_loaded(
     buffer: ReplayBuffer,
-    shapes: Mapping[str, Any],
+    shapes: Mapping[str, tuple[str, tuple[int, ...]]],
     aside: dict[str, AnyArray],
     filled: dict[str, int],
 ) -> None:

@@ -103,7 +103,7 @@ def plain_columns(columns: Mapping[str, ColumnSpec]) -> dict[str, Any]:
     return nest({column.name: (column.dtype, column.shape) for column in listed})
 
 
-def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(values: Mapping[str, object]) -> dict[str, Any]:
     """``values`` with the entries of nested mappings under their paths, as columns are named."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
@@ -373,7 +373,7 @@ class Writer:
             "does)."
         )
 
-    def sources(self, count: int) -> Any:
+    def sources(self, count: int) -> slice | IntArray:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return slice(count)
 

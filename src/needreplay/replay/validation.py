@@ -1,8 +1,8 @@
-"""Validation: what callers pass becomes arrays that kernels can read, or is refused with a reason.
+"""Validation: what callers pass becomes arrays that kernels can read, or is rejected with a reason.
 
 numpy converts a lot that was hardly meant as a number: text, dates, complex numbers without their
-imaginary part, masked entries without their mask. All of it is refused here. Every check runs
-before anything changes, so a refused call leaves the buffer as it was.
+imaginary part, masked entries without their mask. All of it is rejected here. Every check runs
+before anything changes, so a call that raises leaves the buffer as it was.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNCHANGED = "Nothing was changed."
 # Settings ----------------------------------------------------------------------------------------
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """``value`` as a plain bool."""
     if not isinstance(value, bool | np.bool_):
         raise NeedReplayError(f"{name} is {value!r}; it must be True or False.")
@@ -47,7 +47,7 @@ def flag(name: str, value: Any) -> bool:
 # Numbers -----------------------------------------------------------------------------------------
 
 
-def as_floats(name: str, values: Any, advice: str) -> FloatArray:
+def as_floats(name: str, values: object, advice: str) -> FloatArray:
     """``values`` as float64 of any shape; ``advice`` ends the message if they are not."""
     array = _as_array(name, values, advice)
     if array.dtype == np.float64:
@@ -65,7 +65,7 @@ def as_floats(name: str, values: Any, advice: str) -> FloatArray:
     raise NeedReplayError(f"{name} is {array.dtype} of shape {array.shape}; {advice}")
 
 
-def as_integers(name: str, values: Any, advice: str) -> IntArray:
+def as_integers(name: str, values: object, advice: str) -> IntArray:
     """``values`` as a vector of int64; ``advice`` ends the message if they are not."""
     array = _as_array(name, values, advice)
     if array.shape != (0,) and (array.ndim != 1 or array.dtype.kind not in "iu"):
@@ -73,7 +73,7 @@ def as_integers(name: str, values: Any, advice: str) -> IntArray:
     return np.asarray(array, dtype=np.int64)
 
 
-def _as_array(name: str, values: Any, advice: str) -> AnyArray:
+def _as_array(name: str, values: object, advice: str) -> AnyArray:
     if isinstance(values, np.ma.MaskedArray):
         raise NeedReplayError(f"{name} is a masked array, and its mask would be lost; {advice}")
     try:
@@ -90,7 +90,7 @@ def as_features(features: ArrayLike) -> AnyArray:
 
 
 def check_states(states: IntArray, n_states: int) -> None:
-    """Refuse states outside 0 to ``n_states`` - 1."""
+    """Raise for states outside 0 to ``n_states`` - 1."""
     if len(states) and not (states.min() >= 0 and states.max() < n_states):
         raise NeedReplayError(
             f"states has values from {states.min()} to {states.max()}, but the sampler was made "
@@ -135,7 +135,7 @@ def check_need(
         name = f"need[{row}]" if query.ndim == 2 else "need"
         raise NeedReplayError(
             f"{name} is {largest.flat[row]:g} where it is largest; it must be 0 everywhere, or "
-            f"from {MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are refused). Nothing was "
+            f"from {MIN_NEED:g} to {MAX_NEED:g} there (NaN and infinity are not). Nothing was "
             "sampled."
         )
     return query
@@ -221,7 +221,7 @@ def is_within(numbers: AnyArray, low: float, end: float) -> bool:
 
 
 def as_columns(
-    targets: Mapping[str, AnyArray], size: int, values: Mapping[str, Any]
+    targets: Mapping[str, AnyArray], size: int, values: Mapping[str, object]
 ) -> dict[str, AnyArray]:
     """``values``, checked, as new arrays of ``size`` rows like those of ``targets``.
 
@@ -229,7 +229,7 @@ def as_columns(
     (float64 to float32), but not across kinds (a float to an integer), nor where it does not fit.
     """
     if values.keys() != targets.keys():
-        _refuse_names(targets, values)
+        _reject_names(targets, values)
     first, target = next(iter(targets.items()))
     single = size == 1 and len(shape_of(values[first])) < target.ndim
     columns = {}
@@ -282,7 +282,7 @@ OWN_NAME = {
 """What other libraries call the columns of a step."""
 
 
-def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) -> NoReturn:
+def _reject_names(targets: Mapping[str, AnyArray], values: Mapping[str, object]) -> NoReturn:
     missing = sorted(targets.keys() - values.keys())
     unknown = sorted(values.keys() - targets.keys())
     parts = [f"{', '.join(missing)} missing"] if missing else []
@@ -294,7 +294,7 @@ def _refuse_names(targets: Mapping[str, AnyArray], values: Mapping[str, Any]) ->
     )
 
 
-def _as_column(name: str, value: Any, dtype: np.dtype[Any]) -> AnyArray:
+def _as_column(name: str, value: object, dtype: np.dtype[Any]) -> AnyArray:
     """``value`` as an array that a column of ``dtype`` can hold."""
     array = _as_array(name, value, "nothing was stored.")
     if array.dtype == dtype:
@@ -314,7 +314,7 @@ def _as_column(name: str, value: Any, dtype: np.dtype[Any]) -> AnyArray:
 
 
 def as_step_rows(
-    name: str, value: Any, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    name: str, value: object, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> AnyArray:
     """Features or states of ``size`` steps, as rows of ``shape``, finite and of ``dtype``."""
     target = np.empty((0, *shape), dtype=dtype)

@@ -16,7 +16,7 @@ OLDEST, BEFORE = (2, 7), (2, 10)
 
 
 def check_version(package: str, version: str) -> None:
-    """Refuse a version whose ``train`` was never tested with these classes."""
+    """Raise for a version whose ``train`` was never tested with these classes."""
     if not OLDEST <= tuple(int(part) for part in version.split(".")[:2]) < BEFORE:
         oldest, before = (".".join(map(str, pair)) for pair in (OLDEST, BEFORE))
         raise NeedReplayError(

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from io import BufferedIOBase
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -212,7 +214,9 @@ class WithReplay(OffPolicyAlgorithm):
                 for name, value in buffer.need.facts(quality=measured).items():
                     self.logger.record(f"need/{name}", value)
 
-    def load_replay_buffer(self, path: Any, truncate_last_traj: bool = True) -> None:
+    def load_replay_buffer(
+        self, path: str | Path | BufferedIOBase, truncate_last_traj: bool = True
+    ) -> None:
         """Load what ``save_replay_buffer`` wrote; a buffer of another environment raises."""
         before = self.replay_buffer
         super().load_replay_buffer(path, truncate_last_traj)

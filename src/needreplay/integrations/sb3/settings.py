@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gymnasium.spaces import Space
+
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay.equations import annealed
@@ -151,7 +153,7 @@ class NeedReplay(_ByGain):
             if name not in own:
                 raise unknown("option of NeedModel", name, own)
 
-    def model(self, observation_space: Any, seed: int, device: str) -> NeedModel:
+    def model(self, observation_space: Space[Any], seed: int, device: str) -> NeedModel:
         """A new need model with these settings."""
         return NeedModel(observation_space, **self.model_options, seed=seed, device=device)
 

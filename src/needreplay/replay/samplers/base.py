@@ -139,7 +139,7 @@ class BaseSampler(ABC):
         return {"window": self._window, **self._stored}
 
     @property
-    def compiled(self) -> Any:
+    def compiled(self) -> Kernel | None:
         """The kernel that does all that this sampler's methods do; None for a class of your own."""
         return self._kernel if vars(type(self)).get("_compiled") else None
 
@@ -170,7 +170,7 @@ class BaseSampler(ABC):
         """Sample ``size`` slots with replacement."""
         return self._mixed(self._sample(size, rng, need), rng)
 
-    def _refuse_need(self, need: AnyArray | None) -> None:
+    def _reject_need(self, need: AnyArray | None) -> None:
         """For a sampler that takes none."""
         if need is not None:
             raise NeedReplayError(

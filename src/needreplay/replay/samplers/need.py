@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Fallbacks(NamedTuple):
     exhaustive: int
 
 
-def warn_unset(sampler: Any) -> None:
+def warn_unset(sampler: NeedSampler) -> None:
     """Warn, once for each sampler, that need is 0 because no slot has a state or features."""
     if not getattr(sampler, "_warned_unset", False):
         sampler._warned_unset = True

@@ -55,7 +55,7 @@ class ProportionalSampler(PrioritySampler):
         return int(self._fallbacks[0])
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        self._refuse_need(need)
+        self._reject_need(need)
         uniforms = rng.random(size)
         if self._tree.total == 0.0:
             self._fallbacks += size

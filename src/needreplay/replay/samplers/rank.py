@@ -57,7 +57,7 @@ class RankSampler(BaseSampler):
         self._cumulative: FloatArray = cumulative_priorities(capacity, self.alpha)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        self._refuse_need(need)
+        self._reject_need(need)
         cumulative = self._cumulative[: len(self._kernel)]
         uniforms = rng.random(size)
         if self.exact:

@@ -26,7 +26,7 @@ class UniformSampler(BaseSampler):
         self._kernel = Kernel(self._bound, capacity, samples_alone=True)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
-        self._refuse_need(need)
+        self._reject_need(need)
         return self._at(self._pick(rng.random(size)), size)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
