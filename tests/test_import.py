@@ -49,6 +49,7 @@ def test_exported_names() -> None:
         "Episodes",
         "ExhaustiveNeedSampler",
         "FeatureNeedSampler",
+        "Hindsight",
         "LinearBeta",
         "NeedBuffer",
         "NeedForm",
