@@ -42,6 +42,7 @@ STUDIES: tuple[Listing, ...] = (
         "needlab.studies.locality.value_of_backup",
         "what an update is worth, and what predicts it",
     ),
+    Listing("ladder", "needlab.studies.locality.ladder", "where need stops paying, up to DQN"),
     Listing("minatar", "needlab.studies.deep.minatar", "need in MinAtar against its controls"),
     Listing(
         "mattar-daw", "needlab.studies.mattar_daw", "forward and reverse replay by gain x need"

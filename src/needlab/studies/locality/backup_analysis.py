@@ -122,12 +122,10 @@ def summary(data: Table) -> Table:
     for key in dict.fromkeys(zip(*(data[name].tolist() for name in keys), strict=True)):
         own = data.where(**dict(zip(keys, key, strict=True)))
         for factor in FACTORS:
-            size, sign = (
-                student_interval(_by_seed(own["seed"], own[f"{each}: {factor}"]))
-                for each in ("size", "sign")
-            )
-            rows[*key, factor] = {**size.columns("size"), **sign.columns("sign")}
-    return long_table((*keys, "factor"), rows)
+            for of in ("size", "sign"):
+                interval = student_interval(_by_seed(own["seed"], own[f"{of}: {factor}"]))
+                rows[*key, factor, of] = interval.columns("correlation")
+    return long_table((*keys, "factor", "of"), rows)
 
 
 def draw(data: Table) -> Figure:
