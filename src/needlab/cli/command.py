@@ -1,4 +1,4 @@
-"""Find the subcommand, run it, and turn refusals into one line and exit code 2."""
+"""Find the subcommand, run it, and turn errors into one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from needreplay._version import __version__
 
 LAB = ("jinja2", "matplotlib", "PIL", "rich", "scipy", "tyro")
 """What the extra ``lab`` brings."""
-REFUSED = 2
+USAGE_ERROR = 2
 BROKEN_PIPE = 141
 SIGNAL = 128
 """As in shells: 128 + the number of a signal, such as SIGINT or SIGPIPE."""
@@ -60,13 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except NeedReplayError as error:
         print(f"needreplay: {error}", file=sys.stderr)
-        return REFUSED
+        return USAGE_ERROR
     except ModuleNotFoundError as missing:
         if missing.name not in LAB:
             raise
         refusal = not_installed(f"The command line needs {missing.name}", "lab")
         print(f"needreplay: {refusal}", file=sys.stderr)
-        return REFUSED
+        return USAGE_ERROR
     except BrokenPipeError:
         # The reader of our output (head, less) has left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         # Of a path that somebody gave: a name that is too long, a folder that cannot be read.
         print(f"needreplay: {os.fspath(error.filename)!r}: {reason(error)}.", file=sys.stderr)
-        return REFUSED
+        return USAGE_ERROR
     except KeyboardInterrupt as stop:
         return _stopped(str(stop), getattr(stop, "signum", signal.SIGINT))
     except RuntimeError as error:

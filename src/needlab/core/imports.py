@@ -22,7 +22,7 @@ _LOOKS_LIKE_CODE = re.compile(r"\s*[\w.]+\s*:")
 def find_module(name: str) -> str:
     """The module of ``module:name``; the current folder is searched too, as by ``python -m``.
 
-    Anything else with a colon is refused. Spawned processes inherit the search path.
+    Anything else with a colon raises. Spawned processes inherit the search path.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -67,7 +67,7 @@ def call_users(name: str, function: Callable[..., Any], *args: object) -> Any:
 
 
 def refuse_code(values: object, allowed: Collection[str], source: object) -> None:
-    """Refuse ``values`` of a file that name code of a module which is not ``allowed``.
+    """Raise for ``values`` of a file that name code of a module which is not ``allowed``.
 
     A module allows its submodules, too.
     """

@@ -50,7 +50,7 @@ def flat(settings: Any) -> dict[str, Any]:
 
 
 def changed(settings: S, **overrides: Any) -> S:
-    """Copy ``settings`` with settings changed; refuse an unknown name and list the known ones."""
+    """Copy ``settings`` with settings changed; an unknown name raises and lists the known ones."""
     known = flat(settings)
     for name in overrides:
         if name not in known:

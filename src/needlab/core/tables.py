@@ -136,7 +136,7 @@ def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
 
 
 def prepare_folder(path: str | Path) -> Path:
-    """Make the folder ``path`` if it is missing, and refuse one that cannot be written."""
+    """Make the folder ``path`` if it is missing, and raise for one that cannot be written."""
     folder = Path(path)
     probe = folder / f".{secrets.token_hex(8)}.part"
     try:
@@ -259,7 +259,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, a device or a folder where a file is expected: reading might never end."""
+    """Raise for a pipe, a device or a folder where a file is expected: reading might never end."""
     try:
         special = path.exists() and not path.is_file()
     except ValueError:

@@ -68,7 +68,7 @@ def scaled(obs: Tensor, scale: float) -> Tensor:
 
 
 def check_shape(network: str, shape: Shape) -> None:
-    """Refuse observations with the wrong number of axes; the user's own networks know theirs."""
+    """Raise for observations with the wrong number of axes; the user's own networks know theirs."""
     if len(shape) != _AXES.get(network, len(shape)):
         raise NeedReplayError(
             f"The network {network!r} takes observations with {_AXES[network]} axes, but these "

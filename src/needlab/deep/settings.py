@@ -53,7 +53,7 @@ class PaperNeedSettings:
     carries a gradient"""
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense."""
+        """Raise for values that make no sense."""
         at_least_one = dict.fromkeys(("features", "decoder_period"), AT_LEAST_ONE)
         check_fields(self, {**at_least_one, "successor_target_period": COUNT})
 
@@ -167,7 +167,7 @@ class DeepSettings:
     """the paper's need"""
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense, alone or together."""
+        """Raise for values that make no sense, alone or together."""
         check_fields(self, BOUNDS)
         if self.paper.successor_action == "stored" and self.n_step > 1:
             raise NeedReplayError(

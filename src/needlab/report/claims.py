@@ -144,7 +144,7 @@ def published_claim(ratios: FloatArray, said: str, points: str, **words: str) ->
 
 
 def claim_from(record: object) -> Claim:
-    """The claim that a JSON record holds; a damaged one is refused."""
+    """The claim that a JSON record holds; a damaged one raises."""
     names = [field.name for field in fields(Claim)]
     if not isinstance(record, Mapping) or not set(record) <= set(names):
         raise NeedReplayError(f"A claim is a record of {', '.join(names)}.")

@@ -37,11 +37,11 @@ class UntrustedFolder:
         return is_plain(self.path / name)
 
     def table(self, name: str) -> Table:
-        """Read a table; a missing or damaged one is refused."""
+        """Read a table; a missing or damaged one raises."""
         return read_table(self._existing(name))
 
     def json(self, name: str) -> Any:
-        """Read JSON of any type; a missing or damaged file is refused."""
+        """Read JSON of any type; a missing or damaged file raises."""
         found = read_json(self._existing(name))
         # JSON can spell half a character (a lone surrogate), which no file can hold.
         try:

@@ -78,7 +78,7 @@ class Series:
 
 
 def series_of(config: Mapping[str, Any], table: Table) -> list[Series]:
-    """The curves of a run's metrics; unknown columns are refused."""
+    """The curves of a run's metrics; unknown columns raise."""
     if len(table) == 0:
         raise NeedReplayError("metrics.csv has no rows.")
     names, world, seed = set(table.names), str(config.get("world", "world")), _seed(config)

@@ -56,7 +56,7 @@ class SweepResults:
 
 
 def read_sweep(path: str | Path) -> SweepResults:
-    """All runs in a sweep's folder; a folder without any is refused."""
+    """All runs in a sweep's folder; a folder without any raises."""
     folder = UntrustedFolder(Path(path))
     runs_folder = folder.path / "runs"
     if not runs_folder.is_dir():

@@ -38,7 +38,7 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     numbers = numbers_of(cells, seed) if cells else None
     tables = {} if numbers is None else tables_of(cells, numbers)
     tables["runs"] = _runs_table(results.runs, labels)
-    untrue = _inaccurate_need(complete, labels)
+    inaccurate = _inaccurate_need(complete, labels)
     place = folder / "report"
     if place.is_symlink():
         raise NeedReplayError(f"{str(place)!r} is a link to another place; remove it.")
@@ -50,10 +50,10 @@ def write_sweep_page(folder: str | Path, *, seed: int = 0) -> Path:
     return write_page(
         folder / "report.html",
         "sweep.html",
-        contents=_contents(bool(results.problems), bool(untrue), pictures, rows),
+        contents=_contents(bool(results.problems), bool(inaccurate), pictures, rows),
         results=results,
         labels=labels,
-        untrue=untrue,
+        inaccurate=inaccurate,
         counts=Counter(run.state for run in results.runs),
         pictures=pictures,
         numbers=numbers,
@@ -86,7 +86,7 @@ def _plain_text(table: Table) -> Table:
 
 
 def _contents(
-    problems: bool, untrue: bool, pictures: list[Picture], rows: dict[str, list[list[Any]]]
+    problems: bool, inaccurate: bool, pictures: list[Picture], rows: dict[str, list[list[Any]]]
 ) -> list[tuple[str, str]]:
     """The sections of a long page, by their ids; of a short one, none."""
     lines = sum(min(len(listed), MOST_ROWS) for listed in rows.values())
@@ -94,7 +94,7 @@ def _contents(
         return []
     listed = {
         "problems": "Damaged or left out" if problems else "",
-        "untrue": "What cannot be concluded" if untrue else "",
+        "inaccurate": "What cannot be concluded" if inaccurate else "",
         **{picture.title.lower().replace(" ", "-"): picture.title for picture in pictures},
         "scores": "Scores by task" if rows.get("scores") else "",
         "aggregates": "All tasks, in numbers" if rows.get("aggregates") else "",

@@ -37,7 +37,7 @@ class Protocol:
     """steps between checkpoints, each at the end of an episode"""
 
     def __post_init__(self) -> None:
-        """Refuse periods below one step."""
+        """Raise for periods below one step."""
         bounds = {"iteration_steps": AT_LEAST_ONE, "checkpoint_steps": AT_LEAST_ONE}
         check_fields(self, {**bounds, "eval_steps": COUNT})
 
@@ -65,7 +65,7 @@ class RunConfig:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        """Refuse wrong types and numbers; wrong names are refused by ``resolved``."""
+        """Raise for wrong types and numbers; ``resolved`` raises for wrong names."""
         check_fields(self, {"steps": AT_LEAST_ONE, "seed": COUNT})
         if not isinstance(self.overrides, Mapping):
             raise NeedReplayError(f"overrides is {self.overrides!r}; it must be a table.")
@@ -97,7 +97,7 @@ class Resolved:
 
 
 def check_learns(config: RunConfig) -> None:
-    """Refuse a run that ends before its first update, or waits for more than its buffer holds."""
+    """Raise for a run that ends before its first update, or waits for more than it stores."""
     settings = config.resolved().agent
     for name, most in (("steps", config.steps), ("capacity", settings.capacity)):
         if settings.min_history > most:

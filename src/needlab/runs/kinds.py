@@ -34,7 +34,7 @@ class Kind:
 
     run: Callable[[Config, Path, OnUnits], None]
     complete: Callable[[Config], Config] = lambda config: config
-    """fill in every value, and refuse what cannot run"""
+    """fill in every value, and raise for what cannot run"""
     units: Callable[[Config], int] = lambda config: int(config.get("steps", 1))
     """the amount of work: steps, or trials"""
     unit: str = "steps"
@@ -59,7 +59,7 @@ def kind_named(name: str, others: Iterable[str] = ()) -> Kind:
 
 
 def check_callable(found: Any, name: str) -> Callable[..., Any]:
-    """Refuse what is not a function."""
+    """Raise for what is not a function."""
     if not callable(found):
         raise NeedReplayError(f"{name!r} is not a function.")
     function: Callable[..., Any] = found
@@ -70,7 +70,7 @@ REQUIRED: Any = object()
 
 
 def filled(config: Config, defaults: Config, kind: str) -> Config:
-    """``defaults`` with the values of ``config``; refuse unknown names and missing values."""
+    """``defaults`` with the values of ``config``; raise for unknown names and missing values."""
     for name in config:
         if name not in defaults:
             raise unknown(f"entry of a {kind} run", name, defaults)

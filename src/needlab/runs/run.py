@@ -63,8 +63,8 @@ def run_training(
     The same call resumes after any stop and ends with the same metrics, byte for byte (on one CPU
     thread of the same type of CPU, with the same versions). Ctrl-C and SIGTERM stop it at the end
     of an episode, with a checkpoint; a second one stops at once. A complete run with fewer
-    ``steps`` is extended. A folder with another run, or in which another process trains, is
-    refused.
+    ``steps`` is extended. A folder with another run, or in which another process trains,
+    raises.
 
     Args:
         config: what to run.
@@ -74,7 +74,7 @@ def run_training(
         on_warning: called with what the user should know.
         tensorboard: whether to write each row as points of TensorBoard's curves, too.
     """
-    # Refuse what cannot run before anything is written.
+    # Raise for what cannot run before anything is written.
     env = make_env(config)
     with closing(env), closing(make_env(config)) as eval_env:
         check_learns(config)

@@ -36,7 +36,7 @@ _BUFFER = "replay"
 
 @contextmanager
 def claimed(folder: str | Path, config: RunConfig) -> Iterator[Path]:
-    """Make the folder and hold it for this process; refuse one that holds another run."""
+    """Make the folder and hold it for this process; raise for one that holds another run."""
     path = prepare_folder(folder)
     busy = (
         f"Another process trains in {str(path)!r} ({{holder}}); wait for it, stop it, or choose "
@@ -106,7 +106,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def config_of(folder: Path, allow_code: Collection[str] = ()) -> RunConfig:
-    """The config of the run in ``folder``; refuse code of modules that are not allowed."""
+    """The config of the run in ``folder``; raise for code of modules that are not allowed."""
     path = folder / CONFIG
     if not path.is_file():
         raise NeedReplayError(

@@ -203,16 +203,16 @@ def _forget_progress(item: Item) -> None:
 
 def do(item: Item, folder: Path) -> Ended:
     """In a worker: do the item in ``folder``, which stands for the one of its path."""
-    pace = Pace(folder / item.progress.name)
+    recorder = ProgressFile(folder / item.progress.name)
     try:
-        with pace:
-            item.function(item.what, folder / item.path.name, pace.update)
+        with recorder:
+            item.function(item.what, folder / item.path.name, recorder.update)
     except Exception as error:
-        return Ended(item.name, "raised", error_lines(error), pace.worked)
+        return Ended(item.name, "raised", error_lines(error), recorder.worked)
     finally:
         if not item.owns_folder:
-            pace.path.unlink(missing_ok=True)
-    return Ended(item.name, "done", (), pace.worked)
+            recorder.path.unlink(missing_ok=True)
+    return Ended(item.name, "done", (), recorder.worked)
 
 
 def error_lines(error: BaseException) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def error_lines(error: BaseException) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in lines if line.strip())
 
 
-class Pace:
+class ProgressFile:
     """Writes about once a second how many units of an item are done, and its seconds of work."""
 
     def __init__(self, path: Path) -> None:
@@ -237,7 +237,7 @@ class Pace:
         """What is done by now."""
         return Worked(self._units, time.monotonic() - self._started)
 
-    def __enter__(self) -> Pace:
+    def __enter__(self) -> ProgressFile:
         self._write()
         return self
 

@@ -112,7 +112,7 @@ def load_sweep(
     """Load a sweep from a file, a shipped name or ``module:function``.
 
     A file ends in .toml. The function takes no arguments and returns ``RunSpec`` objects. Whatever
-    can be refused is refused here, before anything runs or is imported.
+    can be found wrong raises here, before anything runs or is imported.
 
     Args:
         source: what to load.
@@ -190,7 +190,7 @@ def _complete(
         try:
             kind = kinds.get(spec.kind, spec.kind)
             run = RunSpec(kind, kind_named(kind, kinds).complete(dict(spec.config)))
-            _ = run.name  # refuses what JSON cannot hold
+            _ = run.name  # raises for what JSON cannot hold
             runs.append(run)
         except (NeedReplayError, TypeError) as error:
             raise NeedReplayError(f"{source}: {error}") from error

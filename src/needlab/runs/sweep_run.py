@@ -37,7 +37,7 @@ def run_sweep(
     only: Collection[str] = (),
     watch: Callable[[RunState], None] = lambda _state: None,
 ) -> RunState:
-    """Run what is not complete in ``out``; refuse a second sweep there at the same time.
+    """Run what is not complete in ``out``; raise for a second sweep there at the same time.
 
     A run that raises does not start again: it would raise again. A run that is lost with its
     process or machine does, at most three times in all. Neither stops the others.
@@ -121,7 +121,7 @@ def _describe(out: Path, sweep: Sweep, items: Sequence[Item], argv: Sequence[str
 
 
 def _prepare(folder: Path, spec: RunSpec) -> None:
-    """Make a run's folder with its config; refuse a folder with another config."""
+    """Make a run's folder with its config; raise for a folder with another config."""
     path = prepare_folder(folder) / CONFIG
     if not path.exists():
         write_json(path, spec.plain)

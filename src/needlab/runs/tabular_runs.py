@@ -79,7 +79,7 @@ def trial_numbers(config: Config) -> range:
 
 
 def checked(config: Config, defaults: Config, kind: str) -> Config:
-    """Fill in ``defaults``, and refuse wrong types and counts."""
+    """Fill in ``defaults``, and raise for wrong types and counts."""
     found = filled(config, defaults, kind)
     for name in defaults.keys() & _COUNTS.keys():
         check_number(name, found[name], int, _COUNTS[name])

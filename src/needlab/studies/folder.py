@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 
 def refuse_foreign_folder(folder: Path) -> None:
-    """Refuse a folder that would be replaced although needreplay did not write it."""
+    """Raise for a folder that would be replaced although needreplay did not write it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / "meta.json").is_file():

@@ -49,7 +49,7 @@ def reproduce(
 ) -> Path:
     """Run the studies called ``names`` (none: all), write them into ``out``, return the page.
 
-    Bad options are refused before anything runs. Each figure's folder is finished before the next
+    Bad options raise before anything runs. Each figure's folder is finished before the next
     study starts; a study that Ctrl-C stops resumes from its cache with the same command.
 
     Args:
@@ -139,7 +139,7 @@ def _summary(result: Result) -> str:
 
 
 def plan(names: Sequence[str], options: Options) -> list[tuple[Study, Options]]:
-    """Which studies run with which presets; refuses what does not exist or makes no sense.
+    """Which studies run with which presets; raises for what does not exist or makes no sense.
 
     A study that was named must have every preset that was chosen. If none was named, those that
     have one of the presets run.
@@ -183,7 +183,7 @@ def plan(names: Sequence[str], options: Options) -> list[tuple[Study, Options]]:
 
 
 def _refuse_unused(studies: Sequence[Study], options: Options) -> None:
-    """Refuse an option that no named figure uses."""
+    """Raise for an option that no named figure uses."""
     given: dict[Option, bool] = {
         "trials": options.trials is not None,
         "trial": options.trial != 0,

@@ -34,7 +34,7 @@ class LearningSettings:
     """the probability of a random action"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         check_fields(self, _BOUNDS)
 
 

@@ -2,7 +2,7 @@
 
 Images become (channels, rows, columns); Dict, Tuple, Discrete, MultiDiscrete and MultiBinary
 observations become one row, discrete values as one-hot codes, small images in a Dict as numbers.
-Text in a Dict (the mission of MiniGrid) is left out. The rest is refused.
+Text in a Dict (the mission of MiniGrid) is left out. The rest raises.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUPPORTED = (
 
 
 def adapted(env: Env, world: str) -> Env:
-    """Wrap ``env`` for a deep agent, or refuse it and say what is supported."""
+    """Wrap ``env`` for a deep agent, or raise and say what is supported."""
     try:
         return _observations(_actions(env, world), world)
     except NeedReplayError:

@@ -11,7 +11,7 @@ from needreplay._core.errors import NeedReplayError
 
 
 def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
-    """How many states and actions ``env`` has; refused unless both spaces are ``Discrete``."""
+    """How many states and actions ``env`` has; raises unless both spaces are ``Discrete``."""
     if not isinstance(env, gymnasium.Env):
         raise NeedReplayError(
             "A tabular agent needs a gymnasium.Env, one environment and not a vector of them; "
@@ -23,7 +23,7 @@ def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
 
 
 def as_discrete(env: gymnasium.Env[Any, Any]) -> ZeroBased:
-    """``env`` for a tabular agent, numbered from 0; refused if it is not discrete."""
+    """``env`` for a tabular agent, numbered from 0; raises if it is not discrete."""
     require_discrete(env)
     return ZeroBased(env)
 

@@ -40,7 +40,7 @@ class WorldSettings:
     """whether the game becomes harder with time (MinAtar)"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         check_fields(self, {"sticky": SHARE, "noops": COUNT, "episode_cap": COUNT})
 
 
@@ -64,7 +64,7 @@ def observation_shape(world: str) -> tuple[int, ...]:
 
 
 def make_world(world: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
-    """Make the environment that ``world`` names; refuse one that a deep agent cannot play."""
+    """Make the environment that ``world`` names; raise for one that a deep agent cannot play."""
     env = _made(world, settings)
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
 

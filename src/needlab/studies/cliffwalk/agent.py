@@ -235,7 +235,7 @@ def run_trial(
 
     Args:
         table: of ``worlds.cliffwalk.cliffwalk_world``, with the settings' own fall and actions;
-            another is refused.
+            another raises.
         settings: see ``cliffwalk_preset``.
         method: one of ``METHODS``.
         seed: every random number follows from it, the number of states and ``trial``.

@@ -150,7 +150,7 @@ class CliffwalkSettings:
     """... and at least so many transitions, stops as not converged"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         check_fields(self, _BOUNDS)
         listed = isinstance(self.sizes, tuple | list) and len(self.sizes) > 0
         if not listed or not all(is_whole(size) and size >= 2 for size in self.sizes):

@@ -36,7 +36,7 @@ def right_actions(table: TabularWorld) -> IntArray:
 
 
 def check_world(table: TabularWorld, settings: CliffwalkSettings) -> None:
-    """Refuse a table whose right actions or falls are not those of the settings."""
+    """Raise for a table whose right actions or falls are not those of the settings."""
     n = table.n_states - 1
     states = np.arange(n)
     right = states % 2 if settings.right_actions == "alternate" else np.zeros_like(states)

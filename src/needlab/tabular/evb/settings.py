@@ -68,7 +68,7 @@ class EVBSettings:
     """the most backups in one replay; 0: no replay"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         check_fields(self, _BOUNDS)
         if self.discount >= 1.0:
             raise NeedReplayError(
