@@ -225,6 +225,10 @@ class RayReplayBuffer(ReplayBuffer):
         """Refuse: transitions come through writers."""
         raise NeedReplayError("Transitions are added by writers: writer = buffer.writer().")
 
+    def clear(self) -> None:
+        """Refuse: writers are adding."""
+        raise NeedReplayError("A buffer on Ray cannot be cleared; close it and make a new one.")
+
     def close(self) -> None:
         """End the shards; and Ray, if it was started here."""
         for shard in self._shards:

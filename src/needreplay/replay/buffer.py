@@ -33,6 +33,7 @@ from needreplay.replay.folder import Closed, Folder
 from needreplay.replay.hindsight import Hindsight
 from needreplay.replay.options import entries_of, unknown_option
 from needreplay.replay.prefetch import Prefetch, called, choose
+from needreplay.replay.reading import each_of, one_of, places_of
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
 from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
@@ -48,6 +49,7 @@ from needreplay.replay.storage import (
     flatten,
     plain_columns,
 )
+from needreplay.replay.transfer import load_rows
 from needreplay.replay.validation import FIRST_PRIORITY
 from needreplay.replay.watch import Watch
 
@@ -125,6 +127,7 @@ class ReplayBuffer:
     ) -> None:
         memory = None if self._folder is None else self._folder.rows
         self._stack = 0 if episodes is None else episodes.frame_stack
+        self._is_lap = getattr(self._sampler, "priority_floor", 0.0) > 0.0
         self._has_frames = self._stack > 0
         of_rows = sequences is None and hindsight is None
         self._info = _info_columns(self._sampler, columns) if of_rows else {}
@@ -502,7 +505,7 @@ class ReplayBuffer:
                 check_number("size", size, int, (1, _MAX_SIZE))
             if len(self._ring) == 0:
                 raise NeedReplayError(self._why_empty())
-            beta = self._beta_now() if beta is None else validation.check_beta(beta)
+            beta = self._beta_of(beta)
             if need is None:
                 sampled = self._core.sample(size, self._rng.bit_generator.capsule, beta)
                 if sampled is not None:
@@ -512,9 +515,15 @@ class ReplayBuffer:
             batch.columns = self._columns_of(batch.columns)
             return batch
 
-    def _beta_now(self) -> float:
-        """That of the next batch."""
-        return self._beta if isinstance(self._beta, float) else self._beta(self.batches)
+    def _beta_of(self, beta: float | None) -> float:
+        """That of the next batch, if it is ``beta`` or, for None, what the schedule says."""
+        if beta is not None:
+            beta = validation.check_beta(beta)
+        elif isinstance(self._beta, float):
+            beta = self._beta
+        else:
+            beta = self._beta(self.batches)
+        return 0.0 if self._is_lap else beta
 
     def _sampled(self, core: Core, size: int, need: AnyArray | None, beta: float) -> Batch:
         """A batch by any sampler, after all checks, with the columns that ``core`` has."""
@@ -566,6 +575,20 @@ class ReplayBuffer:
         with self._lock:
             wanted = self._stored(ids)
             return self._columns_of(self._core.read(wanted))
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        """The columns of the transition at place ``key``, 0 the oldest and -1 the newest.
+
+        Of a slice or an array of places, with an axis of transitions.
+        """
+        with self._lock:
+            places = places_of(key, len(self))
+            columns = self.read(self._ring.oldest_id + places.reshape(-1))
+            return columns if places.ndim else one_of(columns, 0)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """All transitions, from the oldest to what is the newest now."""
+        return each_of(self.read, *self._ring.ids.tolist())
 
     def future(self, ids: ArrayLike, steps: ArrayLike) -> IntArray:
         """The ids of the transitions that start ``steps`` steps later in the same episodes.
@@ -739,7 +762,7 @@ class ReplayBuffer:
         with self._lock:
             save_buffer(self, target)
 
-    def load(self, source: Source) -> None:
+    def load(self, source: Source, *, strict: bool = True) -> None:
         """Read a file that ``save`` wrote, of a buffer with the same settings.
 
         It then samples exactly what the saved buffer would have sampled. A file that is damaged, of
@@ -749,10 +772,13 @@ class ReplayBuffer:
         Args:
             source: a path, or a seekable file that is open for binary reading, which is read from
                 where it stands to its end.
+            strict: False: another capacity and another sampler are fine. The newest transitions
+                that there is space for are loaded with their priorities, under new ids; without
+                features, states and the random state. It takes memory for both buffers.
         """
         with self._lock, opened(source) as file:
             try:
-                load_buffer(self, file)
+                (load_buffer if strict else load_rows)(self, file)
                 self._watch.forget()
             finally:
                 if self._folder is not None:
@@ -798,6 +824,23 @@ class ReplayBuffer:
             self.save(file)
             options = {**self._options, "sampler": copy.deepcopy(self._sampler)}
             return _unpickled, (type(self), options, file.getvalue())
+
+    def clear(self) -> None:
+        """Remove every transition; settings, counts and the random state stay.
+
+        Ids go on, so that an update for a removed transition is dropped.
+        """
+        with self._lock, Uninterrupted():
+            counts = self._counts.copy()
+            rings = self._rows, self._ring
+            ends = [-(-ring.next_id // ring.capacity) * ring.capacity for ring in rings]
+            self._clear()
+            for ring, end in zip(rings, ends, strict=True):
+                ring.ids[:] = end
+            self._counts[:] = counts
+            self._watch.forget()
+            if self._folder is not None:
+                self._folder.write(self)
 
     def _clear(self) -> None:
         """Remove every transition, as if none had been added; the random state stays."""

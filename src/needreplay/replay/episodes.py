@@ -233,7 +233,7 @@ class EpisodeWriter(Writer):
 
     def most_rows(self, values: dict[str, Any], env: int | None) -> int:
         """All open windows may close, and those of new steps."""
-        return self.episodes.n_envs * self.episodes.n_step + self.rows_of(values, env)[1]
+        return self.episodes.n_envs * (self.episodes.n_step - 1) + self.rows_of(values, env)[1]
 
     def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
         """``values``, checked, as arrays; stacks as the bytes of their frames."""
@@ -261,7 +261,7 @@ class EpisodeWriter(Writer):
             stacks.append(np.zeros((n_envs, *part.shape[1:]), part.dtype))
             stacks[-1][of] = part
         numbers: IntArray = np.zeros((2, n_envs), dtype=np.int64)
-        self._frames.store(*stacks, skipped, *numbers)
+        self._frames.store(stacks[0], stacks[1], skipped, numbers[0], numbers[1])
         return step | {_OBS_FRAME: numbers[0, of].copy(), _NEXT_FRAME: numbers[1, of].copy()}
 
     def check_env(self, env: Any) -> int:
@@ -378,6 +378,7 @@ class EpisodeWriter(Writer):
         """Close all windows and forget all frames."""
         self._state[:] = 0
         self._state[:, [_LAST, _EPISODE, _TIME]] = NO_ID
+        self._following[:], self._places[:] = NO_ID, 0
         if self._frames is not None:
             self._frames.clear()
 
@@ -395,6 +396,25 @@ class EpisodeWriter(Writer):
             "following": self._following,
             "places": self._places,
         }
+
+    def take(self, other: EpisodeWriter, first: int, count: int, shift: int) -> None:
+        """Links, open windows and frames of another writer; see ``Writer``."""
+        slots = np.arange(first, first + count) % len(other._places)
+        after, last = other._following[slots], other._state[:, _LAST]
+        self._following[:count] = np.where(after >= first, after + shift, NO_ID)
+        self._places[:count] = other._places[slots]
+        self._state[:] = other._state
+        self._state[:, _LAST] = np.where(last >= first, last + shift, NO_ID)
+        self._step[:], self._pending[:] = other._step, other._pending
+        self._rewards[:] = other._rewards
+        for rows in self._info.values():
+            rows.view(np.uint8)[...] = 0xFF  # no state or features yet
+        if self._frames is not None and other._frames is not None:
+            self._frames.take_newest(other._frames)
+
+    def following(self, count: int) -> IntArray:
+        """The id after each of the first ``count`` slots in its episode, or -1."""
+        return self._following[:count]
 
     def filled(self) -> dict[str, int]:
         """How many frames there are."""

@@ -153,6 +153,14 @@ class FrameStore:
             lost += 1
         return lost
 
+    def take_newest(self, other: FrameStore) -> None:
+        """The newest frames of ``other``, with their numbers, as many as there is space for."""
+        end = int(other.numbers[_NEXT])
+        numbers = np.arange(end - min(end, len(self.frames), len(other.frames)), end)
+        here, there = numbers % len(self.frames), numbers % len(other.frames)
+        self.frames[here], self.back[here] = other.frames[there], other.back[there]
+        self.numbers[:] = other.numbers
+
     def check_valid(self) -> None:
         """Raise unless numbers and distances are those of frames."""
         following, newest = int(self.numbers[_NEXT]), self.numbers[1:]

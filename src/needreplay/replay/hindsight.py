@@ -89,8 +89,9 @@ class HindsightEntries(Entries):
         columns = [*_ENTRY, Column(_REWARD, np.dtype(np.float32), ())]
         super().__init__(rows.capacity * (1 + hindsight.n_sampled_goal), columns, rows, writer)
         self.hindsight, stored = hindsight, rows.columns
-        goals = [stored.get(f"{obs}/{goal}") for obs in _OBS for goal in (ACHIEVED, DESIRED)]
-        if any(goal is None or goal.shape != goals[0].shape for goal in goals):
+        names = [f"{obs}/{goal}" for obs in _OBS for goal in (ACHIEVED, DESIRED)]
+        shapes = {stored[name].shape if name in stored else None for name in names}
+        if len(shapes) > 1 or None in shapes:
             raise NeedReplayError(
                 f"hindsight needs a Dict observation with {ACHIEVED} and {DESIRED}, both of one "
                 f"shape; the columns are {', '.join(stored)}."

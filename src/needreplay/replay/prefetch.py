@@ -65,7 +65,7 @@ def choose(buffer: ReplayBuffer, size: int, need: AnyArray | None, beta: float |
     with buffer._lock:
         if len(buffer) == 0:
             raise NeedReplayError(buffer._why_empty())
-        beta = buffer._beta_now() if beta is None else beta
+        beta = buffer._beta_of(beta)
         batch = buffer._sampled(buffer._chooser, size, need, beta)
         if buffer._entries is None:
             ids = batch.ids.copy()

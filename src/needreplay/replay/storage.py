@@ -404,6 +404,16 @@ class Writer:
         """Arrays beside the rows that a checkpoint needs, live."""
         return {}
 
+    def take(self, other: Any, first: int, count: int, shift: int) -> None:
+        """What another writer has beside its rows, of ``count`` ids from ``first`` on.
+
+        Their ids are larger by ``shift`` here, and their slots begin at 0.
+        """
+
+    def following(self, count: int) -> IntArray:
+        """The id after each of the first ``count`` slots in its episode, or -1."""
+        return np.full(count, NO_ID, dtype=np.int64)
+
     def filled(self) -> dict[str, int]:
         """How many rows of an array are in use, where not all are."""
         return {}

@@ -10,7 +10,7 @@ cdef enum:
 cdef class Proportional(Kernel):
     cdef double* priorities
     cdef SumTree tree
-    cdef public double alpha
+    cdef public double alpha, priority_floor
     cdef public bint stratified
 
     cdef int follow(self, SumTree tree, const int64_t* slots, Py_ssize_t count) except -1

@@ -29,13 +29,15 @@ cdef class Proportional(Kernel):
         return self.follow(self.tree, slots, count)
 
     cdef int follow(self, SumTree tree, const int64_t* slots, Py_ssize_t count) except -1:
-        """The leaves of ``slots`` are priority^alpha, 0 where a slot is empty."""
+        """The leaves of ``slots`` are priority^alpha (or the floor's), 0 where a slot is empty."""
         cdef Py_ssize_t i
         cdef double priority, before = EMPTY, mass = 0.0
         for i in range(count):  # new transitions have equal priorities: one power for all
             priority = self.priorities[slots[i]]
             if priority != before:
-                before, mass = priority, 0.0 if priority == EMPTY else power(priority, self.alpha)
+                before, mass = priority, 0.0
+                if priority != EMPTY:
+                    mass = power(max(priority, self.priority_floor), self.alpha)
             tree.numbers[slots[i]] = mass
         return tree.sum_above(slots, count)
 

@@ -283,7 +283,9 @@ class PrioritySampler(BaseSampler):
     def _check_powers(self, powers: FloatArray) -> None:
         """Raise unless ``powers`` are priority^alpha of all slots, 0 where empty."""
         expected, occupied = np.zeros(len(powers)), self.occupied
-        expected[occupied] = powers_of(self._priorities[occupied], self.alpha)
+        floor = getattr(self, "priority_floor", 0.0)
+        raised = np.maximum(self._priorities[occupied], floor)
+        expected[occupied] = powers_of(raised, self.alpha)
         # A tolerance, because a file may come from a processor with another power.
         if not (np.isfinite(powers).all() and np.allclose(powers, expected, 1e-13, 0.0)):
             raise NeedReplayError("A slot's power is not its priority to the power of alpha.")

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from needreplay._core.checks import check_number
 from needreplay._core.types import AnyArray, IntArray
 from needreplay.replay._kernels.proportional import Proportional
 from needreplay.replay._kernels.sumtree import SumTree
 from needreplay.replay.samplers.base import PrioritySampler, Sampled, check_counts
-from needreplay.replay.validation import flag
+from needreplay.replay.validation import MAX_PRIORITY, flag
 
 
 class ProportionalSampler(PrioritySampler):
@@ -24,14 +25,24 @@ class ProportionalSampler(PrioritySampler):
         stratified: sample one slot from each of ``size`` equal shares of the total, as Schaul et
             al. do. This spreads a batch more evenly; the probability of a slot stays the same.
         uniform_mix: the share of the probability that is uniform, from 0 to 1.
+        priority_floor: 1 is LAP (Fujimoto et al. 2020): P(j) ~ max(priority_j, 1)^α, which belongs
+            with Huber's loss. Batches then have weights of 1, whatever beta is. 0: no floor.
     """
 
     name = "proportional"
     _compiled = True
 
     def __init__(
-        self, alpha: float = 0.6, *, stratified: bool = True, uniform_mix: float = 0.0
+        self,
+        alpha: float = 0.6,
+        *,
+        stratified: bool = True,
+        uniform_mix: float = 0.0,
+        priority_floor: float = 0.0,
     ) -> None:
+        self.priority_floor = check_number(
+            "priority_floor", priority_floor, float, (0.0, MAX_PRIORITY)
+        )
         self.stratified = flag("stratified", stratified)
         super().__init__(alpha, uniform_mix)
 
@@ -42,6 +53,7 @@ class ProportionalSampler(PrioritySampler):
         self._keep("tree", self._tree.array)
         self._fallbacks = self._keep("fallbacks", np.zeros(1, dtype=np.int64))
         self._kernel = Proportional(*self._settings)
+        self._kernel.priority_floor = self.priority_floor
 
     @property
     def _settings(self) -> tuple[Any, ...]:

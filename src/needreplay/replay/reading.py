@@ -1,0 +1,55 @@
+"""Stored transitions in their order: indexing and iteration of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.types import IntArray
+
+_AT_ONCE = 256
+"""Transitions that iteration reads together."""
+
+
+class OutOfRangeError(NeedReplayError, IndexError):
+    """There is no such transition."""
+
+
+def places_of(key: Any, count: int) -> IntArray:
+    """Which of ``count`` transitions, from the oldest on, ``key`` stands for."""
+    if isinstance(key, slice):
+        return np.arange(count)[key]
+    places = np.asarray(key)
+    if places.dtype == np.bool_ and places.shape == (count,):
+        return np.flatnonzero(places)
+    if places.dtype.kind not in "iu" and places.shape != (0,):
+        raise NeedReplayError(
+            f"A buffer has no item {key!r}: pass a place from 0 (the oldest) to {count - 1}, a "
+            "slice, or an array of places. A column of all is buffer[:]['obs']."
+        )
+    places = places.astype(np.int64)
+    if places.size and not -count <= places.min() <= places.max() < count:
+        wrong = places.min() if places.min() < -count else places.max()
+        raise OutOfRangeError(f"Transition {wrong} is asked for, but {count} are stored.")
+    return places % max(1, count)
+
+
+def one_of(columns: dict[str, Any], i: int) -> dict[str, Any]:
+    """Row ``i`` of columns."""
+    return {
+        name: one_of(column, i) if isinstance(column, dict) else column[i]
+        for name, column in columns.items()
+    }
+
+
+def each_of(
+    read: Callable[[IntArray], dict[str, Any]], first: int, end: int
+) -> Iterator[dict[str, Any]]:
+    """The transitions with ids from ``first`` up to ``end``, one by one."""
+    for begin in range(first, end, _AT_ONCE):
+        ids = np.arange(begin, min(end, begin + _AT_ONCE))
+        columns = read(ids)
+        yield from (one_of(columns, i) for i in range(len(ids)))

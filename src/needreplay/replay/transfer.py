@@ -1,0 +1,101 @@
+"""Rows and priorities of a saved buffer in one with another capacity or another sampler."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from needreplay._core.errors import NeedReplayError
+from needreplay._core.uninterrupted import Uninterrupted
+from needreplay.replay import samplers
+from needreplay.replay.save import SavedBuffer, load_buffer
+from needreplay.replay.storage import NO_ID
+
+if TYPE_CHECKING:
+    from needreplay.replay.buffer import ReplayBuffer
+
+_AT_ONCE = 1 << 16
+"""Rows that are copied together."""
+_ENTRIES = ("sequences", "hindsight")
+_FREE = ("capacity", "sampler")
+"""Settings that may differ."""
+
+
+def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
+    """Load the newest rows of ``file``, as many as there is space for, with their priorities."""
+    own, saved = buffer._settings(), file.settings
+    if buffer._entries is not None or any(name.split(".")[0] in _ENTRIES for name in saved):
+        raise NeedReplayError(
+            "load(strict=False) is for buffers of transitions; load one of sequences or with "
+            "hindsight into a buffer with the settings of the file. Nothing was loaded."
+        )
+    for name in sorted(own.keys() | saved.keys()):
+        differs = json.dumps(own.get(name)) != json.dumps(saved.get(name))
+        if differs and name.split(".")[0] not in _FREE:
+            raise NeedReplayError(
+                f"The file was saved with {name} {saved.get(name)}, but this buffer has "
+                f"{own.get(name)}; only capacity and sampler may differ. Nothing was loaded."
+            )
+    made = (getattr(samplers, name) for name in samplers.__all__ if name != "Sampler")
+    known = {sampler.name: sampler for sampler in made}
+    if (name := saved.get("sampler")) not in known:
+        raise NeedReplayError(
+            f"The file's sampler is {name!r}, which is none of needreplay's ({', '.join(known)}); "
+            "load the file into a buffer with that sampler. Nothing was loaded."
+        )
+    try:
+        old = _as_saved(buffer, saved, known[name])
+    except (KeyError, TypeError, ValueError, MemoryError) as error:
+        raise file.refusal(error) from error
+    load_buffer(old, file)
+    with Uninterrupted():
+        buffer._clear()
+        _take(buffer, old)
+
+
+def _as_saved(buffer: ReplayBuffer, saved: dict[str, Any], sampler: Any) -> ReplayBuffer:
+    """An empty buffer with the settings of a file."""
+    from needreplay.replay.buffer import ReplayBuffer
+
+    own, arguments = buffer._options, inspect.signature(sampler).parameters
+    settings = {key[len("sampler.") :]: saved[key] for key in saved if key.startswith("sampler.")}
+    return ReplayBuffer(
+        saved["capacity"],
+        own["columns"],
+        episodes=own["episodes"],
+        sampler=sampler(**{name: settings[name] for name in arguments if name in settings}),
+    )
+
+
+def _take(buffer: ReplayBuffer, old: ReplayBuffer) -> None:
+    """Put the newest rows of ``old`` into ``buffer``, which is empty."""
+    ring, before = buffer._rows, old._rows
+    count = min(len(before), ring.capacity)
+    first = before.next_id - count
+    for begin in range(0, count, _AT_ONCE):
+        end = min(count, begin + _AT_ONCE)
+        slots = (first + np.arange(begin, end)) % before.capacity
+        ring.rows[begin:end] = before.rows[slots]
+    base = -(-first // ring.capacity) * ring.capacity  # ids that begin at slot 0
+    ring.ids[:] = base, base + count
+    buffer._writer.take(old._writer, first, count, base - first)
+    slots = np.arange(count)
+    following = buffer._writer.following(count)
+    previous = np.full(count, NO_ID, dtype=np.int64)
+    linked = np.flatnonzero(following != NO_ID)
+    previous[following[linked] - base] = linked
+    held = old.sampler.arrays().get("priorities")
+    buffer._counts[:], buffer._max_seen[:] = old._counts, old._max_seen
+    sampler: Any = buffer.sampler
+    priorities = np.full(count, buffer._max_seen[0])
+    if held is not None:
+        priorities = held[(first + slots) % before.capacity]
+    if hasattr(sampler, "place"):
+        sampler.place(slots, previous)
+    sampler.set_priorities(slots, priorities)
+    if hasattr(sampler, "restore"):
+        sampler.restore(slots, priorities)
+    buffer._follow_write(0, {})  # frames that there is no space for
