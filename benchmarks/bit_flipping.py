@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import sys
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,6 @@ from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.envs import BitFlippingEnv
 
-from needlab.core.machine import machine
 from needreplay import Hindsight
 from needreplay.integrations.sb3 import DQN, PrioritizedReplay, UniformReplay
 
@@ -48,7 +43,7 @@ def success(model: Any, seed: int) -> float:
     env, reached = BitFlippingEnv(BITS), 0
     env.seed(1_000 + seed)
     for _ in range(EPISODES):
-        obs, _ = env.reset()
+        obs: Any = env.reset()[0]
         terminated = truncated = False
         while not (terminated or truncated):
             action, _ = model.predict(obs, deterministic=True)
@@ -101,16 +96,6 @@ def main() -> None:
                 writer.writeheader()
                 writer.writerows(rows)
             print(arm, seed, rows[-1]["success"], flush=True)
-    facts = {
-        "command": " ".join(["python", "benchmarks/bit_flipping.py", *sys.argv[1:]]),
-        "date": datetime.now(UTC).date().isoformat(),
-        "bits": BITS,
-        "stable-baselines3": version("stable-baselines3"),
-        "torch": version("torch"),
-        "settings": SETTINGS,
-        **machine(),
-    }
-    (options.out / "meta.json").write_text(json.dumps(facts, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -189,6 +189,20 @@ def atari() -> list[str]:
     return table(["", "steps/s", "times as long [95%]"], rows)
 
 
+def hindsight() -> list[str]:
+    """Success on BitFlippingEnv: the mean over seeds, the lowest and the highest."""
+    found = rows_of("hindsight/bit_flipping.csv")
+    steps = list(dict.fromkeys(row["steps"] for row in found))
+    rows = []
+    for arm in dict.fromkeys(row["arm"] for row in found):
+        cells = []
+        for step in steps:
+            rates = [float(r["success"]) for r in found if (r["arm"], r["steps"]) == (arm, step)]
+            cells.append(f"{statistics.mean(rates):.2f} [{min(rates):.2f}, {max(rates):.2f}]")
+        rows.append([arm, *cells])
+    return table(["steps", *(f"{int(step):,}" for step in steps)], rows)
+
+
 def sb3_speed() -> list[str]:
     """Steps per CPU second of the Stable-Baselines3 classes."""
     rows: list[list[str]] = []
@@ -606,6 +620,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "cliffwalk-corrected": cliffwalk_corrected,
     "cliffwalk-printed": cliffwalk_printed,
     "atari": atari,
+    "hindsight": hindsight,
     "sb3-speed": sb3_speed,
     "sb3-returns": sb3_returns,
 }

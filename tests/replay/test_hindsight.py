@@ -82,8 +82,8 @@ class World:
             )
             self.episodes[env].append(steps[-1])
             self.now[env] = self.look(None) if ended else after
-        ended = [self.cut(e) for e, s in enumerate(steps) if s["terminated"] or s["truncated"]]
-        return columns_of(steps), ended
+        over = [self.cut(e) for e, s in enumerate(steps) if s["terminated"] or s["truncated"]]
+        return columns_of(steps), over
 
     def cut(self, env: int) -> list[dict[str, Any]]:
         episode, self.episodes[env] = self.episodes[env], []

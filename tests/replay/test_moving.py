@@ -78,17 +78,19 @@ def test_places_are_those_of_a_list() -> None:
     for place in (0, 4, -1, -5, np.int64(2)):
         assert replay[place]["x"] == kept[place]
         assert replay[place]["of"]["y"].tolist() == [kept[place], -kept[place]]
-    for places in (slice(None), slice(1, -1), slice(None, None, -2), slice(9, 3)):
-        assert replay[places]["x"].tolist() == kept[places]
+    many: Any
+    for many in (slice(None), slice(1, -1), slice(None, None, -2), slice(9, 3)):
+        assert replay[many]["x"].tolist() == kept[many]
     assert replay[[0, -1, 2]]["x"].tolist() == [3, 7, 5]
     assert replay[np.array(kept) > 5]["x"].tolist() == [6, 7]
     assert replay[[]]["x"].tolist() == []
-    for place in (5, -6, [0, 7]):
+    wrong: Any
+    for wrong in (5, -6, [0, 7]):
         with pytest.raises(IndexError, match="is asked for, but 5 are stored"):
-            replay[place]
-    for place in ("x", 1.0, None, np.array([True])):
+            replay[wrong]
+    for wrong in ("x", 1.0, None, np.array([True])):
         with pytest.raises(NeedReplayError, match="A buffer has no item"):
-            replay[place]
+            replay[wrong]
     assert [*ReplayBuffer(5, {"x": np.int64})] == []
 
 
@@ -140,11 +142,12 @@ def test_a_cleared_buffer_is_a_new_one(sampler: Any, time: int) -> None:
 @pytest.mark.parametrize("name", ["sequences", "hindsight", "frames"])
 def test_clearing_what_is_made_of_rows(name: str) -> None:
     goals = Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), PLACE))
-    options: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "sequences": {"sequences": Sequences(3)},
         "hindsight": {"hindsight": Hindsight(2, "final", lambda a, *_: a[:, 0]), "space": goals},
         "frames": {"frame_stack": 2, "space": Box(0, 1, (2, 2), np.float32)},
-    }[name]
+    }
+    options = every[name]
     replay = make(20, n_envs=1, **options)
 
     def steps(seed: int) -> None:

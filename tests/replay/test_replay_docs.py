@@ -13,10 +13,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     ("page", "count"),
     [
-        ("replay.md", 7),
+        ("replay.md", 8),
         ("need_sampling.md", 2),
         ("sequences_and_hindsight.md", 2),
-        ("actors_and_offline_data.md", 2),
+        ("actors_and_offline_data.md", 5),
         ("disk_and_prefetch.md", 2),
     ],
 )

@@ -637,7 +637,7 @@ class RayReplayBuffer(ReplayBuffer):
             if len(complete) == len(found):
                 return complete
 
-    def load(self, source: Source) -> None:
+    def load(self, source: Source, *, strict: bool = True) -> None:
         """Read a file that ``save`` of a buffer with the same settings wrote.
 
         Load before you make writers. The rows go to the shards that there are now; it is no matter
@@ -645,6 +645,10 @@ class RayReplayBuffer(ReplayBuffer):
         """
         if not isinstance(source, str | os.PathLike):
             raise NeedReplayError("load takes a path, of a file that save wrote.")
+        if not strict:
+            raise NeedReplayError(
+                "A buffer on Ray loads files of its own settings; leave out strict."
+            )
         name = os.fspath(source)
         with self._lock, Path(source).open("rb") as file:
             if self.next_id:

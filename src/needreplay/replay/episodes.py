@@ -412,7 +412,7 @@ class EpisodeWriter(Writer):
         if self._frames is not None and other._frames is not None:
             self._frames.take_newest(other._frames)
 
-    def following(self, count: int) -> IntArray:
+    def links(self, count: int) -> IntArray:
         """The id after each of the first ``count`` slots in its episode, or -1."""
         return self._following[:count]
 

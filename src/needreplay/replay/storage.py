@@ -410,7 +410,7 @@ class Writer:
         Their ids are larger by ``shift`` here, and their slots begin at 0.
         """
 
-    def following(self, count: int) -> IntArray:
+    def links(self, count: int) -> IntArray:
         """The id after each of the first ``count`` slots in its episode, or -1."""
         return np.full(count, NO_ID, dtype=np.int64)
 

@@ -32,16 +32,16 @@ def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
             "load(strict=False) is for buffers of transitions; load one of sequences or with "
             "hindsight into a buffer with the settings of the file. Nothing was loaded."
         )
-    for name in sorted(own.keys() | saved.keys()):
-        differs = json.dumps(own.get(name)) != json.dumps(saved.get(name))
-        if differs and name.split(".")[0] not in _FREE:
+    for each in sorted(own.keys() | saved.keys()):
+        differs = json.dumps(own.get(each)) != json.dumps(saved.get(each))
+        if differs and each.split(".")[0] not in _FREE:
             raise NeedReplayError(
-                f"The file was saved with {name} {saved.get(name)}, but this buffer has "
-                f"{own.get(name)}; only capacity and sampler may differ. Nothing was loaded."
+                f"The file was saved with {each} {saved.get(each)}, but this buffer has "
+                f"{own.get(each)}; only capacity and sampler may differ. Nothing was loaded."
             )
     made = (getattr(samplers, name) for name in samplers.__all__ if name != "Sampler")
     known = {sampler.name: sampler for sampler in made}
-    if (name := saved.get("sampler")) not in known:
+    if (name := str(saved.get("sampler"))) not in known:
         raise NeedReplayError(
             f"The file's sampler is {name!r}, which is none of needreplay's ({', '.join(known)}); "
             "load the file into a buffer with that sampler. Nothing was loaded."
@@ -60,7 +60,8 @@ def _as_saved(buffer: ReplayBuffer, saved: dict[str, Any], sampler: Any) -> Repl
     """An empty buffer with the settings of a file."""
     from needreplay.replay.buffer import ReplayBuffer
 
-    own, arguments = buffer._options, inspect.signature(sampler).parameters
+    own: dict[str, Any] = buffer._options
+    arguments = inspect.signature(sampler).parameters
     settings = {key[len("sampler.") :]: saved[key] for key in saved if key.startswith("sampler.")}
     return ReplayBuffer(
         saved["capacity"],
@@ -83,7 +84,7 @@ def _take(buffer: ReplayBuffer, old: ReplayBuffer) -> None:
     ring.ids[:] = base, base + count
     buffer._writer.take(old._writer, first, count, base - first)
     slots = np.arange(count)
-    following = buffer._writer.following(count)
+    following = buffer._writer.links(count)
     previous = np.full(count, NO_ID, dtype=np.int64)
     linked = np.flatnonzero(following != NO_ID)
     previous[following[linked] - base] = linked

@@ -58,7 +58,7 @@ class EnvReward:
             raise NeedReplayError(
                 "This buffer has no environment to compute rewards with; call set_env."
             )
-        goals = (goal.reshape(-1, *self.shape) for goal in (achieved, desired))  # type: ignore[misc]
+        goals = (goal.reshape(-1, *self.shape) for goal in (achieved, desired))
         return self.env.env_method("compute_reward", *goals, infos, indices=[0])[0]
 
 
