@@ -27,9 +27,6 @@ FIRST_PRIORITY = 1.0
 MIN_NEED, MAX_NEED = 1e-100, 1e100
 """The largest entry of a need query, in absolute value, is 0 or in this range."""
 
-KERNEL_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
-"""Dtypes that kernels take as they are; everything else is converted to float64 first."""
-
 _ID = np.dtype(np.int64)
 _UNCHANGED = "Nothing was changed."
 
@@ -82,10 +79,8 @@ def _as_array(name: str, values: object, advice: str) -> AnyArray:
         raise NeedReplayError(f"{name} cannot be read as an array ({error}); {advice}") from error
 
 
-def as_features(features: ArrayLike) -> AnyArray:
+def as_features(features: ArrayLike) -> FloatArray:
     """``features`` as an array that a kernel can read, of any shape."""
-    if type(features) is np.ndarray and features.dtype in KERNEL_FLOATS:
-        return features
     return as_floats("features", features, f"pass real numbers, one row per id. {_UNCHANGED}")
 
 
@@ -114,18 +109,14 @@ def check_need(
             f"need is missing: this sampler takes {length} numbers ({meaning}). "
             "Nothing was sampled."
         )
-    if type(need) is np.ndarray and need.dtype in KERNEL_FLOATS:
-        query = np.asarray(need, dtype=np.float64)
-    else:
-        advice = f"pass {length} real numbers ({meaning}). Nothing was sampled."
-        query = as_floats("need", need, advice)
+    advice = f"pass {length} real numbers ({meaning}). Nothing was sampled."
+    query = as_floats("need", need, advice)
     if query.shape not in ((length,), (size, length)):
         rows = f", or {(size, length)}, a query for each sampled row" if size is not None else ""
         raise NeedReplayError(
             f"need has shape {query.shape}, but {length} numbers are expected ({meaning}): pass "
             f"shape {(length,)}{rows}. Nothing was sampled."
         )
-    query = np.ascontiguousarray(query)
     if query.ndim == 1 and ((entry := largest_of(query)) == 0.0 or MIN_NEED <= entry <= MAX_NEED):
         return query
     largest = np.abs(query).max(axis=-1, initial=0.0)
@@ -186,30 +177,21 @@ def current_slots(
 
 def as_priorities(priorities: ArrayLike, ids: IntArray) -> FloatArray:
     """``priorities`` as a vector, one for each id, each 0 or within the range."""
-    array: AnyArray
-    if (
-        type(priorities) is np.ndarray
-        and priorities.dtype in KERNEL_FLOATS
-        and priorities.flags.c_contiguous
-    ):
-        array = priorities
-    else:
-        advice = f"pass a vector of real numbers, one per id. {_UNCHANGED}"
-        array = as_floats("priorities", priorities, advice)
+    advice = f"pass a vector of real numbers, one per id. {_UNCHANGED}"
+    array = as_floats("priorities", priorities, advice)
     if array.shape != ids.shape:
         raise NeedReplayError(
             f"priorities has shape {array.shape} and ids {ids.shape}; pass one priority per id. "
             f"{_UNCHANGED}"
         )
-    wide = array.astype(np.float64)
-    fine = (wide == 0.0) | ((wide >= MIN_PRIORITY) & (wide <= MAX_PRIORITY))
+    fine = (array == 0.0) | ((array >= MIN_PRIORITY) & (array <= MAX_PRIORITY))
     if not fine.all():
         bad = int(np.argmin(fine))
         raise NeedReplayError(
             f"priorities[{bad}] is {array[bad]}; a priority must be 0, or a number from "
             f"{MIN_PRIORITY:g} to {MAX_PRIORITY:g}. {_UNCHANGED}"
         )
-    return wide
+    return array
 
 
 def is_within(numbers: AnyArray, low: float, end: float) -> bool:

@@ -18,8 +18,7 @@ cimport numpy as cnp
 from needreplay.replay._kernels.arrays cimport as_i64, f64, i64, new_array, prefetch
 from needreplay.replay._kernels.equations cimport combine, power
 from needreplay.replay._kernels.features cimport Features
-from needreplay.replay._kernels.kernel cimport Kernel
-from needreplay.replay._kernels.proportional cimport EMPTY
+from needreplay.replay._kernels.proportional cimport Proportional
 from needreplay.replay._kernels.sumtree cimport SumTree
 
 cnp.import_array()
@@ -36,35 +35,33 @@ SLACK = C_SLACK
 cdef double SPARE = 2.0
 
 
-cdef class NormTree(Kernel):
-    """Raw priorities, priority^alpha in ``gains``, and that times |v_j|^b in ``bounds``."""
+cdef class NormTree(Proportional):
+    """Beside the tree of priority^alpha: |v_j|^b in ``norms``, their products in ``bounds``."""
 
-    cdef double* priorities
     cdef double* norms
     cdef int64_t* end
-    cdef public double alpha, need_alpha
+    cdef public double need_alpha
     cdef int64_t* candidates    # how many were accepted and tried
     cdef double* recent_rate    # at which they are accepted: never 0, and as it is
-    cdef SumTree gains, bounds
+    cdef SumTree bounds
     cdef Features features
 
     def __init__(
         self, dict arrays, Py_ssize_t capacity, bint follows_window, double alpha,
         double need_alpha, SumTree gains, SumTree bounds, Features features,
     ):
-        Kernel.__init__(self, arrays, capacity, follows_window)
-        self.priorities = f64(arrays["priorities"], capacity)
+        Proportional.__init__(self, arrays, capacity, follows_window, gains, alpha, False, False)
         self.norms, self.end = f64(arrays["norms"], capacity), i64(arrays["end"], 1)
-        self.alpha, self.need_alpha = alpha, need_alpha
+        self.need_alpha = need_alpha
         self.candidates = i64(arrays["candidates"], 2)
         self.recent_rate = f64(arrays["recent_rate"], 2)
-        self.gains, self.bounds, self.features = gains, bounds, features
+        self.bounds, self.features = bounds, features
 
     cdef int bound(self, const int64_t* slots, Py_ssize_t count) except -1:
         """The bounds of ``slots`` are priority_j^alpha |v_j|^b."""
         cdef Py_ssize_t i
         for i in range(count):
-            self.bounds.numbers[slots[i]] = self.gains.numbers[slots[i]] * self.norms[slots[i]]
+            self.bounds.numbers[slots[i]] = self.tree.numbers[slots[i]] * self.norms[slots[i]]
         return self.bounds.sum_above(slots, count)
 
     cdef int enter(
@@ -82,24 +79,11 @@ cdef class NormTree(Kernel):
     cdef int assign(
         self, const int64_t* slots, const double* priorities, Py_ssize_t count
     ) except -1:
-        cdef Py_ssize_t i
-        cdef double before = EMPTY, mass = 0.0
-        Kernel.assign(self, slots, priorities, count)
-        for i in range(count):
-            self.priorities[slots[i]] = priorities[i]
-            if priorities[i] != before:
-                before, mass = priorities[i], power(priorities[i], self.alpha)
-            self.gains.numbers[slots[i]] = mass
-        self.gains.sum_above(slots, count)
+        Proportional.assign(self, slots, priorities, count)
         return self.bound(slots, count)
 
     cdef int leave(self, const int64_t* slots, Py_ssize_t count) except -1:
-        cdef Py_ssize_t i
-        Kernel.leave(self, slots, count)
-        for i in range(count):
-            self.priorities[slots[i]] = EMPTY
-            self.gains.numbers[slots[i]] = 0.0
-        self.gains.sum_above(slots, count)
+        Proportional.leave(self, slots, count)
         return self.enter(slots, NULL, count)
 
     cdef bint takes(self, const char* row) noexcept:
@@ -213,7 +197,7 @@ cdef class NormTree(Kernel):
                         continue
                     accepted[0] += 1
                 slots[filled] = candidates[i]
-                scores[filled] = self.gains.numbers[candidates[i]] * need
+                scores[filled] = self.tree.numbers[candidates[i]] * need
                 if share > 0.0:
                     scores[filled] += share / self.occupied()
                 filled += 1
@@ -291,7 +275,7 @@ cdef class NormTree(Kernel):
         cdef const double* q = f64(query, self.features.n_features)
         cdef int64_t* some = i64(slots, self.capacity)
         cdef double* sums = f64(cumulative, self.capacity)
-        cdef const double* gains = self.gains.numbers
+        cdef const double* gains = self.tree.numbers
         cdef double need, largest = 0.0, total = 0.0
         with nogil:
             for slot in range(end):

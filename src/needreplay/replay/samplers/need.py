@@ -215,13 +215,12 @@ class FeatureStore:
 
     def checked(self, features: AnyArray, count: int | None = None) -> FloatArray:
         """Features, one row for each of ``count`` slots, as a kernel takes them, or raise."""
-        features = as_features(features)
-        if count is not None and features.shape != (count, self.n_features):
+        rows = as_features(features)
+        if count is not None and rows.shape != (count, self.n_features):
             raise NeedReplayError(
-                f"features has shape {features.shape}; give {self.n_features} features for each of "
+                f"features has shape {rows.shape}; give {self.n_features} features for each of "
                 f"{count} slots. Nothing was changed."
             )
-        rows = np.asarray(features, dtype=np.float64, order="C")
         if not self.kernel.are_fine(rows):
             raise NeedReplayError(
                 "features holds NaN or infinity, or a row whose largest entry is below "
