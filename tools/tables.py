@@ -130,6 +130,17 @@ def need_sampling_worst() -> list[str]:
     ]
 
 
+def need_cycle() -> list[str]:
+    """Need of a trained model beside PER: batch and priorities, and add."""
+    rows = []
+    for world, row in json.loads(text("need_cycle.json"))["worlds"].items():
+        times = [f"{us:.1f}" for us in row["us"].values()]
+        ratios = [interval(row[name].values(), 1) for name in ("cycle", "add")]
+        rows.append([world, f"{row['accepted']:.2f}", *times[:2], ratios[0], *times[2:], ratios[1]])
+    cells = ["us, PER", "us, need", "times as long [95%]"]
+    return table(["world", "accepted", *cells, "us, PER's `add`", "with need", cells[2]], rows)
+
+
 def state_need() -> list[str]:
     """Need by state against a pass over all slots."""
     rows = []
@@ -599,6 +610,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "training-share": training_share,
     "need-sampling": need_sampling,
     "need-sampling-worst": need_sampling_worst,
+    "need-cycle": need_cycle,
     "state-need": state_need,
     "sweeping": sweeping,
     "growth": growth,
