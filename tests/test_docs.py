@@ -104,6 +104,14 @@ def test_successor_features_on_the_page_know_a_goal_that_moved(tmp_path: Path) -
     ]
 
 
+def test_the_linear_agent_on_the_page_learns_mountain_car(tmp_path: Path) -> None:
+    (code,) = blocks("docs/linear.md")
+    (line,) = printed(code, tmp_path)
+    first, *last = [int(number) for number in re.findall(r"\d+", line)]
+    assert first > 500
+    assert max(last) < first
+
+
 def test_the_readmes_model_learns_by_priority(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
     _, code, _ = blocks("README.md")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 from needlab import QLearning
 from needlab.linear import (
@@ -14,10 +15,12 @@ from needlab.linear import (
     LinearQ,
     LinearSettings,
     OneHot,
+    encode_space,
     encode_world,
     feature_matrix,
     linear_settings,
 )
+from needlab.linear.agent import learn_minibatch
 from needlab.tabular.settings import LearningSettings
 from needlab.tabular.successor import random_policy_matrix, td_lambda
 from needlab.worlds import TabularWorld, tabular_world
@@ -46,7 +49,8 @@ def walk(agent: Any, world: TabularWorld, steps: int, seed: int = 0) -> Any:
 @pytest.mark.parametrize("encoding", [OneHot(54), FeatureTable(np.eye(54))])
 def test_with_a_buffer_of_one_it_is_q_learning(encoding: Any) -> None:
     """It replays the step that it just stored, so θ is the table of Q-learning after each step."""
-    settings = LinearSettings(capacity=1, batch_size=1, target_period=0, uniform_mix=0.0)
+    once = {"capacity": 1, "batch_size": 1, "target_period": 0}
+    settings = linear_settings("linear", **once)
     linear = LinearQ(encoding, 4, settings)
     table = QLearning(54, 4, LearningSettings())
     for passed in walk(linear, MAZE, 3_000):
@@ -132,6 +136,20 @@ def test_with_one_hot_features_it_makes_the_tabular_updates_step_for_step() -> N
     assert np.abs(reference.Q).max() > 0.5
 
 
+@pytest.mark.parametrize(("double_q", "error"), [(True, 2.5), (False, 4.5)])
+def test_double_q_by_hand(double_q: bool, error: float) -> None:
+    """r = 1, γ = .5, Q(s, 0) = -1; at s' θ prefers action 1, whose target value is 1, not 5."""
+    theta = np.array([[-1.0, 2.0], [0.0, 3.0]])
+    target = np.array([[9.0, 5.0], [9.0, 1.0]])
+    errors, one, ones = np.zeros(1), np.ones((1, 1), np.int64), np.ones((1, 1))
+    first, (r, discount, weight) = 0 * one, np.array([[1.0], [0.5], [0.5]])
+    learn_minibatch(
+        theta, target, first, ones, one, ones, first[0], r, discount, weight, 0.1, double_q, errors
+    )
+    assert errors.tolist() == [error]
+    np.testing.assert_allclose(theta, [[-1.0 + 0.1 * 0.5 * error, 2.0], [0.0, 3.0]])
+
+
 def test_with_tile_codes_transitions_are_sampled_by_psi_times_phi() -> None:
     """P(j) ∝ (p_j ψ(s) · φ(s_j))^0.6: 40,000 samples, counted by state, within 5 deviations."""
     encoding = encode_world("tile", MAZE, width=2.0, tilings=4)
@@ -186,6 +204,21 @@ def test_values_after_the_goal_moved() -> None:
         values = [agent.transferred_value(state) for state in range(12)]
         np.testing.assert_allclose(values, exact, rtol=1e-6, atol=1e-9)
     assert exact.max() > 0.5
+
+
+def test_an_array_that_an_environment_writes_to_again_is_seen_anew() -> None:
+    agent = LinearQ(encode_space("one-hot", Box(0.0, 4.0, (1,)), cells=4), 2)
+    obs = np.array([0.5])
+    first = agent.features(obs)
+    obs[0] = 2.5
+    assert [first.argmax(), agent.features(obs).argmax()] == [0, 2]
+
+
+def test_values_that_diverge_are_named() -> None:
+    agent = LinearQ(OneHot(2), 1, linear_settings("linear", step_size=1.0))
+    agent.theta[:] = agent.target[:] = 1e308
+    with pytest.raises(NeedReplayError, match="Q diverged after 0 updates"):
+        agent.learn(0, 0, -1.7e308, 1, True)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ def test_arms_are_the_same_until_the_first_goal(monkeypatch: pytest.MonkeyPatch)
     (first,) = {run["first"] for run in runs}
     assert {run["steps"] for run in runs} == {first + 300}
     assert min(run["goals"] for run in runs) > 10  # the shortest way has 6 to 10 steps
+    none = learn(Case("maze", "uniform", share=0.0), 3)
+    assert (none["first"], none["steps"], none["goals"]) == (first, first, 0)
 
 
 def test_a_run_without_a_goal_counts_0(monkeypatch: pytest.MonkeyPatch) -> None:

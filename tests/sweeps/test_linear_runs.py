@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from needlab.core.tables import read_table
 from needlab.runs.kinds import kind_named
 from needlab.runs.linear_runs import make_task
+from needlab.runs.sweep_file import load_sweep
 from needreplay import NeedReplayError
 
 KIND = kind_named("linear")
@@ -45,6 +47,14 @@ def test_a_box_is_coded_and_long_episodes_are_cut(tmp_path: Path) -> None:
     env, encoding, n_actions = make_task(KIND.complete(CAR))
     assert (encoding.n_features, n_actions) == (2 * 5 * 5, 3)
     assert env.observation_space.shape == (2,)
+
+
+def test_the_sweep_on_the_page_can_run(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs/linear.md"
+    (text,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    (tmp_path / "mine.toml").write_text(text)
+    runs = load_sweep(tmp_path / "mine.toml").runs
+    assert [run.config["agent"] for run in runs] == ["linear", "linear-per", "linear-per-sr"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from needreplay import (
 from needreplay._core.checks import AT_LEAST_ONE, check_number, is_whole
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
-from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.need.controls import ShuffledNeed
 
 td_error, moved_towards = jit(equations.td_error), jit(equations.moved_towards)
@@ -82,7 +82,7 @@ class LinearQ:
         """the transitions"""
         self._shuffled = ShuffledNeed(self.buffer, seed) if self.settings.shuffle else None
         self._trace = np.zeros(n)
-        self._seen: tuple[Any, FloatArray] = (None, np.zeros(n))
+        self._seen: tuple[AnyArray, FloatArray] = (np.zeros(0), np.zeros(n))
 
     def _new_buffer(self, seed: int) -> ReplayBuffer:
         settings, obs = self.settings, self.encoding.obs
@@ -113,8 +113,9 @@ class LinearQ:
 
     def features(self, obs: Any) -> FloatArray:
         """φ(s)."""
-        if obs is not self._seen[0]:
-            self._seen = (obs, feature_matrix(self.encoding, np.asarray(obs)[np.newaxis])[0])
+        point = np.array(obs)
+        if not np.array_equal(point, self._seen[0]):
+            self._seen = (point, feature_matrix(self.encoding, point[np.newaxis])[0])
         return self._seen[1]
 
     def values(self, obs: Any) -> FloatArray:
@@ -224,6 +225,11 @@ class LinearQ:
             batch["discount"], batch.weights, settings.step_size / settings.batch_size,
             settings.double_q, errors,
         )  # fmt: skip
+        if not np.isfinite(errors).all():
+            raise NeedReplayError(
+                f"Q diverged after {self.updates:,} updates; choose a step_size below "
+                f"{settings.step_size}, or codes whose features overlap less."
+            )
         if settings.replay_by != "nothing":
             self.buffer.update_priorities(batch.ids, np.abs(errors))
         self.updates += 1
