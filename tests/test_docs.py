@@ -141,6 +141,12 @@ def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
     assert "ps-sr" in "\n".join(lines)
 
 
+def test_the_diagnosis_of_the_page_prints_two_sentences(tmp_path: Path) -> None:
+    (code,) = blocks("docs/why_need_pays.md")
+    (line,) = printed(code, tmp_path)
+    assert re.match(r"Of the change that one update makes, \d+% falls within 2 steps of", line)
+
+
 SMALL = "--steps 120 --set min_history=60 --set capacity=300 --set batch_size=8 --set features=8"
 SMALL += " --set iteration_steps=60 --set eval_steps=20"
 TRAIN = "needreplay train --world minatar/breakout --agent per --steps 200000"
@@ -153,6 +159,7 @@ RUN = {
     "--out runs/need": SMALL,
     "needreplay eval runs/a --episodes 30": "--episodes 2",
     "needreplay eval runs/a --watch page.html": "",
+    "needreplay diagnose runs/a --page diagnosis.html": "--updates 16 --queries 2",
     "needreplay report results/minatar-small": "",
     f"{FIG2} --out my-results": "--trials 4",
     f"{FIG2} --seed 1 --workers 2 --out DIR": "--trials 4",

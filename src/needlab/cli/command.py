@@ -24,6 +24,7 @@ COMMANDS = {
     "Train agents": {
         "train": "train a deep agent on a world; the same command resumes",
         "eval": "play a trained agent; --watch makes a page of an episode",
+        "diagnose": "how far one update of a trained agent spreads, and what predicts it",
         "sweep": "many runs, on all cores or on Ray",
         "report": "one page with figures and statistics from a sweep",
     },
@@ -94,6 +95,7 @@ def _stopped(message: str = "", signum: int = signal.SIGINT) -> int:
 def _run(words: list[str]) -> int:
     import tyro
 
+    from needlab.cli.diagnose import Diagnose
     from needlab.cli.eval import Eval
     from needlab.cli.fit import FitCommand
     from needlab.cli.report import Report
@@ -105,6 +107,7 @@ def _run(words: list[str]) -> int:
     commands: dict[str, Callable[..., Any]] = {
         "train": Train,
         "eval": Eval,
+        "diagnose": Diagnose,
         "sweep": Sweep,
         "report": Report,
         "reproduce": Reproduce,

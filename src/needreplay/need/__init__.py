@@ -23,6 +23,7 @@ from needreplay.need.quality import NeedQuality, need_quality, withholds
 
 if TYPE_CHECKING:
     from needreplay.need.buffer import NeedBuffer
+    from needreplay.need.diagnosis import Diagnosis, diagnose
     from needreplay.need.model import NeedModel
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "MARGIN",
     "REFRESH",
     "UNIFORM_MIX",
+    "Diagnosis",
     "Direction",
     "Need",
     "NeedBuffer",
@@ -40,6 +42,7 @@ __all__ = [
     "Query",
     "ShuffledNeed",
     "accurate_need",
+    "diagnose",
     "need_quality",
     "tabular_need",
     "withholds",
@@ -47,14 +50,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("NeedBuffer", "NeedModel"):
+    if name not in ("Diagnosis", "NeedBuffer", "NeedModel", "diagnose"):
         raise AttributeError(f"module 'needreplay.need' has no attribute {name!r}")
     try:
         from needreplay.need.buffer import NeedBuffer
+        from needreplay.need.diagnosis import Diagnosis, diagnose
         from needreplay.need.model import NeedModel
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
         raise not_installed(f"{name} needs torch", "deep") from missing
-    globals().update(NeedBuffer=NeedBuffer, NeedModel=NeedModel)
+    globals().update(
+        Diagnosis=Diagnosis, NeedBuffer=NeedBuffer, NeedModel=NeedModel, diagnose=diagnose
+    )
     return globals()[name]

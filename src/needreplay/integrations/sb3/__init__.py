@@ -34,6 +34,7 @@ check_version("stable-baselines3", stable_baselines3.__version__)
 
 from needreplay.integrations.sb3.algorithms import DDPG, DQN, SAC, TD3, WithReplay  # noqa: E402
 from needreplay.integrations.sb3.buffer import PrioritizedReplayBuffer, PrioritizedSamples  # noqa: E402
+from needreplay.integrations.sb3.diagnosis import diagnose  # noqa: E402
 from needreplay.integrations.sb3.settings import NeedReplay, PrioritizedReplay, UniformReplay  # noqa: E402
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ __all__ = [
     "PrioritizedSamples",
     "UniformReplay",
     "WithReplay",
+    "diagnose",
 ]
 
 
