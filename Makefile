@@ -18,7 +18,7 @@ endif
 # worksteal: neighboring tests, which share kernels and fixtures, run in one process until another is idle.
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 uncompiled sanitize test-portable docs tables tutorials screenshots dist test-dist fuzz \
+.PHONY: help reproduce reproduce-full test lint types layers unit unit-ray unit-sb3 unit-others uncompiled sanitize test-portable docs tables tutorials screenshots dist test-dist fuzz \
 	bench bench-replay lock clean
 
 help: ## Show this list.
@@ -102,6 +102,12 @@ unit-sb3: $(READY) ## Run the tests of the Stable-Baselines3 classes with its ol
 	@test -d $(VENV)/sb3-$(SB3_OLDEST) || $(VENV)/$(PIP_INSTALL) --target $(VENV)/sb3-$(SB3_OLDEST) \
 		stable-baselines3==$(SB3_OLDEST) sb3-contrib==$(SB3_OLDEST)
 	@PYTHONPATH=$(CURDIR)/$(VENV)/sb3-$(SB3_OLDEST) $(PYTEST) tests/integrations
+
+OTHERS = torchrl==0.14.1 tensordict==0.14.3 jax==0.10.2
+unit-others: $(READY) ## Run the page on TorchRL and JAX, in an environment of its own.
+	@test -d $(VENV)/others || { $(PYTHON) -m venv $(VENV)/others && $(VENV)/others/bin/pip install -q \
+		$$(grep -oE "^torch==[^ ]*" requirements.lock) numpy gymnasium pytest hypothesis $(OTHERS); }
+	@PYTHONPATH=src $(VENV)/others/bin/python -m pytest tests/integrations/test_torchrl_and_jax.py
 
 # The CPU features that numpy would choose between on this machine.
 DISPATCH = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))

@@ -76,3 +76,14 @@ def test_the_command_line(name: str, option: str) -> None:
     done = subprocess.run(line, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("uniform: mean return")
+
+
+@pytest.mark.parametrize(
+    ("memory", "steps", "low", "high"), [(True, 5_000, 0.7, 1.0), (False, 1_500, -0.4, 0.4)]
+)
+def test_only_memory_finds_the_way_in_a_t_maze(
+    memory: bool, steps: int, low: float, high: float
+) -> None:
+    """Without memory no turn is right for both cues: a mean of 100 coins, four deviations wide."""
+    score = example("tmaze_lstm").train(memory, steps=steps, length=4, seed=0)
+    assert low <= score <= high

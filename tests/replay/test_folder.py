@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from hypothesis import strategies as st
 from needreplay import NeedReplayError, ReplayBuffer, Sequences, UniformSampler
 from needreplay.replay import save
 
-sys.path.insert(0, str(Path(__file__).parent))
 from killed_folder import CAPACITY, opened
 from twins import KINDS, Actor, buffer_of, check_equal
 
@@ -127,7 +127,7 @@ def test_killed_while_it_works(tmp_path: Path) -> None:
         for _ in range(int(rng.integers(3, 12))):
             last = int(worker.stdout.readline())
         worker.kill()
-        last = int((worker.stdout.read().split() or [last])[-1])
+        last = int((worker.stdout.read().split() or [str(last)])[-1])
         worker.stdout.close()
         assert worker.wait() == -signal.SIGKILL
         with opened(str(tmp_path / "replay")) as buffer:
@@ -255,7 +255,8 @@ def test_a_forked_process_changes_nothing(tmp_path: Path, releases: bool) -> Non
         child = os.fork()
     if child == 0:
         refused = 0
-        for call in (lambda: fill(replay, 1), replay.flush, replay.close):
+        calls: list[Callable[[], None]] = [lambda: fill(replay, 1), replay.flush, replay.close]
+        for call in calls:
             try:
                 call()
             except NeedReplayError as error:

@@ -29,7 +29,6 @@ from needreplay.replay import prefetch
 from needreplay.replay.batch import Batch
 from needreplay.replay.prefetch import Chosen
 
-sys.path.insert(0, str(Path(__file__).parent))
 from twins import STACK, Actor, buffer_of, check_equal
 
 pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # none is ever reset

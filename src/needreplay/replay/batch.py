@@ -15,6 +15,13 @@ from needreplay.equations import annealed
 from needreplay.replay.storage import flatten
 from needreplay.replay.validation import OWN_NAME, check_beta
 
+_TORCHRL: dict[str, Any] = {
+    "obs": "observation",
+    "next_obs": ("next", "observation"),
+    "reward": ("next", "reward"),
+}
+"""What TorchRL calls the columns of a step."""
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -74,6 +81,30 @@ class Batch:
             weights=numbers(self.weights),
             columns=tensor(self.columns),
         )
+
+    def tensordict(self, device: Any = "cpu") -> Any:
+        """This batch as TorchRL's losses take it: a ``TensorDict`` on ``device``.
+
+        ``obs`` is "observation", ``next_obs``, ``reward``, "terminated" and "done" are in "next",
+        the weights are "priority_weight", the ids "index". Other columns keep their names.
+        """
+        try:
+            from tensordict import TensorDict  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise NeedReplayError(
+                "batch.tensordict needs tensordict, which is not installed; install it with: pip "
+                "install tensordict"
+            ) from error
+        batch = self.torch(device)
+        found = {_TORCHRL.get(name, name): column for name, column in batch.columns.items()}
+        if "discount" in found and ("next", "observation") in found:
+            found["next", "reward"] = found["next", "reward"][..., None]
+            ended = (found["discount"] == 0.0)[..., None]
+            found |= {("next", "terminated"): ended, ("next", "done"): ended}
+        import torch
+
+        found |= {"index": torch.from_numpy(self.ids).to(device), "priority_weight": batch.weights}
+        return TensorDict(found, batch_size=[len(self)])
 
     def keys(self) -> Iterator[str]:
         """The names of the columns."""
