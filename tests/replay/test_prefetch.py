@@ -11,7 +11,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from twins import STACK, Actor, buffer_of, check_equal
 
 from needreplay import (
     NeedBuffer,
@@ -28,8 +28,6 @@ from needreplay import (
 from needreplay.replay import prefetch
 from needreplay.replay.batch import Batch
 from needreplay.replay.prefetch import Chosen
-
-from twins import STACK, Actor, buffer_of, check_equal
 
 pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # none is ever reset
 
