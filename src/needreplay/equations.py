@@ -148,6 +148,11 @@ def mixed_probability(probability: float, uniform_mix: float, count: int) -> flo
     return (1.0 - uniform_mix) * probability + uniform_mix / count
 
 
+def ape_x_epsilon(actor: int, actors: int, base: float = 0.4, exponent: float = 7.0) -> float:
+    """ε_i = base^(1 + exponent · i / (N - 1)) of actor i of N (Horgan et al. 2018)."""
+    return float(base ** (1.0 + exponent * actor / max(1, actors - 1)))
+
+
 def annealed(start: float, end: float, done: float) -> float:
     """β between ``start`` and ``end``, when the share ``done`` of the way is behind it."""
     return start + (end - start) * min(max(done, 0.0), 1.0)

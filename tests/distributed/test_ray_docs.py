@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ def test_the_code_of_the_page(cluster: Any, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_example_trains(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    from ray_cartpole import train
-
+    train = import_module("ray_cartpole").train
     assert train(updates=400) >= 8.0, "no episode of CartPole is shorter"
     printed = capsys.readouterr().out
     assert f"'sampled': {(400 + 2) * 64}," in printed, "two batches are prefetched"

@@ -75,7 +75,7 @@ def episodes_of(env: Lives, agent: Listener, count: int, first: int = 0) -> list
 def test_a_lost_life_ends_the_learners_episode_and_not_the_game() -> None:
     env, agent = Lives(), Listener()
     (episode,) = episodes_of(env, agent, 1)
-    assert episode == 12.0, "the return is of the complete game"
+    assert episode.total == 12.0, "the return is of the complete game"
     assert [row[4] for row in agent.got] == [False, False, True, False, False, True]
     assert [row[3] for row in agent.got] == [1, 2, 3, 4, 5, 6], "the true next observation"
     assert agent.presents == [1, 2, 3, 4, 5, 0], "need is asked where the agent is: at a new start"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
@@ -60,6 +60,16 @@ class Train:
     """Change one setting of the preset; repeat it for more. --settings lists all of them."""
     device: Annotated[str, arg(metavar="NAME")] = "cpu"
     """cpu, cuda, cuda:1, ..."""
+    actors: Annotated[int, arg(metavar="N")] = 0
+    """Processes that play while this one learns, on Ray; 0: this one does both. The same as --set
+    actors=N."""
+    shards: Annotated[int, arg(metavar="K")] = 1
+    """With --actors: Ray actors that hold the transitions."""
+    address: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """With --actors: of a running Ray cluster (auto: the one on this machine); otherwise Ray starts
+    here."""
+    gpus_per_actor: Annotated[float, arg(metavar="N")] = 0.0
+    """With --actors: GPUs that an actor reserves, or a share of one."""
     tensorboard: FlagCreatePairsOff[bool] = False
     """Also write curves for TensorBoard, in DIR/tensorboard."""
     settings: FlagCreatePairsOff[bool] = False
@@ -76,7 +86,7 @@ class Train:
             preset=self.preset,
             steps=parsed_value(self.steps),
             seed=self.seed,
-            overrides=parsed_settings(self.set, "--set"),
+            overrides=self._overrides(),
             device=self.device,
         )
         if self.settings:
@@ -89,8 +99,22 @@ class Train:
             folder_named("--out", self.out),
             command=shlex.join(argv),
             tensorboard=self.tensorboard,
+            address=self.address,
+            gpus_per_actor=self.gpus_per_actor,
         )
         print(f"{outcome(path)} -> {path}")
+
+    def _overrides(self) -> dict[str, Any]:
+        """The settings that the command changes."""
+        given = parsed_settings(self.set, "--set")
+        if self.actors:
+            given = {**given, "actors": self.actors, "shards": self.shards}
+        elif not given.get("actors"):
+            for name in ("address", "gpus_per_actor"):
+                if getattr(self, name):
+                    flag = name.replace("_", "-")
+                    raise NeedReplayError(f"--{flag} is for a run with --actors; add --actors N.")
+        return given
 
 
 def outcome(metrics: Path) -> str:
@@ -112,7 +136,7 @@ def settings_text(config: RunConfig) -> str:
 
     lines = [f"{config.agent} on {config.world}, preset {config.preset}:"]
     resolved = config.resolved()
-    for heading in ("agent", "world", "protocol"):
+    for heading in ("agent", "world", "protocol", "actors"):
         lines += ["", f"{heading}:"]
         for each in explained(getattr(resolved, heading)):
             mark = "*" if each.name in config.overrides else " "

@@ -5,7 +5,8 @@ Yuan & Mattar's Algorithm 3 for a batch. Without need it is DQN or double DQN fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ class DeepAgent:
         steps: the length of the run: β reaches ``beta_end`` there.
         seed: decides the initial networks, the actions and the samples.
         device: where the networks are.
+        make_buffer: makes the buffer, as ``ReplayBuffer.for_spaces`` does.
     """
 
     changes: ClassVar[Mapping[str, Any]] = {}
@@ -81,6 +83,7 @@ class DeepAgent:
         steps: int,
         seed: int = 0,
         device: str = "cpu",
+        make_buffer: Callable[..., ReplayBuffer] = ReplayBuffer.for_spaces,
     ) -> None:
         self.settings = settings
         self.n_actions = n_actions
@@ -102,7 +105,9 @@ class DeepAgent:
             if settings.uses_need:
                 self.need = make_need(settings, observation_space, q, self.optimizer, seed)
         self.stores_next_action = settings.stores_next_action
-        self.buffer = ReplayBuffer.for_spaces(
+        self.fixed_epsilon: float | None = None
+        """The probability of a random action in training, where it does not change."""
+        self.buffer = make_buffer(
             observation_space,
             np.int64,
             capacity=settings.capacity,
@@ -114,8 +119,9 @@ class DeepAgent:
             seed=seed,
         )
         """The transitions."""
-        self.replay: ReplayBuffer | NeedBuffer = self.buffer
-        """What the agent adds to and samples from."""
+        self.replay: Any = self.buffer
+        """What the agent adds to and samples from: the buffer, a ``NeedBuffer`` of it, or the
+        ``Writer`` of an actor."""
         self._shuffled: ShuffledNeed | None = None
         if self.need is not None and settings.samples_by_need:
             self.replay = NeedBuffer(
@@ -134,6 +140,8 @@ class DeepAgent:
     @property
     def epsilon(self) -> float:
         """The current probability of a random action in training."""
+        if self.fixed_epsilon is not None:
+            return self.fixed_epsilon
         since_start = self.steps - self.settings.min_history
         progress = since_start / max(1, self.settings.epsilon_steps)
         return annealed(1.0, self.settings.epsilon_end, progress)
@@ -233,7 +241,7 @@ class DeepAgent:
         size = self.settings.batch_size
         if isinstance(self.replay, NeedBuffer):
             return self.replay.sample(size, obs, beta=self.beta)
-        return self.replay.sample(size, beta=self.beta)
+        return self.buffer.sample(size, beta=self.beta)
 
     def _need_of(
         self, sampled: Batch, batch: Transitions, obs: AnyArray
@@ -289,6 +297,30 @@ class DeepAgent:
             return None
         buffer = self.buffer if new is None else new
         return self.need.quality(buffer, seed=rng, new=new is not None)
+
+    def weights(self) -> dict[str, dict[str, AnyArray]]:
+        """What ``set_weights`` of an actor takes: the Q network and its target network."""
+        parts = {"online": self.q.online, "target": self.q.target}
+        return {
+            name: {key: value.detach().cpu().numpy() for key, value in part.state_dict().items()}
+            for name, part in parts.items()
+        }
+
+    def set_weights(self, weights: Mapping[str, Mapping[str, AnyArray]]) -> None:
+        """Act by the ``weights`` of another agent from now on."""
+        for name, part in {"online": self.q.online, "target": self.q.target}.items():
+            part.load_state_dict({k: torch.tensor(value) for k, value in weights[name].items()})
+
+    def priorities_of(self, columns: dict[str, Any]) -> AnyArray:
+        """The priorities of transitions by their TD errors, as this agent sees them now."""
+        ones = np.ones(len(columns["reward"]))
+        batch = Batch(np.zeros(len(ones), dtype=np.int64), ones, ones, columns)
+        one_step = replace(self.settings, n_step=1)  # the columns are those of n steps
+        with torch.no_grad():
+            passed = self.q.td_errors(to_transitions(batch, self.buffer, one_step, self.device))
+        priority = priority_of(passed.error, self.settings.gain, self.settings.gain_floor)
+        priorities: AnyArray = priority.cpu().numpy()
+        return priorities
 
     def networks(self) -> dict[str, torch.nn.Module]:
         """Every network by name, with target networks."""

@@ -42,7 +42,13 @@ def need_doubt(row: dict[str, Any]) -> str:
 
 
 def run_with_bar(
-    config: RunConfig, folder: str | Path, *, command: str = "", tensorboard: bool = False
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    command: str = "",
+    tensorboard: bool = False,
+    address: str | None = None,
+    gpus_per_actor: float = 0.0,
 ) -> Path:
     """``run_training`` with a bar where standard error is a terminal, else a line per iteration.
 
@@ -76,6 +82,8 @@ def run_with_bar(
             on_evaluation=on_evaluation,
             on_warning=lambda text: say(f"needreplay: {text}"),
             tensorboard=tensorboard,
+            address=address,
+            gpus_per_actor=gpus_per_actor,
         )
 
     try:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from needlab.core.imports import load_object
 from needlab.core.presets import changed, flat, unknown_setting
@@ -40,6 +40,37 @@ class Protocol:
         """Raise for periods below one step."""
         bounds = {"iteration_steps": AT_LEAST_ONE, "checkpoint_steps": AT_LEAST_ONE}
         check_fields(self, {**bounds, "eval_steps": COUNT})
+
+
+@dataclass(frozen=True)
+class ActorSettings:
+    """A run by many processes (see ``needlab.runs.actors``)."""
+
+    actors: int = 0
+    """processes that play, on Ray, while this one learns; 0: this one does both"""
+    shards: int = 1
+    """Ray actors that hold the transitions; at most as many as actors"""
+    exploration: Literal["ape-x", "same"] = "ape-x"
+    """ape-x: actor i of N acts at random with probability 0.4^(1 + 7 i / (N - 1)) (with one actor:
+    as epsilon_end and epsilon_steps say); same: all as epsilon_end and epsilon_steps say"""
+    first_priorities: Literal["largest", "td-error"] = "largest"
+    """of new transitions: the largest so far, or the TD error that the actor's network has"""
+    weights_period: int = 25
+    """updates between two copies of the network to the actors"""
+    block: int = 32
+    """transitions that an actor sends at once"""
+    prefetch: int = 2
+    """batches that are on their way while the learner learns; priorities are late by as many"""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        at_least_one = dict.fromkeys(("shards", "weights_period", "block"), AT_LEAST_ONE)
+        check_fields(self, {**at_least_one, "actors": COUNT, "prefetch": COUNT})
+        if self.actors and self.shards > self.actors:
+            raise NeedReplayError(
+                f"shards is {self.shards}, above actors {self.actors}: a shard would stay empty; "
+                "take at most one for each actor."
+            )
 
 
 PROTOCOLS: dict[Kind, Protocol] = {
@@ -77,6 +108,7 @@ class RunConfig:
             _overridden(agent_settings(self.world, kind, self.preset, self.agent), rest),
             _overridden(world_settings(kind, self.preset), rest),
             _overridden(PROTOCOLS[kind], rest),
+            _overridden(ActorSettings(), rest),
         )
         if rest:
             raise unknown_setting(next(iter(rest)), sorted(resolved.flat()))
@@ -90,10 +122,11 @@ class Resolved:
     agent: DeepSettings
     world: WorldSettings
     protocol: Protocol
+    actors: ActorSettings
 
     def flat(self) -> dict[str, Any]:
         """All settings by name."""
-        return {**flat(self.agent), **flat(self.world), **flat(self.protocol)}
+        return {**flat(self.agent), **flat(self.world), **flat(self.protocol), **flat(self.actors)}
 
 
 def check_learns(config: RunConfig) -> None:
@@ -143,7 +176,7 @@ def world_settings(kind: Kind, preset: str) -> WorldSettings:
     return WorldSettings()
 
 
-S = TypeVar("S", "DeepSettings", WorldSettings, Protocol)
+S = TypeVar("S", "DeepSettings", WorldSettings, Protocol, ActorSettings)
 
 
 def _overridden(settings: S, overrides: dict[str, Any]) -> S:
@@ -158,9 +191,16 @@ def make_env(config: RunConfig) -> gymnasium.Env[Any, Any]:
 
 
 def make_agent(
-    config: RunConfig, env: gymnasium.Env[Any, Any], *, capacity: int | None = None
+    config: RunConfig,
+    env: gymnasium.Env[Any, Any],
+    *,
+    capacity: int | None = None,
+    **options: Any,
 ) -> DeepAgent:
-    """The config's agent, untrained; one that only plays needs no large ``capacity``."""
+    """The config's agent, untrained; one that only plays needs no large ``capacity``.
+
+    ``options`` are further arguments of ``DeepAgent``.
+    """
     import torch
 
     try:
@@ -183,6 +223,7 @@ def make_agent(
             steps=config.steps,
             seed=config.seed,
             device=config.device,
+            **options,
         )
     except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
         # numpy and torch have no type of their own for it.

@@ -13,7 +13,7 @@ import numpy as np
 
 from needlab.runs.config import RunConfig, make_agent, make_env
 from needlab.runs.run_folder import checked_digests, config_of, newest_checkpoint, steps_of
-from needlab.runs.train_loop import reset_seed
+from needlab.runs.train_loop import Played, reset_seed
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from needlab.deep import DeepAgent
     from needreplay.need import NeedQuality
     from needreplay.replay import ReplayBuffer
-
-
-class Played(NamedTuple):
-    """One episode."""
-
-    total: float
-    """the sum of its rewards, unclipped"""
-    length: int
 
 
 def play_episode(

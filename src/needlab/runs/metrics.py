@@ -6,8 +6,10 @@ import csv
 import hashlib
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from needlab.core.tables import refuse_special, write_bytes
@@ -68,6 +70,17 @@ COLUMNS = {
     ),
 }
 """The columns of metrics.csv, and what each means."""
+OF_ACTORS = {
+    "steps_per_second": "that arrived from the actors, since the row before",
+    "updates_per_second": "of the learner, since the row before",
+    "waiting": "the share of the time that the learner waited for transitions",
+    "samples_per_insert": "how often a transition is sampled, on average, since learning began",
+    "sample_age": "transitions that came since those of a batch were stored, on average",
+    "weights_age": "updates since the weights that the actors act by, on average",
+    "lost": "transitions that were lost with a shard, so far",
+    "lost_actors": "actors that were started again, so far",
+}
+"""Further columns of a run with actors."""
 
 
 @dataclass
@@ -136,8 +149,9 @@ class Sums:
 class MetricsFile:
     """``metrics.csv``: one row per iteration, on the disk as soon as it is written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, more: Mapping[str, str] = MappingProxyType({})) -> None:
         self.path = path
+        self.columns = [*COLUMNS, *more]
         self._sha = hashlib.sha256()
 
     @property
@@ -147,7 +161,7 @@ class MetricsFile:
 
     def start(self, rows: int, digest: str | None = None) -> None:
         """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
-        kept = (",".join(COLUMNS) + "\n").encode()
+        kept = (",".join(self.columns) + "\n").encode()
         if digest is not None:
             refuse_special(self.path)
             try:
@@ -165,7 +179,7 @@ class MetricsFile:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row."""
-        line = ",".join(_cell(row.get(name)) for name in COLUMNS) + "\n"
+        line = ",".join(_cell(row.get(name)) for name in self.columns) + "\n"
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(line)

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from needlab.core.machine import record_machine
 from needlab.core.tables import plain, read_json, write_json
 from needlab.runs.config import RunConfig, check_learns, make_agent, make_env
 from needlab.runs.evaluation import evaluate
-from needlab.runs.metrics import Curves, MetricsFile, Sums
+from needlab.runs.metrics import OF_ACTORS, Curves, MetricsFile, Sums
 from needlab.runs.run_folder import (
     DONE,
     METRICS,
@@ -37,7 +37,8 @@ from needreplay._core.rng import stream
 if TYPE_CHECKING:
     import gymnasium
 
-    from needlab.deep import DeepAgent
+    from needlab.deep import DeepAgent, UpdateStats
+    from needlab.runs.actors import Fleet
 
 REPORT_PERIOD = 20
 """Steps between two calls of ``on_steps``."""
@@ -57,14 +58,16 @@ def run_training(
     on_evaluation: Callable[[int], None] = lambda _steps: None,
     on_warning: Callable[[str], object] = warnings.warn,
     tensorboard: bool = False,
+    address: str | None = None,
+    gpus_per_actor: float = 0.0,
 ) -> Path:
     """Train until the run is complete, and return the path of its metrics.
 
-    The same call resumes after any stop and ends with the same metrics, byte for byte (on one CPU
-    thread of the same type of CPU, with the same versions). Ctrl-C and SIGTERM stop it at the end
-    of an episode, with a checkpoint; a second one stops at once. A complete run with fewer
-    ``steps`` is extended. A folder with another run, or in which another process trains,
-    raises.
+    The same call resumes after any stop. Without actors it ends with the same metrics, byte for
+    byte (on one CPU thread of the same type of CPU, with the same versions). Ctrl-C and SIGTERM
+    stop it at the end of an episode, with a checkpoint; a second one stops at once. A complete run
+    with fewer ``steps`` is extended. A folder with another run, or in which another process
+    trains, raises.
 
     Args:
         config: what to run.
@@ -73,14 +76,26 @@ def run_training(
         on_evaluation: called with the steps done of an evaluation.
         on_warning: called with what the user should know.
         tensorboard: whether to write each row as points of TensorBoard's curves, too.
+        address: of a Ray cluster, for a run with actors; None starts Ray here.
+        gpus_per_actor: GPUs that each actor reserves, or a share of one.
     """
     # Raise for what cannot run before anything is written.
     env = make_env(config)
-    with closing(env), closing(make_env(config)) as eval_env:
+    with closing(env), closing(make_env(config)) as eval_env, ExitStack() as stack:
         check_learns(config)
-        agent = make_agent(config, env)
+        fleet: Fleet | None = None
+        if config.resolved().actors.actors:
+            from needlab.runs import actors
+
+            fleet = actors.Fleet(
+                config, address=address, gpus_per_actor=gpus_per_actor, on_warning=on_warning
+            )
+            stack.callback(fleet.close)
+            agent = make_agent(config, env, make_buffer=fleet.make_buffer)
+        else:
+            agent = make_agent(config, env)
         with claimed(folder, config) as path:
-            metrics = MetricsFile(path / METRICS)
+            metrics = MetricsFile(path / METRICS, {} if fleet is None else OF_ACTORS)
             done = done_of(path)
             if done is not None and done["steps"] >= config.steps:
                 if done != plain(_outcome(done["steps"], metrics)):
@@ -91,7 +106,7 @@ def run_training(
                 return metrics.path
             if warning := record_machine(path):
                 on_warning(warning)
-            run = _Run(config, path, agent, metrics)
+            run = _Run(config, path, agent, metrics, fleet)
             run.resume()
             (path / DONE).unlink(missing_ok=True)
             curves = Curves(path, agent.steps + 1) if tensorboard else None
@@ -115,6 +130,7 @@ class _Run:
     folder: Path
     agent: DeepAgent
     metrics: MetricsFile
+    fleet: Fleet | None = None
     episodes: int = 0
     iteration: int = 0
     rows: int = 0
@@ -185,14 +201,22 @@ class _Run:
             if agent.steps % REPORT_PERIOD == 0:
                 on_steps(agent.steps, None)
 
-        episodes = train(
-            env,
-            agent,
-            seed=config.seed,
-            first_episode=self.episodes,
-            on_update=lambda learned: self.sums.add_update(learned),
-            on_step=stepped,
-        )
+        def updated(learned: UpdateStats) -> None:
+            self.sums.add_update(learned)  # those of this iteration
+
+        if self.fleet is None:
+            episodes = train(
+                env,
+                agent,
+                seed=config.seed,
+                first_episode=self.episodes,
+                on_update=updated,
+                on_step=stepped,
+            )
+        else:
+            from needlab.runs.actors import train_with_actors
+
+            episodes = train_with_actors(self.fleet, agent, on_update=updated, on_step=stepped)
         self.saved = agent.steps, self.rows
         while True:
             ended = agent.steps >= config.steps
@@ -216,9 +240,7 @@ class _Run:
                 return
             if self.stop.asked:
                 raise self.stop.stopped()
-            before = agent.steps
-            episode_return = next(episodes)
-            self.sums.add_episode(episode_return, agent.steps - before)
+            self.sums.add_episode(*next(episodes))
             self.episodes += 1
 
     def _add_row(
@@ -244,6 +266,7 @@ class _Run:
             "feature_age": None if features is None else features.oldest_age,
             **self.sums.means(),
             **self._need_quality(iteration),
+            **({} if self.fleet is None else self.fleet.facts(agent)),
         }
         if protocol.eval_steps:
             returns = evaluate(

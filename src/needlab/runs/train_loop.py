@@ -8,7 +8,7 @@ episodes without the state of the environment. An episode is a complete game: a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from needreplay._core.rng import stream
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     import gymnasium
 
     from needlab.deep import DeepAgent, UpdateStats
+
+
+class Played(NamedTuple):
+    """One episode."""
+
+    total: float
+    """the sum of its rewards, unclipped"""
+    length: int
 
 
 def reset_seed(seed: int, *names: str | int) -> int:
@@ -31,12 +39,25 @@ def train(
     first_episode: int,
     on_update: Callable[[UpdateStats], None],
     on_step: Callable[[], None],
-) -> Iterator[float]:
-    """Play and learn without end; yield each episode's return (rewards are not clipped in it)."""
+    names: tuple[str | int, ...] = ("train",),
+    learns: bool = True,
+) -> Iterator[Played]:
+    """Play and learn without end; yield each episode.
+
+    Args:
+        env: the world.
+        agent: who plays.
+        seed: of the run.
+        first_episode: its number.
+        on_update: called with each update.
+        on_step: called after each step.
+        names: of the random stream of resets.
+        learns: whether the agent learns here, or only plays.
+    """
     episode = first_episode
-    obs, _ = env.reset(seed=reset_seed(seed, "train", episode))
+    obs, _ = env.reset(seed=reset_seed(seed, *names, episode))
     while True:
-        total, ended = 0.0, False
+        total, length, ended = 0.0, 0, False
         action: int | None = None
         while not ended:
             if action is None:
@@ -54,14 +75,14 @@ def train(
                 bool(truncated),
                 next_action or 0,
             )
-            total += float(reward)
+            total, length = total + float(reward), length + 1
             action = None if ended else next_action
             if ended:
-                next_obs, _ = env.reset(seed=reset_seed(seed, "train", episode + 1))
+                next_obs, _ = env.reset(seed=reset_seed(seed, *names, episode + 1))
             obs = next_obs
-            learned = agent.learn(obs)
+            learned = agent.learn(obs) if learns else None
             if learned is not None:
                 on_update(learned)
             on_step()
-        yield total
+        yield Played(total, length)
         episode += 1

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -158,6 +158,8 @@ class RayReplayBuffer(ReplayBuffer):
         """Transitions that were lost with a shard, in all."""
         self.waited = 0.0
         """Seconds that ``sample`` waited for data."""
+        self.age = 0.0
+        """Transitions that came since those of the last batch, on average."""
         self._requests: deque[_Request] = deque()
         self._ray = imported("RayReplayBuffer")
         self._starts_ray = not self._ray.is_initialized()
@@ -172,10 +174,9 @@ class RayReplayBuffer(ReplayBuffer):
             "num_cpus": 0,
             "max_restarts": -1,
             "max_task_retries": 0,
-            "scheduling_strategy": "SPREAD",
         }
         actor = self._ray.remote(**options)(Shard)
-        shards = [_Shard(actor.remote()) for _ in range(count)]
+        shards = [_Shard(actor.options(**self._place(k)).remote()) for k in range(count)]
         frames = getattr(self._template, "_frames", None)
         each = self._template.layout.stride + (0 if frames is None else frames.frames.shape[1])
         nbytes = -(-self.capacity * each // count)
@@ -192,6 +193,16 @@ class RayReplayBuffer(ReplayBuffer):
                 f"{str(error).strip().splitlines()[0]}); is needreplay installed on every node?"
             ) from error
         return shards
+
+    def _place(self, k: int) -> dict[str, Any]:
+        """Shards are dealt out to the nodes, this one first; a lost node's shards go elsewhere."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = self._ray.get_runtime_context().get_node_id()
+        alive = [node["NodeID"] for node in self._ray.nodes() if node["Alive"]]
+        nodes = [here, *sorted(set(alive) - {here})]
+        node = nodes[k % len(nodes)]
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
     def _writer_of(
         self,
@@ -247,7 +258,8 @@ class RayReplayBuffer(ReplayBuffer):
 
         ``samples_per_insert``: since sampling began. ``lost``: transitions that were lost with
         shards. ``dropped``: updates for transitions that had left meanwhile. ``waited``: seconds
-        that ``sample`` waited for data.
+        that ``sample`` waited for data. ``age``: how many transitions came since those of the last
+        batch, on average.
         """
         since = max(1, self.inserted - self._min_size)
         return {
@@ -256,6 +268,7 @@ class RayReplayBuffer(ReplayBuffer):
             "samples_per_insert": self.sampled / since,
             "lost": self.lost,
             "dropped": self.dropped,
+            "age": self.age,
             "waited": self.waited,
         }
 
@@ -414,7 +427,7 @@ class RayReplayBuffer(ReplayBuffer):
         So nothing of what is lost can be sampled, read or updated, and no id is used twice.
         Updates for batches that were sampled before are dropped and counted.
         """
-        self._requests.clear()
+        self._forget_requests()
         gone = [number for number, block in self._blocks.items() if block.shard == k]
         if not gone:
             return
@@ -479,13 +492,14 @@ class RayReplayBuffer(ReplayBuffer):
             self.poll()
             check_number("size", size, int, AT_LEAST_ONE)
             if self._requests and len(self._requests[0].batch) != size:
-                self._requests.clear()
+                self._forget_requests()
             while True:
                 self._fill(size, need, beta)
                 request = self._requests.popleft()
                 parts = self._received(request.reads)
                 if parts is not None:
                     request.batch.columns = self._public(parts)
+                    self.age = self.next_id - float(request.batch.ids.mean())
                     return request.batch
 
     def prefetch(self, size: int, **options: Any) -> Any:  # noqa: ARG002
@@ -502,6 +516,15 @@ class RayReplayBuffer(ReplayBuffer):
             batch = super().sample(size, need=need, beta=beta)
             self._requests.append(_Request(batch, self._reads(batch.ids, batch["block"])))
             self.sampled += size
+
+    def is_ready(self, size: int) -> bool:
+        """Whether ``sample(size)`` need not wait for writers."""
+        return bool(self._requests) or self._may_sample(size)
+
+    def _forget_requests(self) -> None:
+        """Batches that are on their way are not wanted."""
+        self.sampled -= sum(len(request.batch) for request in self._requests)
+        self._requests.clear()
 
     def wait_for(self, count: int) -> None:
         """Wait until ``count`` transitions are stored."""
@@ -607,7 +630,7 @@ class RayReplayBuffer(ReplayBuffer):
         comes after the file.
         """
         with self._lock:
-            self._requests.clear()
+            self._forget_requests()
             parts = self._all_parts()
             counts = {
                 "inserted": self.inserted,
@@ -643,19 +666,24 @@ class RayReplayBuffer(ReplayBuffer):
         Load before you make writers. The rows go to the shards that there are now; it is no matter
         how many there were.
         """
-        if not isinstance(source, str | os.PathLike):
-            raise NeedReplayError("load takes a path, of a file that save wrote.")
         if not strict:
             raise NeedReplayError(
                 "A buffer on Ray loads files of its own settings; leave out strict."
             )
-        name = os.fspath(source)
-        with self._lock, Path(source).open("rb") as file:
+        if isinstance(source, str | os.PathLike):
+            with Path(source).open("rb") as file:
+                self._load(file, os.fspath(source))
+        else:
+            self._load(source, "The file")
+
+    def _load(self, file: BinaryIO, name: str) -> None:
+        with self._lock:
+            start = file.tell()
             if self.next_id:
                 raise NeedReplayError(f"This buffer is not empty; load {name} into a new one.")
             saved = read_header(file, name)
             empty = self._template.parts(self._example._rows, np.zeros(0, dtype=np.int64))
-            puts = list(read_blocks(file, name, saved, empty, self._put))
+            puts = list(read_blocks(file, start, name, saved, empty, self._put))
             super().load(file)
             try:
                 self._check_blocks(saved)

@@ -77,20 +77,26 @@ def read_header(file: BinaryIO, name: str) -> Saved:
 
 
 def read_blocks(
-    file: BinaryIO, name: str, saved: Saved, empty: Parts, copied: Callable[[Parts], Any]
+    file: BinaryIO,
+    start: int,
+    name: str,
+    saved: Saved,
+    empty: Parts,
+    copied: Callable[[Parts], Any],
 ) -> Iterator[Any]:
     """What ``copied`` makes of the rows of each block; the digest is checked at the end.
 
     Args:
         file: stands behind the header, which is read again for the digest.
+        start: where the header starts.
         name: for messages.
         saved: the header.
         empty: what no rows look like.
         copied: takes the rows.
     """
     end = file.tell()
-    file.seek(0)
-    digest = hashlib.blake2b(file.read(end), digest_size=_DIGEST_SIZE)
+    file.seek(start)
+    digest = hashlib.blake2b(file.read(end - start), digest_size=_DIGEST_SIZE)
 
     def taken(dtype: Any, *shape: int) -> Any:
         nbytes = int(np.dtype(dtype).itemsize * np.prod(shape))

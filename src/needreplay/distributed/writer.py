@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import IntArray
+from needreplay._core.types import FloatArray, IntArray
 from needreplay.distributed.cluster import check_version, imported
 from needreplay.distributed.shard import News
 from needreplay.replay.buffer import ReplayBuffer
@@ -127,7 +127,7 @@ class Writer:
             if size > most:
                 raise NeedReplayError(f"add takes at most {most} transitions at once here.")
             if self._format.n_features and "features" not in values:
-                values["features"] = np.full((size, self._format.n_features), np.nan)
+                values["features"] = self._no_features(values)
             stored = collector.add(**values)
         except NeedReplayError as error:
             raise self._error(error) from error
@@ -136,6 +136,15 @@ class Writer:
         if waiting >= self._format.block or (waiting and now - self._sent_at > OLDEST_STEP):
             self._send()
         return len(stored)
+
+    def _no_features(self, values: dict[str, Any]) -> FloatArray:
+        """NaN, with a leading axis where the other values have one."""
+        name, own = "reward", 0
+        if self._format.episodes is None:
+            name, _, shape = self._collector._writer.layout.columns[0]
+            own = len(shape)
+        shape = np.shape(values.get(name, 0.0))
+        return np.full((*shape[: len(shape) - own], self._format.n_features), np.nan)
 
     def cut(self, env: int | None = None) -> int:
         """End the episode of environment ``env``, or of all, as ``ReplayBuffer.cut`` does."""
