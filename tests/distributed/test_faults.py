@@ -161,7 +161,7 @@ def test_a_saved_buffer_goes_on_in_other_shards(cluster: Any, tmp_path: Path) ->
     with RayReplayBuffer(700, COLUMNS, **options) as again:
         again.load(path)
         assert stored(again) == found
-        assert again.facts() == {**facts, "waited": again.waited}
+        assert again.facts() == {**facts, "waited": again.waited, "age": again.age}
         np.testing.assert_array_equal(again.sampler.priorities, priorities)  # type: ignore[attr-defined]
         again.check_valid()
         assert {b.shard for b in again._blocks.values()} == {0, 1}
