@@ -176,7 +176,7 @@ class RayReplayBuffer(ReplayBuffer):
             "max_task_retries": 0,
         }
         actor = self._ray.remote(**options)(Shard)
-        shards = [_Shard(actor.options(**self._place(k)).remote()) for k in range(count)]
+        shards = [_Shard(actor.options(**self._node_of(k)).remote()) for k in range(count)]
         frames = getattr(self._template, "_frames", None)
         each = self._template.layout.stride + (0 if frames is None else frames.frames.shape[1])
         nbytes = -(-self.capacity * each // count)
@@ -194,7 +194,7 @@ class RayReplayBuffer(ReplayBuffer):
             ) from error
         return shards
 
-    def _place(self, k: int) -> dict[str, Any]:
+    def _node_of(self, k: int) -> dict[str, Any]:
         """Shards are dealt out to the nodes, this one first; a lost node's shards go elsewhere."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
