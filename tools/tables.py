@@ -600,7 +600,21 @@ def rivals_recovery() -> list[str]:
     )
 
 
+def pairs() -> list[str]:
+    """Which features of the buffer work together, by the test of each pair."""
+    sys.path.insert(0, str(ROOT / "tests/fakes"))
+    from pairs import FEATURES, outcome
+
+    rows = [
+        [name, *[""] * i, *("works" if outcome((name, other))[0] else "raises" for other in later)]
+        for i, name in enumerate(FEATURES[:-1])
+        if (later := FEATURES[i + 1 :])
+    ]
+    return table(["", *FEATURES[1:]], rows)
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "pairs": pairs,
     "replay-heights": replay_heights,
     "rivals-explain": rivals_explain,
     "rivals-learning": rivals_learning,
