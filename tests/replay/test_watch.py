@@ -267,7 +267,9 @@ def test_an_episode_longer_than_the_time_limit_is_named() -> None:
         if not flags:
             assert "environment 0 has 100 steps so far, and its time limit is 20. Pass" in said[0]
     single = gym.make("Watched-v0")
-    assert made(single)._watch.time_limit == made(envs)._watch.time_limit == 20
+    several = SyncVectorEnv([lambda: gym.make("Watched-v0")] * 2)  # has no spec itself
+    for env in (single, several, envs):
+        assert made(env)._watch.time_limit == 20
     assert made(Walk())._watch.time_limit is None
 
 

@@ -102,7 +102,8 @@ def facts_of(env: Any) -> dict[str, Any]:
         raise NeedReplayError(f"env is {env!r}; pass the environment itself: {made}.")
     prefix = "single_" if hasattr(env, "single_observation_space") else ""
     facts = {name: getattr(env, prefix + name) for name in ("observation_space", "action_space")}
-    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or 0
+    one = env if getattr(env, "spec", None) else next(iter(getattr(env, "envs", ())), None)
+    limit = getattr(getattr(one, "spec", None), "max_episode_steps", None) or 0
     facts["time_limit"] = limit if limit > 0 else None
     if not hasattr(env, "num_envs"):
         inner, resets = env, False

@@ -46,8 +46,8 @@ class EnvReward:
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.env: VecEnv | None = None
-        goal = space["achieved_goal"] if isinstance(space, spaces.Dict) else space
-        self.shape = get_obs_shape(goal)
+        goal = space.spaces.get("achieved_goal") if isinstance(space, spaces.Dict) else space
+        self.shape = () if goal is None else get_obs_shape(goal)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "env": None}
