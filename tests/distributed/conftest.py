@@ -19,8 +19,8 @@ PATIENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "2000",
-    "RAY_health_check_failure_threshold": "2",
+    "RAY_health_check_timeout_ms": "5000",
+    "RAY_health_check_failure_threshold": "4",
     "PYTHONPATH": os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")]),
 }
 """Little, with a lost node."""
@@ -43,6 +43,7 @@ def cluster() -> Iterator[Any]:
         found = Cluster(initialize_head=True, head_node_args={"num_cpus": 8, **memory})
         try:
             found.add_node(num_cpus=8, **memory)
+            found.wait_for_nodes()
             ray.init(address=found.address, log_to_driver=False, logging_level=logging)
             yield found
         finally:
