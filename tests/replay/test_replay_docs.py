@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("replay.md", 8),
         ("need_sampling.md", 2),
         ("sequences_and_hindsight.md", 2),
-        ("actors_and_offline_data.md", 5),
+        ("actors_and_offline_data.md", 6),
         ("disk_and_prefetch.md", 2),
     ],
 )

@@ -1,0 +1,125 @@
+"""Whole trajectories in one ``add``, and an actor's thread beside a learner that samples.
+
+    python benchmarks/bench_actors.py
+
+A trajectory is compared with the same steps one by one. The actor adds steps as fast as it can:
+alone, beside a learner that samples and updates without a pause, and beside one that computes in
+between (products of matrices, which hold no lock).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+import timing
+from needreplay import ProportionalSampler, RankSampler, ReplayBuffer, UniformSampler
+
+STEPS, SECONDS = 20_000, 2.0
+SPACE = Box(-1.0, 1.0, (8,), np.float32)
+
+
+def buffer(sampler: Any, n_step: int = 1, capacity: int = STEPS) -> ReplayBuffer:
+    """An empty one."""
+    return ReplayBuffer.for_spaces(
+        SPACE, Discrete(4), capacity=capacity, sampler=sampler, n_step=n_step
+    )
+
+
+def trajectory() -> dict[str, Any]:
+    """Episodes of 200 steps."""
+    rng = np.random.default_rng(0)
+    return {
+        "obs": rng.random((STEPS, 8), dtype=np.float32),
+        "action": rng.integers(4, size=STEPS),
+        "reward": rng.normal(size=STEPS),
+        "next_obs": rng.random((STEPS, 8), dtype=np.float32),
+        "terminated": np.arange(STEPS) % 200 == 199,
+        "truncated": np.zeros(STEPS, dtype=np.bool_),
+    }
+
+
+def trajectories(rounds: int) -> None:
+    """Microseconds a step, one by one and together."""
+    values = trajectory()
+    steps = [{name: column[t] for name, column in values.items()} for t in range(STEPS)]
+    for name, make, n_step in (
+        ("uniform", UniformSampler, 1),
+        ("proportional", ProportionalSampler, 1),
+        ("proportional, 3-step", ProportionalSampler, 3),
+        ("rank", RankSampler, 1),
+    ):
+        together, one_by_one = buffer(make(), n_step), buffer(make(), n_step)
+
+        def step_by_step(replay: ReplayBuffer = one_by_one) -> None:
+            for step in steps:
+                replay.add(**step)
+
+        def at_once(replay: ReplayBuffer = together) -> None:
+            replay.add(**values)
+
+        found = timing.alternate({"one": step_by_step, "all": at_once}, rounds)
+        each = {key: 1e6 * float(np.median(seconds)) / STEPS for key, seconds in found.items()}
+        ratio = float(np.median(found["one"] / found["all"]))
+        print(f"{name:22} {each['one']:6.2f} us a step, {each['all']:6.3f} together: {ratio:.0f}x")
+
+
+def rate(learn: Callable[[ReplayBuffer], None] | None) -> tuple[float, float]:
+    """Steps a second that a thread adds for SECONDS, and batches a second beside it."""
+    replay, values = buffer(ProportionalSampler(), capacity=100_000), trajectory()
+    replay.add(**values)
+    steps = [{name: column[t] for name, column in values.items()} for t in range(2_000)]
+    added, batches, ended = 0, 0, threading.Event()
+
+    def act() -> None:
+        nonlocal added
+        while not ended.is_set():
+            for step in steps:
+                replay.add(**step)
+            added += len(steps)
+
+    actor = threading.Thread(target=act)
+    actor.start()
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        if learn is None:
+            time.sleep(0.01)
+        else:
+            learn(replay)
+            batches += 1
+    ended.set()
+    actor.join()
+    return added / SECONDS, batches / SECONDS
+
+
+def main() -> None:
+    """Print all of it."""
+    cores = os.sched_getaffinity(0)
+    options = timing.arguments(__doc__.partition("\n")[0])
+    trajectories(options.rounds)
+    os.sched_setaffinity(0, cores)  # a core for each thread
+    weights = np.random.default_rng(0).normal(size=(600, 600)).astype(np.float32)
+
+    def sample(replay: ReplayBuffer) -> None:
+        batch = replay.sample(256)
+        replay.update_priorities(batch.ids, np.ones(256))
+
+    def compute(replay: ReplayBuffer) -> None:
+        sample(replay)
+        for _ in range(3):
+            weights @ weights
+
+    for name, learn in (("alone", None), ("sampling", sample), ("learning", compute)):
+        found = [rate(learn) for _ in range(options.rounds)]
+        added, batches = np.median(found, axis=0)
+        print(f"actor, learner {name:9} {added:10,.0f} steps/s {batches:10,.0f} batches/s")
+
+
+if __name__ == "__main__":
+    main()
