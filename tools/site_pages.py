@@ -30,7 +30,10 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "need": ("Need models", ("needreplay.need", "needreplay.need.networks")),
     "distributed": ("One replay on Ray", ("needreplay.distributed",)),
-    "integrations": ("Stable-Baselines3", ("needreplay.integrations.sb3",)),
+    "integrations": (
+        "Stable-Baselines3 and Minari",
+        ("needreplay.integrations.sb3", "needreplay.integrations.minari"),
+    ),
     "equations": ("Equations", ("needreplay.equations", "needlab.tabular.successor")),
     "core": ("Errors and random streams", ("needreplay._core.errors", "needreplay._core.rng")),
     "tabular": (
