@@ -225,6 +225,18 @@ def test_chances_of_modes_are_given_one_after_the_other() -> None:
     np.testing.assert_allclose(mind.moment.hidden, [0.5, 0.27, 0.2, 0.03])
 
 
+def test_the_likelihood_tells_the_modes_of_sfma_apart() -> None:
+    world = tabular_world("S.......G")
+    found = simulate_model("sfma,reverse=0.2,forward=0.7", world, episodes=20)
+    data = data_of(found, world)
+    totals = {
+        chances: likelihood(data, "sfma", dict(zip(("reverse", "forward"), chances, strict=True)))
+        for chances in ((0.2, 0.7), (0.2, 0.0), (0.9, 0.7))
+    }
+    true, *others = (one.pairs.sum() for one in totals.values())
+    assert all(true > other + 5.0 for other in others)
+
+
 def test_a_goal_is_as_near_to_its_neighbors_as_they_are_to_it() -> None:
     world = tabular_world("S...G")
     D = similarity_of(world, 0.9)
