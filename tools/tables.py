@@ -375,6 +375,20 @@ def area_rows(*names: str) -> list[str]:
     return table(["arm", *heads, *(["lowest AUC of need"] if quality else [])], rows)
 
 
+def linear_need() -> list[str]:
+    """Goals of linear agents by gain x need, as ratios to the other arms, and the cost."""
+    found = rows_of("linear-need/differences.csv")
+    worlds = list(dict.fromkeys(row["task"] for row in found))
+    rows = []
+    for rival in dict.fromkeys(row["rival"] for row in found):
+        own = [row for row in found if row["rival"] == rival]
+        cells = [between(interval_of(row, "ratio")) for row in own]
+        rows.append(
+            [rival, *cells, f"{float(own[-1]['p']):.2g}", two_digits(float(own[-1]["cpu_ratio"]))]
+        )
+    return table(["gain x need against", *worlds, "p (Holm)", "CPU time"], rows)
+
+
 def similar_states() -> list[str]:
     """How alike and recurrent MinAtar's states are, beside what need adds to shuffled need."""
     areas = {(row["game"], row["arm"]): row for row in rows_of("minatar-need/areas.csv")}
@@ -639,6 +653,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "minatar-areas": minatar_areas,
     "minatar-eval-areas": minatar_eval_areas,
     "minatar-printed": minatar_printed,
+    "linear-need": linear_need,
     "similar-states": similar_states,
     "exact-need": exact_need,
     "need-pays": need_pays,

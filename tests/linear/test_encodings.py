@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from collections.abc import Callable
+from importlib import import_module
 
 import gymnasium
 import numpy as np
@@ -26,6 +28,12 @@ from needlab.worlds import cliffwalk_world, tabular_world
 from needreplay import NeedReplayError
 
 BOX = spaces.Box(np.array([-1.2, -0.07]), np.array([0.6, 0.07]), dtype=np.float64)
+
+
+@pytest.mark.parametrize("module", ["encodings", "agent", "settings"])
+def test_examples_in_docstrings(module: str) -> None:
+    found = doctest.testmod(import_module(f"needlab.linear.{module}"))
+    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 @pytest.mark.parametrize("code", ["one-hot", "tile", "coarse", "radial"])

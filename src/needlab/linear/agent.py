@@ -5,6 +5,7 @@ One-hot features are the tabular case.
 
 >>> import gymnasium
 >>> from needlab import play
+>>> from needlab.linear import LinearQ, encode_space
 >>> env = gymnasium.make("MountainCar-v0")
 >>> agent = LinearQ(encode_space("tile", env.observation_space), n_actions=3)
 >>> play(agent, env, episodes=1).steps.tolist()

@@ -7,9 +7,10 @@ as much.
 
 A board is measured in cells; a Box is cut into cells first (``Grid``). Widths are in cells, too.
 
+>>> from needlab.worlds import tabular_world
 >>> world = tabular_world("dyna-maze")
 >>> encode_world("tile", world, width=2, tilings=4).n_features
-80
+96
 >>> feature_matrix(encode_world("one-hot", world), world.n_states).shape
 (54, 54)
 """
