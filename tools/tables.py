@@ -580,7 +580,7 @@ def rivals_explain() -> list[str]:
 
 def rivals_learning() -> list[str]:
     """Mean steps in an episode, by world and model."""
-    return crossed("rivals/learning.csv", "agent", "world", "steps", lambda row, shown: shown)
+    return crossed("rivals/learning.csv", "agent", "world", "steps", lambda _, shown: shown)
 
 
 def crossed(

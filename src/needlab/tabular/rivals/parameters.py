@@ -124,7 +124,7 @@ MODELS: Mapping[str, Model] = MappingProxyType({
     "sfma": Model(
         SFMA_MODEL,
         ("reverse", "forward", "sweeping", *_SFMA),
-        ("reverse", "sharpness", "lapse"),
+        ("reverse", "forward", "sharpness", "lapse"),
         "similar, frequent, not just reactivated; each replay is in one of four modes",
         "Diekmann & Cheng (2023)",
     ),
