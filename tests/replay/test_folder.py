@@ -335,6 +335,22 @@ def test_closed_and_not_in_a_folder(tmp_path: Path) -> None:
             assert len(other) == 10
 
 
+@pytest.mark.parametrize("kind", ["frames", "sequences"])
+def test_clear_and_load_are_what_a_killed_process_leaves(kind: str, tmp_path: Path) -> None:
+    twin, actor = buffer_of(kind, 40, 2, 0), Actor(0)
+    for _ in range(60):
+        twin.add(**actor.step(False))
+    twin.save(tmp_path / "file")
+    replay = buffer_of(kind, 40, 2, 1, folder=tmp_path / "a")
+    replay.load(tmp_path / "file")
+    shutil.copytree(tmp_path / "a", tmp_path / "loaded")
+    replay.clear()
+    shutil.copytree(tmp_path / "a", tmp_path / "cleared")
+    found = buffer_of(kind, 40, 2, 2, folder=tmp_path / "loaded")
+    check_equal(found.sample(8), twin.sample(8))
+    assert len(buffer_of(kind, 40, 2, 2, folder=tmp_path / "cleared")) == 0
+
+
 def twin_of(saved: Path) -> ReplayBuffer:
     twin = make(None)
     twin.load(saved)

@@ -414,7 +414,7 @@ class ReplayBuffer:
         if self._has_frames:  # each row that leaves makes room for a frame, at least
             oldest = max(oldest, rows.oldest_id + most * (self._stack + 1))
         for guard in tuple(self._guards):
-            guard(oldest)
+            guard(min(oldest, _MOST_ROWS))
 
     def _follow_write(self, count: int, info: dict[str, AnyArray]) -> None:
         """Bring a sampler that has no kernel in line with the ``count`` newest transitions."""
