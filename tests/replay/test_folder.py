@@ -24,6 +24,7 @@ from twins import KINDS, Actor, buffer_of, check_equal
 
 from needreplay import NeedReplayError, ReplayBuffer, Sequences, UniformSampler
 from needreplay.replay import save
+from needreplay.replay.storage import flatten
 
 pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # none is ever reset
 
@@ -50,13 +51,14 @@ def fill(buffer: ReplayBuffer, count: int) -> None:
 @example("frames", 20, 2, 0)
 @example("sequences", 30, 2, 1)
 @example("need", 16, 1, 2)
+@example("hindsight", 30, 1, 2)
 @example("rank", 16, 3, 3)
 def test_it_is_its_twin_when_reopened_and_loses_only_what_was_overwritten_when_killed(
     kind: str, capacity: int, n_step: int, seed: int
 ) -> None:
     """A copy of the folder at any time is what a process that was killed then leaves."""
     rng, query = np.random.default_rng(seed), np.array([1.0, 2.0]) if kind == "need" else None
-    plain, actors = buffer_of(kind, capacity, n_step, seed), [Actor(seed), Actor(seed)]
+    plain, actors = buffer_of(kind, capacity, n_step, seed), [Actor(seed, kind), Actor(seed, kind)]
     with tempfile.TemporaryDirectory() as place:
         here, dead = Path(place) / "here", Path(place) / "dead"
         replay = buffer_of(kind, capacity, n_step, seed, folder=here)
@@ -65,7 +67,7 @@ def test_it_is_its_twin_when_reopened_and_loses_only_what_was_overwritten_when_k
         for _ in range(30):
             for buffer, actor in zip((replay, plain), actors, strict=True):
                 for _ in range(3):
-                    buffer.add(**actor.step(kind == "need"))
+                    buffer.add(**actor.step())
             if len(plain) and rng.random() < 0.7:
                 batch = plain.sample(4, need=query)
                 check_equal(replay.sample(4, need=query), batch)
@@ -82,13 +84,15 @@ def test_it_is_its_twin_when_reopened_and_loses_only_what_was_overwritten_when_k
             if event == 2:
                 shutil.copytree(here, dead)
                 check_found(
-                    buffer_of(kind, capacity, n_step, 0, folder=dead), flushed, plain, query
+                    kind, buffer_of(kind, capacity, n_step, 0, folder=dead), flushed, plain, query
                 )
                 shutil.rmtree(dead)
         replay.close()
 
 
-def check_found(found: ReplayBuffer, flushed: ReplayBuffer, now: ReplayBuffer, query: Any) -> None:
+def check_found(
+    kind: str, found: ReplayBuffer, flushed: ReplayBuffer, now: ReplayBuffer, query: Any
+) -> None:
     """What was flushed, as far as its rows have not been overwritten, and it can go on."""
     found.check_valid()
     assert found.next_id == flushed.next_id
@@ -98,7 +102,7 @@ def check_found(found: ReplayBuffer, flushed: ReplayBuffer, now: ReplayBuffer, q
     assert first <= max(flushed._rows.oldest_id, now._rows.oldest_id + slack)
     assert first >= min(overwritten, flushed._rows.next_id)
     ids = np.arange(found.oldest_id, found.next_id)
-    ours, theirs = found.read(ids), flushed.read(ids)
+    ours, theirs = flatten(found.read(ids)), flatten(flushed.read(ids))
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name])
     slots = ids % found._ring.capacity
@@ -107,9 +111,9 @@ def check_found(found: ReplayBuffer, flushed: ReplayBuffer, now: ReplayBuffer, q
             np.testing.assert_array_equal(
                 found.arrays()[name][slots], flushed.arrays()[name][slots]
             )
-    actor = Actor(1)
+    actor = Actor(1, kind)
     for _ in range(20):
-        found.add(**actor.step(query is not None))
+        found.add(**actor.step())
     if len(found):
         found.sample(3, need=query)
     found.check_valid()
@@ -337,9 +341,9 @@ def test_closed_and_not_in_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["frames", "sequences"])
 def test_clear_and_load_are_what_a_killed_process_leaves(kind: str, tmp_path: Path) -> None:
-    twin, actor = buffer_of(kind, 40, 2, 0), Actor(0)
+    twin, actor = buffer_of(kind, 40, 2, 0), Actor(0, kind)
     for _ in range(60):
-        twin.add(**actor.step(False))
+        twin.add(**actor.step())
     twin.save(tmp_path / "file")
     replay = buffer_of(kind, 40, 2, 1, folder=tmp_path / "a")
     replay.load(tmp_path / "file")

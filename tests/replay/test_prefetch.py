@@ -18,7 +18,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from twins import STACK, Actor, buffer_of, check_equal
+from twins import KINDS, STACK, Actor, buffer_of, check_equal
 
 from needreplay import (
     NeedBuffer,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # n
 
 @settings(max_examples=40)
 @given(
-    kind=st.sampled_from(["uniform", "proportional", "rank", "need", "frames", "sequences"]),
+    kind=st.sampled_from(KINDS),
     capacity=st.integers(4, 40),
     n_step=st.integers(1, 3),
     depth=st.integers(0, 4),
@@ -47,19 +47,20 @@ pytestmark = pytest.mark.filterwarnings("ignore:Whenever an episode ended")  # n
 @example("frames", 40, 3, 2, "at once", 1)
 @example("sequences", 12, 2, 3, "never", 2)
 @example("need", 12, 1, 2, "late", 3)
+@example("hindsight", 12, 1, 3, "never", 4)
 def test_batches_are_those_of_one_thread_whatever_the_timing(
     kind: str, capacity: int, n_step: int, depth: int, pace: str, seed: int
 ) -> None:
     """Rows are overwritten while batches are on their way; priorities change all the time."""
-    capacity += 12 * (kind == "sequences")
+    capacity += 12 * (kind in ("sequences", "hindsight"))
     replay, plain = (buffer_of(kind, capacity, n_step, seed) for _ in range(2))
-    actors, rng = [Actor(seed), Actor(seed)], np.random.default_rng(seed)
+    actors, rng = [Actor(seed, kind), Actor(seed, kind)], np.random.default_rng(seed)
     query = (lambda: np.array([1.0, 2.0])) if kind == "need" else None
 
     def act(count: int) -> None:
         for _ in range(count):
             for buffer, actor in zip((replay, plain), actors, strict=True):
-                buffer.add(**actor.step(kind == "need"))
+                buffer.add(**actor.step())
         if len(plain) < 2:
             act(1)
 
@@ -304,12 +305,12 @@ def test_what_is_loaded_is_in_no_batch_that_was_chosen_before(
 def test_frames_that_are_lost_before_their_rows_are_gathered_in_time() -> None:
     """Episodes of one step: the ring of frames is full long before that of transitions."""
     replay, plain = (buffer_of("frames", 60, 1, 0) for _ in range(2))
-    actors = [Actor(0), Actor(0)]
+    actors = [Actor(0, "frames"), Actor(0, "frames")]
     with at_pace("never"), replay.prefetch(30, depth=2) as batches:
         ahead: list[Batch] = []
         for t in range(200):
             for buffer, actor in zip((replay, plain), actors, strict=True):
-                buffer.add(**{**actor.step(False), "terminated": np.ones(2, bool)})
+                buffer.add(**{**actor.step(), "terminated": np.ones(2, bool)})
                 actor.obs = actor.rng.integers(0, 256, (2, *STACK)).astype(np.uint8)
             if t >= 40 and t % 10 == 0:  # frames stay a little longer than what needs them
                 while len(ahead) <= 2:
