@@ -227,6 +227,32 @@ def test_rows_and_priorities_are_loaded(sampler: Any, saved: Any, capacity: int)
         np.testing.assert_array_equal(column, new[-6:][name])
 
 
+def test_pser_keeps_priorities_and_links() -> None:
+    """Half of 8 is passed back, and overwritten by 1; loading passes nothing back again."""
+    old, new = (
+        make(n, PSERSampler(1.0, retained=0.0, decay=0.5), n_envs=1, n_step=1) for n in (9, 5)
+    )
+    old.add(
+        obs=np.zeros((3, 2), np.float32),
+        next_obs=np.zeros((3, 2), np.float32),
+        action=np.zeros(3, int),
+        reward=np.zeros(3),
+        terminated=np.arange(3) == 2,
+        truncated=np.zeros(3, bool),
+    )
+    old.update_priorities([0, 1, 2], [0.5, 0.5, 8.0])
+    old.update_priorities([1], [1.0])
+    file = io.BytesIO()
+    old.save(file)
+    file.seek(0)
+    new.load(file, strict=False)
+    sampler: Any = new.sampler
+    assert sampler.priorities[:3].tolist() == [2.0, 1.0, 8.0]
+    new.check_valid()
+    new.update_priorities([2], [16.0])
+    assert sampler.priorities[:3].tolist() == [4.0, 8.0, 16.0]
+
+
 @pytest.mark.parametrize("capacity", [12, 30, 100])
 def test_frames_are_loaded(capacity: int) -> None:
     stacks, file = Box(0, 1, (2, 1, 3), np.float32), io.BytesIO()

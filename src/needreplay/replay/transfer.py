@@ -97,6 +97,4 @@ def _take(buffer: ReplayBuffer, old: ReplayBuffer) -> None:
     if hasattr(sampler, "place"):
         sampler.place(slots, previous)
     sampler.set_priorities(slots, priorities)
-    if hasattr(sampler, "restore"):
-        sampler.restore(slots, priorities)
     buffer._follow_write(0, {})  # frames that there is no space for

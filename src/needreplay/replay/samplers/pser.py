@@ -9,8 +9,6 @@ import numpy as np
 
 from needreplay._core.checks import COUNT, SHARE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import FloatArray, IntArray
-from needreplay.replay._kernels.kernel import powers_of
 from needreplay.replay._kernels.pser import Pser
 from needreplay.replay.samplers.base import EMPTY
 from needreplay.replay.samplers.proportional import ProportionalSampler
@@ -55,11 +53,6 @@ class PSERSampler(ProportionalSampler):
         self._before = self._keep("before", np.full(capacity, NONE, dtype=np.int64))
         self._after = self._keep("after", np.full(capacity, NONE, dtype=np.int64))
         self._kernel = Pser(*self._settings, self.retained, self.decay, self.window)
-
-    def restore(self, slots: IntArray, priorities: FloatArray) -> None:
-        """Set the priorities of occupied slots as they were; nothing decays."""
-        self._priorities[slots] = priorities
-        self._tree.set(slots, powers_of(priorities, self.alpha))
 
     def check_valid(self) -> None:
         """Raise unless tree and priorities agree and every link is of two occupied slots."""
