@@ -309,7 +309,7 @@ def test_a_reward_that_is_not_finite_is_rejected(kind: str, reward: Any) -> None
         options["frame_stack"] = 3
     buffer = ReplayBuffer.for_spaces(space, gym.spaces.Discrete(2), capacity=9, **options)
     obs = np.zeros((n, *space.shape), space.dtype)
-    step = {
+    step: dict[str, Any] = {
         "obs": obs, "action": np.zeros(n, np.int64), "next_obs": obs,
         "terminated": np.zeros(n, bool), "truncated": np.zeros(n, bool),
     }  # fmt: skip
