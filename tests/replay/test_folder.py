@@ -310,6 +310,11 @@ def test_folders_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "a/rows").write_bytes(before["rows"][:-1])
     refused("bytes of rows")
     (tmp_path / "a/rows").write_bytes(before["rows"])
+    (tmp_path / "a/whole").unlink()
+    refused("no such file")
+    (tmp_path / "a/whole").write_bytes(b"")
+    refused("damaged: its file 'whole'")
+    (tmp_path / "a/whole").write_bytes(before["whole"])
     assert before == {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir()}
     with pytest.raises(NeedReplayError, match="folder True"):
         make(None).load(tmp_path / "a/state")

@@ -122,14 +122,17 @@ class Folder:
 
         Were it taken when it is written, a full disk would end the process.
         """
-        with (self.path / name).open("r+b" if (self.path / name).exists() else "w+b") as file:
-            if os.fstat(file.fileno()).st_size != size:
+        with (self.path / name).open("w+b" if self.is_new else "r+b") as file:
+            if self.is_new:
                 try:
-                    file.truncate(0)
                     _take(file.fileno(), size)
                 except OSError:
                     file.truncate(0)
                     raise
+            if os.fstat(file.fileno()).st_size != size:
+                raise NeedReplayError(
+                    f"{str(self.path)!r} is damaged: its file {name!r} is not as long as it was."
+                )
             memory = mmap.mmap(file.fileno(), size)
         with suppress(AttributeError):
             memory.madvise(mmap.MADV_RANDOM)
