@@ -11,7 +11,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 FOLDER = Path("src/needreplay/replay/_kernels")
-# No fused multiply-add: every processor rounds in the same way. No debug information: it is three quarters of the size.
+# No fused multiply-add: every processor rounds in the same way. No debug information: it would be
+# three quarters of the size.
 FLAGS = [] if sys.platform == "win32" else ["-O3", "-g0", "-ffp-contract=off", "-fno-fast-math"]
 # make sanitize: "address,undefined".
 if sanitizers := os.environ.get("NEEDREPLAY_SANITIZE"):
