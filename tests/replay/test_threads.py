@@ -194,3 +194,31 @@ def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
     thread.join()
     with replay._lock:  # and the parent has it again
         assert replay.add(x=8) == range(1, 2)
+
+
+def test_actors_add_steps_of_their_own_environments() -> None:
+    """Three threads, one environment each: every episode is that of its thread, in order."""
+    columns = {"obs": (np.float64, (1,)), "action": np.int64}
+    episodes = Episodes(n_envs=3, n_step=2, autoreset="same_step")
+    replay = ReplayBuffer(3_000, columns, episodes=episodes)
+    steps = 300
+
+    def act(env: int) -> None:
+        for t in range(steps):
+            ended = t == steps - 1
+            obs, after = np.array([float(t)]), np.array([t + 1.0])
+            step = {"obs": obs, "next_obs": after, "action": env, "reward": 1.0}
+            replay.add(env=env, **step, terminated=ended, truncated=False)
+            if len(replay):
+                replay.sample(8)
+
+    threads = [threading.Thread(target=act, args=(env,)) for env in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    replay.check_valid()
+    rows, place = replay[:], replay.episodes(np.arange(3 * steps))[1]
+    for env in range(3):
+        own = rows["action"] == env
+        assert rows["obs"][own, 0].tolist() == place[own].tolist() == [*range(steps)]
