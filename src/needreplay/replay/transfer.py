@@ -49,7 +49,7 @@ def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
     try:
         old = _as_saved(buffer, saved, known[name])
     except (KeyError, TypeError, ValueError, MemoryError) as error:
-        raise file.refusal(error) from error
+        raise file.rejection(error) from error
     load_buffer(old, file)
     with Uninterrupted():
         buffer._clear()
