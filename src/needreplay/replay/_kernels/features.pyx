@@ -152,7 +152,7 @@ cdef class Features:
         """Request the vector of ``slot`` from memory."""
         cdef const char* vector = <const char*>(self.vectors + slot * self.n_features)
         cdef Py_ssize_t line
-        for line in range((self.n_features * sizeof(float) + LINE - 1) // LINE):
+        for line in range((4 * self.n_features + LINE - 1) // LINE):
             prefetch(vector + line * LINE)
 
     def are_fine(self, rows):
