@@ -23,6 +23,8 @@ from needreplay import (
     StateNeedSampler,
     UniformSampler,
 )
+from needreplay.replay.save import opened
+from needreplay.replay.transfer import load_rows
 
 PLACE = Box(-np.inf, np.inf, (2,), np.float32)
 SAMPLERS = {
@@ -287,6 +289,15 @@ def test_what_cannot_be_loaded_is_one_sentence() -> None:
 
     with pytest.raises(NeedReplayError, match="The file's sampler is 'own', which is none"):
         loaded(make(30, Own()), old)
+    assert len(old) == 30
+    file = io.BytesIO()
+    old.save(file)
+    file.seek(0)
+    with opened(file) as saved:
+        for capacity in ("x", None, -1, 1.5):
+            saved.settings["capacity"] = capacity
+            with pytest.raises(NeedReplayError, match=r"contradicts itself|capacity is"):
+                load_rows(old, saved)
     assert len(old) == 30
 
 
