@@ -235,7 +235,7 @@ def settings() -> str:
     from needlab.core.presets import flat
     from needlab.deep.presets import deep_preset
     from needlab.deep.settings import Network
-    from needlab.runs.config import PROTOCOLS, Protocol, explained
+    from needlab.runs.config import PROTOCOLS, ActorSettings, Protocol, explained
     from needlab.tabular.settings import DynaSettings, LearningSettings, SweepingSettings
     from needlab.worlds.named import WorldSettings
 
@@ -276,6 +276,9 @@ def settings() -> str:
         for each in explained(Protocol())
     ]
     lines += table(["setting", "meaning", *PROTOCOLS], rows)
+    lines += ["", "## Actors and shards", ""]
+    lines += ["Of [a run by many processes](../many_machines.md).", ""]
+    lines += _field_rows(ActorSettings)
     for kind in (LearningSettings, DynaSettings, SweepingSettings):
         lines += ["", f"## {kind.__name__}", "", _plain(kind.__doc__ or ""), ""]
         lines += _field_rows(kind)
@@ -321,7 +324,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def metrics() -> str:
     """The columns of metrics.csv."""
-    from needlab.runs.metrics import COLUMNS
+    from needlab.runs.metrics import COLUMNS, OF_ACTORS
 
     lines = [
         "# Metrics",
@@ -333,6 +336,12 @@ def metrics() -> str:
         "",
         *table(
             ["column", "meaning"], ([f"`{name}`", meaning] for name, meaning in COLUMNS.items())
+        ),
+        "",
+        "A run with [actors](../many_machines.md) has these, too:",
+        "",
+        *table(
+            ["column", "meaning"], ([f"`{name}`", meaning] for name, meaning in OF_ACTORS.items())
         ),
         "",
         "`done.json` has the best and the final return of training and of evaluation, and the "

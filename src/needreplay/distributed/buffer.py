@@ -89,8 +89,7 @@ class RayReplayBuffer(ReplayBuffer):
         tolerance: how many samples the ratio may be ahead or behind; by default 10 blocks' worth.
         address: of a Ray cluster, "auto" for the one on this machine. By default the cluster that
             Ray is connected to, or else one that is started here.
-        beta: as in ``ReplayBuffer``.
-        seed: the same.
+        **options: ``beta`` and ``seed`` of ``ReplayBuffer``.
     """
 
     _tells_kernel = False  # it knows no links of episodes but those of its own windows
