@@ -170,6 +170,7 @@ def test_convolutions_of_models_by_contrast_have_half_the_filters() -> None:
     for shape, filters in (((4, 10, 10), [16]), ((4, 84, 84), [32, 64, 64])):
         for learner in ("cosine", "spectral", "linear"):
             body = NeedModel(spaces.Box(0, 1, shape), learner=learner).learner.body
+            assert isinstance(body, torch.nn.Module)
             layers = [each for each in body.modules() if isinstance(each, torch.nn.Conv2d)]
             part = 1 if learner == "linear" else 2
             assert [layer.out_channels for layer in layers] == [n // part for n in filters]
@@ -180,6 +181,7 @@ def test_units_of_models_by_contrast_cannot_all_fall_silent() -> None:
     space, rows = spaces.Box(-9, 9, (3,)), torch.randn(5, 3)
     for learner in ("cosine", "spectral", "linear"):
         model = NeedModel(space, learner=learner).learner
+        assert isinstance(model.body, torch.nn.Module)
         *_, last = (layer for layer in model.body.modules() if isinstance(layer, torch.nn.Linear))
         with torch.no_grad():
             last.bias.sub_(100.0)

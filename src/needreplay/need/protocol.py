@@ -9,7 +9,7 @@ import numpy as np
 
 from needreplay._core.types import FloatArray
 from needreplay.need.quality import NeedQuality, NeedsOf
-from needreplay.replay import Batch, ReplayBuffer
+from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
 from needreplay.replay.samplers.need import CorrectFor
 
@@ -45,10 +45,11 @@ class Need(Protocol):
     def needs_of(self, views: Any, columns: dict[str, Any]) -> FloatArray:
         """Need of transitions with these columns, seen from a view: [i, j], or [j] from one."""
 
-    def loss(self, batch: Batch, passed: Any) -> Any:
+    def loss(self, batch: Any, passed: Any) -> Any:
         """What a learner adds to its loss on ``batch``; None if need learns on its own.
 
-        ``passed`` is what the learner's own networks computed on the batch.
+        ``batch`` is the learner's own kind of batch, and ``passed`` what its networks computed on
+        it.
         """
 
     def learn(self, buffer: ReplayBuffer) -> float:

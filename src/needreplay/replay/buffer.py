@@ -326,7 +326,7 @@ class ReplayBuffer:
 
     # Adding --------------------------------------------------------------------------------------
 
-    def add(self, *, env: int | None = None, **values: Any) -> range:
+    def add(self, *, env: Any = None, **values: Any) -> range:
         """Store one transition, or one step of all environments; returns the ids stored.
 
         With episodes: ``obs``, ``action``, ``reward``, ``next_obs``, ``terminated``, ``truncated``

@@ -94,6 +94,7 @@ def test_kernels_on_a_full_buffer() -> None:
         priorities[slot] = rng.random()
         sampler.set_priorities(np.array([slot]), priorities[slot : slot + 1])
     kernel, scores = sampler.compiled, np.empty(6)
+    assert kernel is not None
     total, found = kernel.score(need, 0.6, scores)
     assert found == BY_SCORE
     p = kernel.probabilities(scores, total, found, np.arange(300))
