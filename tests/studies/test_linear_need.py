@@ -36,14 +36,23 @@ def test_comparisons_by_hand() -> None:
     for rival, ratio in (("gain", 2.0), ("shuffled need", 0.5), ("uniform", 4.0)):
         np.testing.assert_allclose(ratios[rival], [ratio] * 3)
     np.testing.assert_allclose(compared["cpu_ratio"], 4.0)
-    verdicts = {claim.statement.split()[-1]: claim.verdict for claim in claims_of(compared)}
-    assert verdicts == {"gain": "holds", "need": "does not hold", "uniform": "holds"}
+    verdicts = [claim.verdict for claim in claims_of(compared)]
+    assert verdicts == ["undecided", "holds", "does not hold", "holds"]  # gain, shuffled, uniform
+
+
+@pytest.mark.parametrize(("gain", "shuffled", "verdict"), [
+    (1.0, 1.0, "holds"), (1.9, 1.0, "holds"), (2.0, 1.0, "does not hold"), (1.0, 2.0, "undecided"),
+])  # fmt: skip
+def test_the_plans_verdict(gain: float, shuffled: float, verdict: str) -> None:
+    """Need is 2: it has to be ahead of both; level with gain, it does not pay."""
+    goals = {"uniform": 1.0, "gain": gain, NEED: 2.0, "shuffled need": shuffled}
+    assert claims_of(comparisons(data(goals), 0))[0].verdict == verdict
 
 
 def test_equal_arms_are_undecided() -> None:
     claims = claims_of(comparisons(data(dict.fromkeys(ARMS, 1.0)), 0))
-    assert [claim.verdict for claim in claims] == ["undecided"] * 3
-    assert "1.00" in claims[0].measured
+    assert [claim.verdict for claim in claims] == ["does not hold", *["undecided"] * 3]
+    assert "1.00" in claims[1].measured
 
 
 def test_arms_are_the_same_until_the_first_goal(monkeypatch: pytest.MonkeyPatch) -> None:
