@@ -42,6 +42,9 @@ STUDIES: tuple[Listing, ...] = (
         "needlab.studies.locality.value_of_backup",
         "what an update is worth, and what predicts it",
     ),
+    Listing(
+        "diagnosis", "needlab.studies.locality.diagnosis", "the diagnosis against exact values"
+    ),
     Listing("ladder", "needlab.studies.locality.ladder", "where need stops paying, up to DQN"),
     Listing("minatar", "needlab.studies.deep.minatar", "need in MinAtar against its controls"),
     Listing(
