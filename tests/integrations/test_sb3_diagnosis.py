@@ -27,6 +27,6 @@ def test_a_dqn_is_diagnosed_in_one_call(replay: PrioritizedReplay) -> None:
 
 def test_other_models_are_named() -> None:
     with pytest.raises(NeedReplayError, match="model is SAC"):
-        diagnose(small("SAC"))  # type: ignore[arg-type]
+        diagnose(small("SAC"))
     with pytest.raises(NeedReplayError, match="that has learned"):
         diagnose(stable_baselines3.DQN("MlpPolicy", "CartPole-v1"))

@@ -50,7 +50,8 @@ def loss(network: nn.Module, batch: Any) -> torch.Tensor:
     with torch.no_grad():
         target = batch["reward"] + GAMMA * network(batch["next_obs"]).amax(1)
     value = network(batch["obs"]).gather(1, batch["action"].reshape(-1, 1).long())[:, 0]
-    return (target - value) ** 2 / 2
+    found: torch.Tensor = (target - value) ** 2 / 2
+    return found
 
 
 def true_need(views: Any, columns: Any) -> Any:
@@ -159,7 +160,8 @@ def test_rank_correlations_share_ties() -> None:
     ],
 )
 def test_what_cannot_be_diagnosed_is_named(changed: dict[str, Any], said: str) -> None:
-    given = {"q_network": table(), "loss": loss, "need": true_need, "buffer": ring_buffer()}
+    given: dict[str, Any] = {"q_network": table(), "loss": loss, "need": true_need}
+    given["buffer"] = ring_buffer()
     given |= changed
     with pytest.raises(NeedReplayError, match=said):
         diagnose(given.pop("q_network"), given.pop("loss"), given.pop("buffer"), **given)

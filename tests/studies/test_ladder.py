@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ pytest.importorskip("torch")
 
 import torch
 
+from needlab.core.tables import long_table, read_json, write_json, write_table
 from needlab.runs.trials import trial_runner
-from needlab.studies.locality import ladder, ladder_agent, ladder_network
-from needlab.studies.locality.classes import ClassNetwork
+from needlab.studies.locality import both, ladder, ladder_agent, ladder_network
+from needlab.studies.locality.classes import CLASSES, ClassNetwork
 from needlab.studies.locality.ladder import RUNGS, Case, claims_of, learn, mean_ratio, the_fall
 from needlab.studies.locality.ladder_agent import DISCOUNT, Plan, new_agent, run_kernel
 from needlab.studies.maze.world import dyna_world
@@ -86,7 +88,7 @@ def test_the_plain_network_is_torchs() -> None:
         loss = torch.nn.functional.huber_loss(
             values[0, 1], torch.tensor(target, dtype=torch.float64)
         )
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         ladder_network.gradient_step(theta, ones, 1, 3, error, 1.0, layers)
         named = ladder_network.parameters_of(theta[4], 7, 8, 3)
         for name, parameter in network.named_parameters():
@@ -130,7 +132,7 @@ def test_shuffled_need_has_other_places_and_is_worse_in_the_maze() -> None:
 def test_locality_falls_from_rung_to_rung() -> None:
     """1 for one-hot features; a network spreads more than narrow features."""
     found = {
-        rung: float(str(learn(Case("6x9", rung, "none", 0), 0)["locality"]))
+        rung: learn(Case("6x9", rung, "none", 0), 0)["locality"]
         for rung in ("linear, one-hot", "radial 0.7", "radial 3", "minibatches")
     }
     assert found["linear, one-hot"] == 1.0
@@ -177,3 +179,33 @@ def test_the_study_makes_its_tables_and_figure(monkeypatch: pytest.MonkeyPatch) 
     assert result.tables["summary"]["rung"].tolist() == 3 * list(few)
     assert len(result.tables["data"]["steps"]) == 4 * 3 * 2
     assert len(result.claims) == 1 + len(few)
+
+
+@pytest.mark.parametrize(("sign", "verdict"), [(-1.0, "holds"), (1.0, "does not hold")])
+def test_prediction_b_compares_both_studies(sign: float, verdict: str, tmp_path: Path) -> None:
+    """The ratio of steps is exp(sign x advantage), so the rank correlation is the sign."""
+    advantage = {name: 0.4 - 0.1 * place for place, name in enumerate(CLASSES)}
+    rows = {
+        ("deep sea", name, seed): {
+            "effect": "first order",
+            "seen_from": "present",
+            "locality": 0.5,
+            "size: gain": 0.1,
+            "size: gain x need": 0.1 + value,
+        }
+        for name, value in advantage.items()
+        for seed in (0, 1)
+    }
+    rungs = [rung for rung, own in RUNGS.items() if own.function]
+    ratios = {
+        ("need / none", rung): {"ratio": np.exp(sign * advantage[RUNGS[rung].function])}
+        for rung in rungs
+    }
+    write_table(tmp_path / "data.csv", long_table(("task", "function", "seed"), rows))
+    write_table(tmp_path / "summary.csv", long_table(("ratio_of", "rung"), ratios))
+    write_json(tmp_path / "meta.json", {"presets": ["6x9"]})
+    write_json(tmp_path / "claims.json", [])
+    for _ in range(2):
+        claim = both.judge(tmp_path, tmp_path)
+    assert (claim.verdict, claim.measured[-5:].strip()) == (verdict, f"{sign:.2f}")
+    assert [one["verdict"] for one in read_json(tmp_path / "claims.json")] == [verdict]

@@ -124,7 +124,7 @@ def diagnose(
     shares = (moved[0] * moved[1]).sum(axis=1) / moved[0].sum(axis=1)
     effects = following @ changes.T
     columns = {**stored.read(ids), "ids": ids}
-    needs_of = getattr(model, "needs_of", model)
+    needs_of: Any = getattr(model, "needs_of", model)
     needs = np.asarray(needs_of(stored.read(now)["obs"], columns), np.float64)
     if needs.shape != effects.shape or not np.isfinite(needs).all():
         raise NeedReplayError(
@@ -132,8 +132,17 @@ def diagnose(
             f"[query, transition], here {effects.shape}."
         )
     alike = [np.broadcast_to(found.gains, needs.shape), needs, found.gains * needs]
-    each = [float(np.mean(_rank_correlations(effects, factor))) for factor in alike]
-    return Diagnosis(float(shares.mean()), *each, effects, found.gains, needs, shares)
+    gain, need_alone, product = (float(_rank_correlations(effects, own).mean()) for own in alike)
+    return Diagnosis(
+        locality=float(shares.mean()),
+        gain=gain,
+        need=need_alone,
+        product=product,
+        effects=effects,
+        gains=found.gains,
+        needs=needs,
+        shares=shares,
+    )
 
 
 def _need_of(
@@ -180,13 +189,14 @@ class _Episodes:
         self._episode, self._step = episode, step
 
     def queries(self, rng: np.random.Generator, count: int, withholds: Any) -> IntArray:
-        """Ids among the newest with ``NEXT_STEPS`` or an end after them, withheld ones if any."""
+        """Ids of withheld episodes, if there are enough, or else of the newest transitions."""
         rows = np.arange(max(0, len(self.ids) - START_AMONG), len(self.ids) - 1)
         if withholds is not None:
             own = np.arange(len(self.ids) - 1)
             held = own[withholds(self._episode[own])]
             rows = held if len(held) >= count else rows
-        return self.ids[rng.choice(rows, count, replace=len(rows) < count)]
+        drawn: IntArray = self.ids[rng.choice(rows, count, replace=len(rows) < count)]
+        return drawn
 
     def _states(self, number: int, shifts: range) -> list[int]:
         row = number - int(self.ids[0])

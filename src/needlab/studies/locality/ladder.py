@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def inner_products(resolution: int, width: float) -> FloatArray:
     return found
 
 
-def learn(case: Case, trial: int) -> dict[str, object]:
+def learn(case: Case, trial: int) -> dict[str, Any]:
     """Steps in episodes 2 to 30, in the first, and in trials without need the locality."""
     rung, resolution = RUNGS[case.rung], PRESETS[case.maze]
     world, places = dyna_world(0.0, resolution), None
@@ -235,7 +235,7 @@ def pays(summary: Table) -> dict[str, bool]:
 def the_fall(paid: Mapping[str, bool]) -> str:
     """The first rung from which on need pays nowhere; empty: it pays at the last one."""
     fall = ""
-    for rung in reversed(paid):
+    for rung in reversed(list(paid)):
         if paid[rung]:
             return fall
         fall = rung

@@ -105,9 +105,9 @@ class Function:
 
         A gradient step for Q(s', a'), a direction with a 1 there, changes Q(s, b) by so much.
         """
-        values, back = vjp(self, self.parameters)
+        values, back = vjp(self, self.parameters)[:2]
         # ``back`` is linear, and the transpose of a transpose is the forward derivative.
-        _, forward = vjp(lambda direction: back(direction)[0], torch.zeros_like(values))
+        forward = vjp(lambda direction: back(direction)[0], torch.zeros_like(values))[1]
 
         def moved(direction: Tensor) -> Tensor:
             (found,) = forward(back(direction)[0])
