@@ -214,6 +214,16 @@ def test_an_array_that_an_environment_writes_to_again_is_seen_anew() -> None:
     assert [first.argmax(), agent.features(obs).argmax()] == [0, 2]
 
 
+def test_shuffle_changes_nothing_without_need() -> None:
+    found = []
+    for shuffle in (False, True):
+        agent = LinearQ(OneHot(54), 4, linear_settings("linear-per", shuffle=shuffle))
+        for _ in walk(agent, MAZE, 300):
+            pass
+        found.append(agent.theta)
+    np.testing.assert_array_equal(*found)
+
+
 def test_values_that_diverge_are_named() -> None:
     agent = LinearQ(OneHot(2), 1, linear_settings("linear", step_size=1.0))
     agent.theta[:] = agent.target[:] = 1e308

@@ -81,7 +81,8 @@ class LinearQ:
         self.steps, self.updates = 0, 0
         self.buffer = self._new_buffer(seed)
         """the transitions"""
-        self._shuffled = ShuffledNeed(self.buffer, seed) if self.settings.shuffle else None
+        shuffles = self.settings.by_need and self.settings.shuffle
+        self._shuffled = ShuffledNeed(self.buffer, seed) if shuffles else None
         self._trace = np.zeros(n)
         self._seen: tuple[AnyArray, FloatArray] = (np.zeros(0), np.zeros(n))
 
