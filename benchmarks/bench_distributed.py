@@ -161,7 +161,7 @@ def measure_learner(seconds: float) -> None:
 
         def __init__(self) -> None:
             super().__init__()
-            self.layers = nature()
+            self.layers = nature()  # type: ignore[no-untyped-call]
 
         def forward(self, obs: Any) -> Any:
             return self.layers(obs / 255.0)
@@ -171,8 +171,8 @@ def measure_learner(seconds: float) -> None:
     with RayReplayBuffer(
         10_000, block=64, min_size=1_000, samples_per_insert=8.0, **options_of("stacks")
     ) as buffer:
-        actor: Any = ray.remote(num_cpus=0, max_concurrency=2)(Source)
-        playing = actor.remote(buffer.writer(), "stacks")
+        actor: Any = ray.remote(num_cpus=0)(Source)
+        playing = actor.options(max_concurrency=2).remote(buffer.writer(), "stacks")
         playing.play.remote(network)
         buffer.sample(32)
         buffer.waited, began, updates, sampling = 0.0, time.perf_counter(), 0, 0.0
@@ -204,6 +204,21 @@ def measure_learner(seconds: float) -> None:
     )
 
 
+def measure_index(blocks: int = 2_000, size: int = 64) -> None:
+    """Print what a block costs the learner, without Ray."""
+    from needreplay.distributed.shard import News
+
+    with RayReplayBuffer(100_000, block=size, **options_of("small rows")) as buffer:
+        steps, numbers = np.arange(size), np.arange(size) - 1
+        began = time.perf_counter()
+        for i in range(blocks):
+            previous = np.where(numbers < 0, -1, numbers + i * size)
+            news = News("a", i, i * size, previous, steps, None, None)
+            buffer._enter_news(0, i, news)
+        took = (time.perf_counter() - began) / blocks
+    print(f"index: a block of {size} transitions costs the learner {1e6 * took:.0f} us")
+
+
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -214,6 +229,7 @@ def main() -> None:
     ray.init(include_dashboard=False, log_to_driver=False, num_cpus=8)
     if options.learner:
         measure_learner(options.seconds)
+        measure_index()
         return
     for shards in (1, 4):
         measure("small rows", 256, shards, options.rounds, 20_000)

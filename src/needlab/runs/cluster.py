@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import secrets
 import shutil
 import tarfile
@@ -20,8 +19,9 @@ from typing import Any, NamedTuple
 
 from needlab.core.tables import write_text
 from needlab.runs.runner import Ended, Item, do, error_lines
-from needreplay._core.errors import NeedReplayError, not_installed
+from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
+from needreplay.distributed.cluster import connect, imported
 
 _TOKEN = ".shared"
 
@@ -57,7 +57,7 @@ class RayEngine:
     ) -> None:
         if workers is not None and workers < 1:
             raise NeedReplayError(f"workers must be at least 1, not {workers}.")
-        self._ray = ray = _imported()
+        self._ray = ray = imported("--engine ray (the other is local)")
         # All of them: the cluster starts those that fit.
         self.slots = workers or 10_000
         self._tasks: dict[Any, Item] = {}
@@ -65,19 +65,7 @@ class RayEngine:
         self._folder = folder.resolve()
         if not bring_back:
             write_text(self._folder / _TOKEN, self._token)
-        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        if address is None:
-            settings |= {"include_dashboard": False, "num_cpus": _cpus(workers, cpus_per_run)}
-        try:
-            ray.init(address=address or "local", **settings)
-        except Exception as error:
-            if address is None:
-                raise NeedReplayError(f"Ray does not start on this machine: {error}") from error
-            raise NeedReplayError(
-                f"No Ray cluster answers at {address}: {error} If Ray reports InvalidAuthToken "
-                "above, copy the head's ~/.ray/auth_token to this machine and put "
-                "RAY_AUTH_MODE=token before the command."
-            ) from error
+        connect(ray, address, num_cpus=_cpus(workers, cpus_per_run))
         # The runner starts lost items again, on every engine alike; so Ray must not.
         self._task = ray.remote(
             num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_retries=0, max_calls=1
@@ -131,18 +119,6 @@ class RayEngine:
         self._tasks.clear()
         self._ray.shutdown()
         (self._folder / _TOKEN).unlink(missing_ok=True)
-
-
-def _imported() -> Any:
-    # Ray would look for a server for its usage statistics; a sweep reports nothing to anyone.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Silences a warning of Ray 2 about GPUs that does not concern us.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError as missing:
-        raise not_installed("--engine ray (the other is local) needs Ray", "ray") from missing
-    return ray
 
 
 def _cpus(workers: int | None, each: float) -> int | None:
