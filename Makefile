@@ -73,7 +73,7 @@ unit: $(READY) ## Run the tests.
 	@$(PYTEST)
 
 unit-ray: $(READY) ## Run the tests that need a Ray cluster: two nodes, started on this machine.
-	@$(BIN)/pytest -m ray tests/sweeps tests/distributed tests/test_tutorials.py
+	@$(BIN)/pytest -m ray tests/sweeps tests/test_tutorials.py tests/distributed
 
 # Fits and their simulations take minutes without the compiler; their tests run compiled alone.
 SLOW_UNCOMPILED := fit rivals

@@ -21,10 +21,10 @@ import numpy as np
 
 from needlab.runs.config import ActorSettings, RunConfig, make_agent, make_env
 from needlab.runs.train_loop import Played, train
+from needreplay._core.cluster import connect, imported
 from needreplay._core.errors import NeedReplayError, counted
 from needreplay._core.rng import stream
 from needreplay.distributed import RayReplayBuffer, Writer
-from needreplay.distributed.cluster import connect, imported
 from needreplay.equations import ape_x_epsilon
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from needlab.core.tables import write_text
 from needlab.runs.runner import Ended, Item, do, error_lines
+from needreplay._core.cluster import connect, imported
 from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
-from needreplay.distributed.cluster import connect, imported
 
 _TOKEN = ".shared"
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
+from needreplay._core.cluster import connect, imported
 from needreplay._core.errors import NeedReplayError, counted
 from needreplay._core.files import replacing
 from needreplay._core.types import AnyArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay._version import __version__
-from needreplay.distributed.cluster import connect, imported
 from needreplay.distributed.index import Block, Links, Origin
 from needreplay.distributed.save import Saved, read_blocks, read_header, write_blocks
 from needreplay.distributed.shard import News, Shard, Told

@@ -12,9 +12,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from needreplay._core.cluster import check_version, imported
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray, IntArray
-from needreplay.distributed.cluster import check_version, imported
 from needreplay.replay.storage import Parts, memory
 
 

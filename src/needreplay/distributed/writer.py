@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from needreplay._core.cluster import check_version, imported
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import FloatArray, IntArray
-from needreplay.distributed.cluster import check_version, imported
 from needreplay.distributed.shard import News
 from needreplay.replay.buffer import ReplayBuffer
 from needreplay.replay.episodes import Episodes
