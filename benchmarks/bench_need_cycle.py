@@ -31,7 +31,8 @@ Job = Callable[[], object]
 def played(world: str, buffers: list[NeedBuffer | ReplayBuffer]) -> list[dict[str, Any]]:
     """Fill ``buffers`` with the same random play; returns the last steps."""
     rng = np.random.default_rng(0)
-    env, last = make_world(world, WorldSettings()), []
+    env = make_world(world, WorldSettings())
+    last: list[dict[str, Any]] = []
     obs, _ = env.reset(seed=0)
     for _ in range(STORED):
         action = int(rng.integers(env.action_space.n))  # type: ignore[attr-defined]

@@ -203,7 +203,7 @@ def test_mistakes_are_one_sentence() -> None:
     values = steps(5, 3, 0)
     for env in (3, -1, 1.5, True, "a"):
         with pytest.raises(NeedReplayError, match=r"env is .*a whole number from 0 to 2"):
-            replay.add(env=env, **part(values, 0, 0))  # type: ignore[arg-type]
+            replay.add(env=env, **part(values, 0, 0))
     with pytest.raises(NeedReplayError, match=r"action has shape \(\), but add takes \(3,\)"):
         replay.add(env=1, **{**part(values, 0, 0), "obs": values["obs"][0]})
     with pytest.raises(NeedReplayError, match=r"reward has shape \(4, 3\), but add takes \(15,\)"):
