@@ -246,6 +246,19 @@ def test_ctrl_c_leaves_a_buffer_that_works(cluster: Any) -> None:
             assert numbers == list(range(1_500 - len(numbers), 1_500)), who
 
 
+def spread_over_two_nodes() -> RayReplayBuffer:
+    """A buffer with a shard on each node; Ray may choose otherwise where a node is busy."""
+    import ray
+
+    for _ in range(10):
+        buffer = RayReplayBuffer(10_000, COLUMNS, shards=2, block=32)
+        facts = ray.get([shard.handle.facts.remote() for shard in buffer._shards])
+        if len({each["node"] for each in facts}) == 2:
+            return buffer
+        buffer.close()
+    raise AssertionError("Ray puts both shards on one node")
+
+
 def test_a_node_is_killed(cluster: Any) -> None:
     """The last test of this module: it takes one of the two nodes away, and brings another."""
     import ray
@@ -254,13 +267,12 @@ def test_a_node_is_killed(cluster: Any) -> None:
     assert sum(n["Alive"] for n in ray.nodes()) == 2  # type: ignore[no-untyped-call]
     here = ray.get_runtime_context().get_node_id()
     node = next(n for n in cluster.worker_nodes)
-    with RayReplayBuffer(10_000, COLUMNS, shards=2, block=32) as buffer:
+    with spread_over_two_nodes() as buffer:
         # Sources stay on this node, and one shard is on the other.
         stay = NodeAffinitySchedulingStrategy(here, soft=False)
         sources = started(buffer, 2, scheduling_strategy=stay)
         finished(buffer, [s.write.remote(400) for s in sources])
         places = [ray.get(s.handle.facts.remote())["node"] for s in buffer._shards]
-        assert len(set(places)) == 2, "shards are spread"
         writing = [s.write.remote(400) for s in sources]
         cluster.remove_node(node, allow_graceful=False)
         sample_until_done(buffer, writing)
