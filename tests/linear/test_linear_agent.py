@@ -221,7 +221,7 @@ def test_shuffle_changes_nothing_without_need() -> None:
         for _ in walk(agent, MAZE, 300):
             pass
         found.append(agent.theta)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_values_that_diverge_are_named() -> None:
