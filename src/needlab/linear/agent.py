@@ -23,19 +23,19 @@ from needlab.core.jit import jit
 from needlab.linear.encodings import Encoding, OneHot, feature_matrix
 from needlab.linear.settings import LinearSettings
 from needlab.tabular import successor
-from needreplay import (
-    FeatureNeedSampler,
-    ProportionalSampler,
-    ReplayBuffer,
-    StateNeedSampler,
-    UniformSampler,
-    equations,
-)
+from needreplay import equations
 from needreplay._core.checks import AT_LEAST_ONE, check_number, is_whole
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray, IntArray
-from needreplay.need.controls import ShuffledNeed
+from needreplay.need import ShuffledNeed
+from needreplay.replay import ReplayBuffer
+from needreplay.replay.samplers import (
+    FeatureNeedSampler,
+    ProportionalSampler,
+    StateNeedSampler,
+    UniformSampler,
+)
 
 td_error, moved_towards = jit(equations.td_error), jit(equations.moved_towards)
 td_lambda_features = jit(successor.td_lambda_features)
