@@ -342,7 +342,7 @@ def test_a_cluster_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monk
         def init(self, **settings: object) -> None:
             raise ConnectionError(f"nobody at {settings['address']}.")
 
-    monkeypatch.setattr(cluster, "_imported", Ray)
+    monkeypatch.setattr(cluster, "imported", lambda _: Ray())
     with pytest.raises(NeedReplayError, match=r"answers at 10\.0\.0\.1:1: nobody.*AUTH_MODE=token"):
         cluster.RayEngine(tmp_path, address="10.0.0.1:1")
     with pytest.raises(NeedReplayError, match=r"not start on this machine: nobody at local\.$"):

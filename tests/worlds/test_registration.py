@@ -49,6 +49,7 @@ def test_the_exported_names() -> None:
         "BOARDS",
         "DYNA_MAZE",
         "BlindCliffwalkEnv",
+        "ContinuousMazeEnv",
         "MazeEnv",
         "TabularEnv",
         "TabularWorld",
