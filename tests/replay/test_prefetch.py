@@ -202,6 +202,8 @@ def wait_for_no_thread() -> None:
 
 
 def test_leaving_the_loop_ends_the_thread(replay: ReplayBuffer) -> None:
+    gc.collect()
+    wait_for_no_thread()  # those of other tests
     for _ in replay.prefetch(4):
         assert len(threads()) == 1
         assert replay._guards

@@ -120,7 +120,7 @@ def test_every_row_under_random_traffic(
     frames: bool,
     seed: int,
 ) -> None:
-    burn_in, stride = min(burn_in, length - 1), min(stride, length)
+    capacity, burn_in, stride = max(capacity, length), min(burn_in, length - 1), min(stride, length)
     sequences = Sequences(
         length, burn_in, stride=stride, state="hidden", across_episodes=across, eta=0.7
     )
@@ -277,7 +277,29 @@ def test_need_of_first_rows() -> None:
     check_distribution(replay, GAINS * need[states], need)
 
 
+def test_errors_outside_the_mask_of_a_sequence_that_was_overwritten_do_not_count() -> None:
+    """The update of the page: NaN outside the mask, for a batch that is partly gone."""
+    replay = ReplayBuffer.for_spaces(
+        Discrete(100), Discrete(2), capacity=12, sequences=Sequences(4, burn_in=2)
+    )
+
+    def add(count: int) -> None:
+        for t in range(count):
+            step = {"obs": t, "next_obs": t + 1, "action": 0, "reward": 0.0}
+            replay.add(**step, terminated=False, truncated=False)
+
+    add(12)
+    batch = replay.sample(8)
+    add(6)
+    gone = int((batch.ids < replay.oldest_id).sum())
+    assert gone > 0
+    replay.update_priorities(batch.ids, np.where(batch["mask"], 0.5, np.nan))
+    assert replay.dropped == gone
+
+
 def test_mistakes_are_one_sentence() -> None:
+    with pytest.raises(NeedReplayError, match="capacity is 3, below the length 8"):
+        make(3, Sequences(8))
     with pytest.raises(NeedReplayError, match="burn_in is 4 and length 4"):
         Sequences(4, burn_in=4)
     with pytest.raises(NeedReplayError, match="stride is 5"):

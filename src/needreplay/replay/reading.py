@@ -51,5 +51,11 @@ def each_of(
     """The transitions with ids from ``first`` up to ``end``, one by one."""
     for begin in range(first, end, _AT_ONCE):
         ids = np.arange(begin, min(end, begin + _AT_ONCE))
-        columns = read(ids)
+        try:
+            columns = read(ids)
+        except NeedReplayError as error:
+            raise NeedReplayError(
+                f"{error} They were overwritten while you iterated over the buffer; put the loop "
+                "into `with buffer.locked():`, which keeps other threads out, and add nothing."
+            ) from error
         yield from (one_of(columns, i) for i in range(len(ids)))

@@ -83,6 +83,11 @@ class SequenceEntries(Entries):
         super().__init__(rows.capacity, [Column(n, _NUMBER, ()) for n in _ENTRY], rows, writer)
         self.sequences, (n_envs, length) = sequences, (writer.episodes.n_envs, sequences.length)
         assert sequences.stride is not None
+        if rows.capacity < length:
+            raise NeedReplayError(
+                f"capacity is {rows.capacity}, below the length {length} of a sequence; make the "
+                "buffer larger."
+            )
         most = -(-length // sequences.stride)
         self._tracks: IntArray = np.zeros((n_envs, 4), dtype=np.int64)
         self._open: IntArray = np.zeros((n_envs, most, 2), dtype=np.int64)
@@ -169,7 +174,7 @@ class SequenceEntries(Entries):
         stored = (ids >= ring.oldest_id) & (ids < ring.next_id)
         slots = np.where(stored, ids, 0) % ring.capacity
         mask = self._mask({name: ring.columns[name][slots] for name in ("begin", "rows")})
-        mask[~stored] = True  # what is overwritten, or never was, is not set
+        mask[~stored] = False  # what is overwritten, or never was, is not set
         trained = np.where(mask, each, 0.0)
         wrong = np.argwhere(~((trained >= 0.0) & (trained <= validation.MAX_PRIORITY)))
         if len(wrong):
@@ -179,7 +184,8 @@ class SequenceEntries(Entries):
                 f"{validation.MAX_PRIORITY:g}. Nothing was changed."
             )
         eta = self.sequences.eta
-        mixed: FloatArray = eta * trained.max(1) + (1.0 - eta) * trained.sum(1) / mask.sum(1)
+        mean = trained.sum(1) / mask.sum(1).clip(1)
+        mixed: FloatArray = eta * trained.max(1) + (1.0 - eta) * mean
         return np.where(mixed < MIN_PRIORITY, 0.0, mixed)
 
     def clear(self) -> None:
