@@ -18,6 +18,7 @@ A board is measured in cells; a Box is cut into cells first (``Grid``). Widths a
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal, Protocol, get_args
 
@@ -213,7 +214,7 @@ class TileCodes(_OfGrid):
         return numbers, np.full(numbers.shape, 1.0 / math.sqrt(self.tilings))
 
 
-class _Centered(_OfGrid):
+class _Centered(_OfGrid, ABC):
     """Features that depend on the distances to the centers of all cells."""
 
     def __init__(self, grid: Grid) -> None:
@@ -225,8 +226,9 @@ class _Centered(_OfGrid):
         apart = self.grid.measured(points)[:, np.newaxis] - self.centers
         return _sparse(self._value((apart * apart).sum(axis=2)))
 
+    @abstractmethod
     def _value(self, squares: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """The features at these squared distances."""
 
 
 class CoarseCodes(_Centered):
