@@ -194,7 +194,12 @@ def state_of(buffer: ReplayBuffer) -> list[Any]:
     """Everything that a refused file must not change."""
     arrays = {name: array.tobytes() for name, array in buffer.arrays().items()}
     counts = buffer.oldest_id, buffer.next_id, buffer.batches, buffer.dropped
-    return [arrays, counts, buffer._max_seen.item(), buffer._rng.bit_generator.state]
+    return [
+        arrays,
+        counts,
+        buffer._contents.max_seen.item(),
+        buffer._contents.rng.bit_generator.state,
+    ]
 
 
 @cache

@@ -122,7 +122,7 @@ def test_reductions_to_prioritized_and_to_uniform_replay() -> None:
             fill(replay, 70, states=False)
             ours = replay.sample(64, need=np.ones(4))
             np.testing.assert_array_equal(ours.ids, peer.sample(64).ids)
-            peer.__dict__["_rng"] = stream(3, "replay", "draws")
+            peer._contents.rng = stream(3, "replay", "draws")
 
 
 @pytest.mark.parametrize(

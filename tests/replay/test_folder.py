@@ -97,7 +97,7 @@ def check_found(
     found.check_valid()
     assert found.next_id == flushed.next_id
     overwritten = now._rows.next_id - now.capacity
-    slack = 8 * (1 + now._stack)  # of the add that might have been under way
+    slack = 8 * (1 + now._writer.frame_stack)  # of the add that might have been under way
     first = found._rows.oldest_id
     assert first <= max(flushed._rows.oldest_id, now._rows.oldest_id + slack)
     assert first >= min(overwritten, flushed._rows.next_id)

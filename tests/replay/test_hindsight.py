@@ -383,7 +383,7 @@ def test_a_reward_that_fails_loses_no_step() -> None:
     replay.check_valid()
     step, _ = world.step()
     assert not replay.add(**step)
-    replay._clear()
+    replay._contents.reset()
     assert not replay.add(**step)
     assert replay.cut() == range(3)
 

@@ -52,9 +52,9 @@ def both(
     stepwise: Any = make_sampler()
     stepwise.__class__ = type("Derived", (type(stepwise),), {})
     general = ReplayBuffer(capacity, columns, sampler=stepwise, **options)
-    general._takes_plain = False
-    assert fast._whole
-    assert not general._whole
+    general._contents._takes_plain = False
+    assert fast._contents._stores_all
+    assert not general._contents._stores_all
     return fast, general
 
 
@@ -84,7 +84,7 @@ def assert_same(fast: ReplayBuffer, general: ReplayBuffer) -> None:
         general.next_id,
         general.dropped,
     )
-    assert fast._max_seen == general._max_seen
+    assert fast._contents.max_seen == general._contents.max_seen
     fast.check_valid()
     general.check_valid()
 
@@ -372,7 +372,7 @@ def test_targets_on_the_edges_of_leaves() -> None:
     for buffer in with_gaps():
         zeros: Any = np.random.MT19937(0)
         zeros.state = {**zeros.state, "state": {"key": np.zeros(624, np.uint32), "pos": 0}}
-        buffer._rng = np.random.Generator(zeros)
+        buffer._contents.rng = np.random.Generator(zeros)
         assert buffer.sample(8).ids.tolist() == [2, 4, 4, 6, 9, 9, 9, 11]
 
 
@@ -416,7 +416,7 @@ def test_a_file_of_one_path_loads_on_the_other(tmp_path: Any) -> None:
 def test_a_cleared_buffer_uses_its_new_arrays() -> None:
     buffer = ReplayBuffer(6, COLUMNS)
     buffer.add(**transitions(6))
-    buffer._clear()
+    buffer._contents.reset()
     buffer.add(**one())
     buffer.update_priorities([0], np.array([3.0]))
     buffer.update_priorities(np.array([0]), np.array([4.0]))
@@ -565,8 +565,14 @@ def test_references_are_released() -> None:
     episodes = Episodes(n_step=2)
     buffer = ReplayBuffer(50, COLUMNS)
     stepped = ReplayBuffer(50, {"obs": (np.float32, (3,))}, episodes=episodes)
-    watched = [np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.float64), buffer._rng, None]
-    watched += [buffer._core, stepped._core, *COLUMNS, *buffer.arrays().values()]
+    watched = [
+        np.dtype(np.float32),
+        np.dtype(np.int64),
+        np.dtype(np.float64),
+        buffer._contents.rng,
+        None,
+    ]
+    watched += [buffer._contents.core, stepped._contents.core, *COLUMNS, *buffer.arrays().values()]
     usual = one()
     numbers = {**usual, "reward": 0.5, "action": 3, "done": True}
     refused = {**usual, "done": "perhaps"}
@@ -581,7 +587,7 @@ def test_references_are_released() -> None:
             outcome(buffer.add, **refused)
             batch = buffer.sample(7)
             buffer.update_priorities(batch.ids, batch.weights)
-            assert buffer._core.update(batch.ids, negative) is None
+            assert buffer._contents.core.update(batch.ids, negative) is None
 
     run()
     before = [sys.getrefcount(thing) for thing in watched]

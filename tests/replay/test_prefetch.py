@@ -206,17 +206,17 @@ def test_leaving_the_loop_ends_the_thread(replay: ReplayBuffer) -> None:
     wait_for_no_thread()  # those of other tests
     for _ in replay.prefetch(4):
         assert len(threads()) == 1
-        assert replay._guards
+        assert replay._contents.guards
         break
     gc.collect()
     wait_for_no_thread()
-    assert not replay._guards
+    assert not replay._contents.guards
     batches = replay.prefetch(4, depth=3)
     next(batches)
     batches.close()
     batches.close()
     wait_for_no_thread()
-    assert not replay._guards
+    assert not replay._contents.guards
     with pytest.raises(NeedReplayError, match="closed"):
         next(batches)
 

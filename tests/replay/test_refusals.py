@@ -81,7 +81,7 @@ def contents(replay: ReplayBuffer) -> Any:
     """All that a buffer is, as it would be saved."""
     return (
         {name: array.tobytes() for name, array in replay.arrays().items()},
-        repr(replay.__dict__["_rng"].bit_generator.state),
+        repr(replay._contents.rng.bit_generator.state),
         (replay.batches, replay.dropped, replay.next_id, replay.oldest_id),
     )
 

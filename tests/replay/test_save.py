@@ -155,12 +155,12 @@ def assert_refused(path: Path, said: str, **options: Any) -> None:
     replay = make_buffer(**options)
     go_on(replay, Actor(1), 25)
     before = {name: array.copy() for name, array in replay.arrays().items()}
-    state = replay._rng.bit_generator.state
+    state = replay._contents.rng.bit_generator.state
     with pytest.raises(NeedReplayError, match=said):
         replay.load(path)
     for name, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[name])
-    assert replay._rng.bit_generator.state == state
+    assert replay._contents.rng.bit_generator.state == state
     replay.check_valid()
 
 
@@ -289,8 +289,8 @@ def test_a_file_that_fails_after_all_checks_leaves_the_buffer_empty(
     with pytest.raises(NeedReplayError, match="buffer is empty"):
         replay.sample(1)
     fresh = make_buffer(sampler)
-    fresh._rng = stream(1, "both")
-    replay._rng = stream(1, "both")
+    fresh._contents.rng = stream(1, "both")
+    replay._contents.rng = stream(1, "both")
     for a, b in zip(go_on(fresh, Actor(2), 30), go_on(replay, Actor(2), 30), strict=True):
         for x, y in zip(a, b, strict=True):
             np.testing.assert_array_equal(x, y)

@@ -319,7 +319,7 @@ def test_settings_of_numpy_types_are_plain(
         )  # fmt: skip
 
     replay, again = made(kind(**plain), int, float), made(kind(**typed), np.int64, np.float32)
-    assert repr(replay._settings()) == repr(again._settings())
+    assert repr(replay._contents.settings()) == repr(again._contents.settings())
     again.save(tmp_path / "replay")
     replay.load(tmp_path / "replay")
     with pytest.raises(NeedReplayError, match="True or False"):

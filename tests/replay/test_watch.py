@@ -269,8 +269,8 @@ def test_an_episode_longer_than_the_time_limit_is_named() -> None:
     single = gym.make("Watched-v0")
     several = SyncVectorEnv([lambda: gym.make("Watched-v0")] * 2)  # has no spec itself
     for env in (single, several, envs):
-        assert made(env)._watch.time_limit == 20
-    assert made(Walk())._watch.time_limit is None
+        assert made(env)._contents.watch.time_limit == 20
+    assert made(Walk())._contents.watch.time_limit is None
 
 
 # Numbers that are not finite ---------------------------------------------------------------------

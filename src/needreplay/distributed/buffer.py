@@ -26,6 +26,7 @@ from needreplay.distributed.save import Saved, read_blocks, read_header, write_b
 from needreplay.distributed.shard import News, Shard, Told
 from needreplay.distributed.writer import PATIENCE, Format, Writer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
+from needreplay.replay.options import Options
 from needreplay.replay.samplers import Sampler
 from needreplay.replay.save import Source
 from needreplay.replay.storage import NO_ID, ColumnSpec, Memory, Parts, plain_columns
@@ -92,8 +93,6 @@ class RayReplayBuffer(ReplayBuffer):
         **options: ``beta`` and ``seed`` of ``ReplayBuffer``.
     """
 
-    _tells_kernel = False  # it knows no links of episodes but those of its own windows
-
     def __init__(
         self,
         capacity: int,
@@ -143,8 +142,7 @@ class RayReplayBuffer(ReplayBuffer):
         self._most_at_once = shards * self._format.most + capacity // 16
         self._kept = (prefetch + 2) * self._most_at_once
         super().__init__(capacity + self._kept, {"block": np.int64}, sampler=sampler, **options)
-        self._sampler_method("clear")
-        self._has_frames = True  # the oldest may leave before they are overwritten
+        self._contents.method("clear")  # the oldest may leave before they are overwritten
         self._blocks: dict[int, Block] = {}
         self._keys: set[tuple[str, int]] = set()
         self._sources: dict[str, Origin] = {}
@@ -203,15 +201,9 @@ class RayReplayBuffer(ReplayBuffer):
         node = nodes[k % len(nodes)]
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
-    def _writer_of(
-        self,
-        columns: Mapping[str, ColumnSpec],  # noqa: ARG002 - those of the index
-        episodes: Episodes | None,  # noqa: ARG002
-        capacity: int,
-        memory: Memory | None,  # noqa: ARG002
-    ) -> Rows:
+    def _writer_of(self, options: Options, memory: Memory | None) -> Rows:  # noqa: ARG002
         rows = self._template.settings()
-        return Links(capacity, {f"rows.{name}": value for name, value in rows.items()})
+        return Links(options.capacity, {f"rows.{name}": value for name, value in rows.items()})
 
     def __repr__(self) -> str:
         return (
@@ -402,7 +394,7 @@ class RayReplayBuffer(ReplayBuffer):
         self._writer.expect(previous, steps, numbers)
         ids = super().add(block=blocks)
         if (more := len(self) - self.capacity) > 0:
-            self._remove_oldest(more)
+            self._contents.remove_oldest(more)
         if features is not None and (known := ~np.isnan(features[:, 0])).any():
             super().set_features(np.array(ids)[known], features[known])
         if priorities is not None:
@@ -455,7 +447,7 @@ class RayReplayBuffer(ReplayBuffer):
             self._shards[k].freed.append(block.position)  # if it comes back after all
         for number, at in zip(*np.unique(blocks, return_index=True), strict=True):
             self._blocks[int(number)].first_id += first + int(at) - int(ids[at])
-        self._remove_oldest(len(self))
+        self._contents.remove_oldest(len(self))
         if len(ids):
             self._append(blocks, previous, steps.copy(), numbers.copy(), priorities=priorities)
             if vectors is not None and known.any():
@@ -687,7 +679,7 @@ class RayReplayBuffer(ReplayBuffer):
             try:
                 self._check_blocks(saved)
             except NeedReplayError as error:
-                self._clear()
+                self._contents.reset()
                 raise NeedReplayError(f"{name} contradicts itself: {error}") from error
             pairs = zip(saved.blocks.items(), puts, strict=True)
             for (number, (block, _)), (k, answer) in pairs:

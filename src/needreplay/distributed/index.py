@@ -57,6 +57,8 @@ class Links(Writer):
         settings: of the rows, which are elsewhere.
     """
 
+    tells_kernel = False  # kernels know no links but those of open windows
+
     def __init__(self, capacity: int, settings: dict[str, Any]) -> None:
         super().__init__([Column("block", np.dtype(np.int64), ())])
         self._settings = settings

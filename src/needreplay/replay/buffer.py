@@ -7,59 +7,37 @@ lock makes each call atomic, so an actor and a learner thread can share a buffer
 from __future__ import annotations
 
 import copy
-import inspect
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakKeyDictionary, ref
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.forks import fork_safe_lock
-from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, Device, FloatArray, IntArray
+from needreplay._core.types import AnyArray, Device, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
-from needreplay.replay._kernels.buffer import Core
 from needreplay.replay.batch import Batch, LinearBeta
-from needreplay.replay.episodes import Autoreset, Episodes, EpisodeWriter, facts_of
+from needreplay.replay.contents import Contents
+from needreplay.replay.episodes import Autoreset, Episodes, facts_of
 from needreplay.replay.folder import Closed, Folder
 from needreplay.replay.hindsight import Hindsight
-from needreplay.replay.options import entries_of, unknown_option
+from needreplay.replay.options import Options, check_options
 from needreplay.replay.prefetch import Prefetch, called, choose
-from needreplay.replay.reading import each_of, one_of, places_of
+from needreplay.replay.reading import as_steps, each_of, one_of, places_of
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.samplers.proportional import ProportionalSampler
-from needreplay.replay.save import Source, load_buffer, opened, sampler_settings, save_buffer
+from needreplay.replay.save import Source, load_contents, opened, save_contents
 from needreplay.replay.sequences import Sequences
-from needreplay.replay.storage import (
-    NO_ID,
-    Column,
-    ColumnSpec,
-    Memory,
-    Ring,
-    Writer,
-    columns_of,
-    flatten,
-    plain_columns,
-)
+from needreplay.replay.storage import ColumnSpec, Memory, Ring, Writer, plain_columns
 from needreplay.replay.transfer import load_rows
-from needreplay.replay.validation import FIRST_PRIORITY
-from needreplay.replay.watch import Watch
 
 _MAX_SIZE = 2**31 - 1
-_MOST_ROWS = 2**62
-_BATCHES, _DROPPED = 0, 1
-"""What is counted: batches, and updates that came too late."""
-
-_OWNER: WeakKeyDictionary[Any, ref[ReplayBuffer]] = WeakKeyDictionary()
-"""The buffer of each sampler."""
 
 
 class ReplayBuffer:
@@ -81,9 +59,6 @@ class ReplayBuffer:
             already, this one has what it had at its last ``flush``.
     """
 
-    _tells_kernel = True
-    """Whether ``add`` tells the sampler's kernel of rows; otherwise Python tells the sampler."""
-
     def __init__(
         self,
         capacity: int,
@@ -98,114 +73,36 @@ class ReplayBuffer:
         folder: str | os.PathLike[str] | None = None,
         **unknown_options: Any,
     ) -> None:
-        if unknown_options:
-            known = [*inspect.signature(ReplayBuffer).parameters][:-1]
-            raise unknown_option(next(iter(unknown_options)), known)
-        if sampler is not None and (isinstance(sampler, type) or not hasattr(sampler, "allocate")):
-            raise NeedReplayError(
-                f"sampler is {sampler!r}; pass an object, such as ProportionalSampler(alpha=0.6) "
-                "(prioritized replay), UniformSampler() or FeatureNeedSampler(n_features=64)."
-            )
-        self._sampler: Sampler = ProportionalSampler() if sampler is None else sampler
+        check_options(ReplayBuffer, unknown_options, sampler)
+        if sampler is None:
+            sampler = ProportionalSampler()
+        if not isinstance(beta, LinearBeta):
+            beta = validation.check_beta(beta)
+        plain = plain_columns(columns)
+        options = Options(capacity, plain, sampler, episodes, sequences, hindsight, beta)
+        self._options, self._sampler, self._beta = options, sampler, beta
+        self._is_lap = getattr(sampler, "priority_floor", 0.0) > 0.0
+        self._lock = fork_safe_lock()
         self._folder = None if folder is None else Folder(folder)
+        memory = None if self._folder is None else self._folder.rows
         try:
-            self._make(capacity, columns, episodes, sequences, hindsight, beta, seed)
+            self._writer = self._writer_of(options, memory)
+            in_rows = None if self._writer.frame_stack else memory
+            self._rows = Ring(capacity, self._writer.layout, in_rows)
+            self._entries = options.entries(self._rows, self._writer)
+            parts = self._rows, self._writer, self._entries
+            self._contents = Contents(sampler, options.info, *parts, seed)
+            self._ring = self._contents.ring
+            if self._folder is not None:
+                self._contents.method("clear")
+                self._folder.load(self._contents)
         except BaseException:
             if self._folder is not None:
                 self._folder.release()
             raise
 
-    def _make(
-        self,
-        capacity: int,
-        columns: Mapping[str, ColumnSpec],
-        episodes: Episodes | None,
-        sequences: Sequences | None,
-        hindsight: Hindsight | None,
-        beta: float | LinearBeta,
-        seed: int,
-    ) -> None:
-        memory = None if self._folder is None else self._folder.rows
-        self._stack = 0 if episodes is None else episodes.frame_stack
-        self._is_lap = getattr(self._sampler, "priority_floor", 0.0) > 0.0
-        self._has_frames = self._stack > 0
-        of_rows = sequences is None and hindsight is None
-        self._info = _info_columns(self._sampler, columns) if of_rows else {}
-        self._writer = self._writer_of(columns, episodes, capacity, memory)
-        self._rows = Ring(capacity, self._writer.layout, None if self._has_frames else memory)
-        self._entries = entries_of(sequences, hindsight, self._rows, self._writer)
-        self._ring = self._rows if self._entries is None else self._entries.ring
-        self._columns_of = (self._writer if self._entries is None else self._entries).columns
-        self._beta = beta if isinstance(beta, LinearBeta) else validation.check_beta(beta)
-        self._rng = stream(seed, "replay", "draws")
-        self._lock = fork_safe_lock()
-        # In arrays, because kernels change them too.
-        self._counts: IntArray = np.zeros(2, dtype=np.int64)
-        self._max_seen: FloatArray = np.full(1, FIRST_PRIORITY)
-        self._options = {
-            "capacity": self._rows.capacity,
-            "columns": plain_columns(columns),
-            "sampler": self._sampler,
-            "episodes": episodes,
-            "sequences": sequences,
-            "hindsight": hindsight,
-            "beta": self._beta,
-        }
-        if self._has_frames or self._entries is not None or self._folder is not None:
-            self._sampler_method("clear")
-        self._guards: list[Callable[[int], object]] = []
-        """Called with an id before the rows of older ones are overwritten."""
-        self._claim_sampler()
-        self._watch = Watch(self._ring, self._writer, self._sampler, self._max_seen)
-        self._allocate()
-        if self._folder is not None:
-            self._folder.load(self)
-
-    def _writer_of(
-        self,
-        columns: Mapping[str, ColumnSpec],
-        episodes: Episodes | None,
-        capacity: int,
-        memory: Memory | None,
-    ) -> Writer:
-        """What turns the values of ``add`` into rows."""
-        if episodes is None:
-            return Writer([c for name, spec in columns.items() for c in columns_of(name, spec)])
-        return EpisodeWriter(columns, episodes, capacity, self._info, memory)
-
-    def _claim_sampler(self) -> None:
-        """Raise for a sampler that another buffer has: they would share arrays."""
-        sampler = self._sampler
-        with suppress(TypeError):  # a sampler of the user's own that cannot be a key
-            if _OWNER.setdefault(sampler, ref(self))() not in (self, None):
-                raise NeedReplayError(
-                    f"This {sampler.name} sampler belongs to another buffer already; make one for "
-                    "each (copy.deepcopy of a sampler is a new one with its settings)."
-                )
-            _OWNER[sampler] = ref(self)
-
-    def _allocate(self) -> None:
-        """Empty the sampler, and bind the kernels to all arrays."""
-        self._sampler.allocate(self._ring.capacity)
-        rows, ring, of_entries = self._rows, self._ring, self._entries is not None
-        windows, state = self._writer.windows, (self._counts, self._max_seen)
-        self._info_rows = self._writer.info_rows(self._info)
-        kernel = getattr(self._sampler, "compiled", None)
-        apart = of_entries or not self._tells_kernel
-        self._kernel = None if apart else kernel
-        """What ``add`` tells the sampler through."""
-        self._takes_plain = not self._has_frames
-        self._whole = self._takes_plain and self._kernel is not None
-        info, bound, watch = self._info_rows, (rows.rows, rows.ids, *state), self._watch
-        self._store = Core(rows.columns, *bound, windows, info, self._kernel, watch)
-        """Adds rows."""
-        self._core = self._store
-        """Samples and updates."""
-        if apart:
-            of_ring = ring.columns, ring.rows, ring.ids
-            self._core = Core(*of_ring, *state, None, {}, kernel, watch)
-        self._chooser = self._core if of_entries else Core({}, *bound, None, {}, kernel, watch)
-        """Samples without the rows."""
+    def _writer_of(self, options: Options, memory: Memory | None) -> Writer:
+        return options.writer(memory)
 
     @classmethod
     def for_spaces(
@@ -252,7 +149,7 @@ class ReplayBuffer:
             autoreset=autoreset,
         )
         buffer = cls(capacity, columns, episodes=episodes, **options)
-        buffer._watch.time_limit = time_limit
+        buffer._contents.watch.time_limit = time_limit
         return buffer
 
     @classmethod
@@ -311,12 +208,12 @@ class ReplayBuffer:
     @property
     def dropped(self) -> int:
         """How many updates were for transitions that had been overwritten."""
-        return self._counts.item(_DROPPED)
+        return self._contents.dropped
 
     @property
     def batches(self) -> int:
         """How many batches were sampled."""
-        return self._counts.item(_BATCHES)
+        return self._contents.batches
 
     @property
     def nbytes(self) -> int:
@@ -343,54 +240,7 @@ class ReplayBuffer:
             **values: the columns.
         """
         with self._lock:
-            if env is not None:
-                if self._writer.windows is None:  # a column
-                    values["env"], env = env, None
-                else:
-                    env = self._writer.check_env(env)
-            if self._writer.is_nested:
-                values = flatten(values)
-            if self._guards:
-                self._before_writing(self._writer.most_rows(values, env))
-            place = -1 if env is None else env
-            stored: range | None = self._store.add(values, False, place) if self._whole else None
-            if stored is None:
-                with Uninterrupted():
-                    stored = self._add_converted(values, env)
-            return stored
-
-    def _add_converted(self, values: dict[str, Any], env: int | None) -> range:
-        """``add`` with any sampler and values of any kind; returns the ids stored."""
-        first, place = self._ring.next_id, -1 if env is None else env
-        if self._entries is not None:
-            self._entries.reject_info(values, self._sampler)
-        given = {name: values.pop(name) for name in self._info if name in values}
-        rows, size, step = self._writer.rows_of({**values, **given}, env)
-        info = self._checked_info({name: rows.pop(name) for name in given}, size) if given else {}
-        if self._takes_plain and not given and (self._whole or size == step):
-            stored = self._store.add(rows, False, place, True)
-            if stored is not None:
-                self._follow_write(len(stored), {})
-                return range(first, self._ring.next_id)
-        columns = self._writer.converted(rows, size)
-        many = size if self._whole else step
-        for begin in range(0, size, many):
-            some, known = (
-                {name: a[begin : begin + many] for name, a in part.items()}
-                for part in (columns, info)
-            )
-            try:
-                some = self._writer.with_frames(some, env)
-                count = len(self._store.add({**some, **known}, True, place, True))
-                self._follow_write(count, known)
-            except NeedReplayError as error:
-                if begin == 0:
-                    raise
-                raise NeedReplayError(
-                    f"{error} That is step {begin // step} of this call, from 0 on; those before "
-                    "it are stored."
-                ) from error
-        return range(first, self._ring.next_id)
+            return self._contents.add(values, env)
 
     def cut(self, env: int | None = None) -> range:
         """End the episode of environment ``env``, or of all; returns the ids stored.
@@ -399,93 +249,7 @@ class ReplayBuffer:
         are stored as if the last step had been truncated, and nothing is linked across the cut.
         """
         with self._lock, Uninterrupted():
-            self._before_writing(self._writer.most_rows({}, None))
-            first = self._ring.next_id
-            self._writer.choose_cut(env)
-            self._watch.forget(env)
-            count = self._store.cut()
-            self._follow_write(count, {})
-            return range(first, self._ring.next_id)
-
-    def _before_writing(self, most: int) -> None:
-        """Tell whom it concerns which ids may be overwritten by ``most`` rows."""
-        rows = self._rows
-        oldest = rows.next_id + most - rows.capacity
-        if self._has_frames:  # each row that leaves makes room for a frame, at least
-            oldest = max(oldest, rows.oldest_id + most * (self._stack + 1))
-        for guard in tuple(self._guards):
-            guard(min(oldest, _MOST_ROWS))
-
-    def _follow_write(self, count: int, info: dict[str, AnyArray]) -> None:
-        """Bring a sampler that has no kernel in line with the ``count`` newest transitions."""
-        if self._entries is not None:
-            if self._has_frames:
-                self._rows.ids[0] += self._writer.count_incomplete(self._rows)
-            if expired := self._entries.expired():
-                self._remove_oldest(expired)
-            if (new := self._entries.follow(count, self._rng)) is not None:
-                self._enter(*new)
-            return
-        if count and self._kernel is None:
-            self._place(count, info if self._writer.windows is None else self._info_rows)
-        if self._has_frames and (incomplete := self._writer.count_incomplete(self._ring)):
-            self._remove_oldest(incomplete)
-
-    def _checked_info(self, given: dict[str, Any], size: int) -> dict[str, AnyArray]:
-        """Features or states of ``size`` steps, which the sampler will take."""
-        info = {}
-        for name, value in given.items():
-            column = self._info[name]
-            rows = validation.as_step_rows(name, value, size, column.shape, column.dtype)
-            self._check_info(name, rows)
-            info[name] = rows
-        return info
-
-    def _check_info(self, name: str, rows: AnyArray) -> None:
-        """Raise unless the sampler will take these states or features."""
-        if name == "state":
-            validation.check_states(rows, self._sampler.n_states)  # type: ignore[attr-defined]
-        else:
-            self._sampler_method("features").checked(rows)
-
-    def _place(self, count: int, info: dict[str, AnyArray]) -> None:
-        """Tell the sampler about the ``count`` newest transitions, as far as they are stored."""
-        ring = self._ring
-        slots, previous = self._writer.placed(ring, count)
-        rows = {name: held[self._writer.sources(count)] for name, held in info.items()}
-        if count > ring.capacity:
-            slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
-            rows = {name: held[-ring.capacity :] for name, held in rows.items()}
-        self._enter(slots, np.where(previous >= ring.oldest_id, previous % ring.capacity, -1))
-        for name, held in rows.items():
-            if (known := _is_known(held)).any():
-                method = self._sampler_method("set_state" if name == "state" else "set_features")
-                method(slots[known], held[known])
-
-    def _enter(self, slots: IntArray, previous: IntArray) -> None:
-        """Tell the sampler what is new in ``slots``, and the slot before each or -1."""
-        place = getattr(self._sampler, "place", None)
-        if place is not None:
-            place(slots, previous)
-        self._sampler.set_priorities(slots, np.full(len(slots), self._max_seen[0]))
-
-    def _lose_rows(self, oldest: int) -> None:
-        """The rows before ``oldest`` are gone, and what had them with them."""
-        rows = self._rows
-        lost = min(oldest, rows.next_id) - rows.oldest_id
-        if lost <= 0:
-            return
-        if self._entries is not None:
-            rows.ids[0] += lost
-            lost = self._entries.expired()
-        self._remove_oldest(lost)
-
-    def _remove_oldest(self, count: int) -> None:
-        """The ``count`` oldest transitions can no longer be sampled."""
-        ring = self._ring
-        slots = np.arange(ring.oldest_id, ring.oldest_id + count) % ring.capacity
-        self._sampler_method("clear")(slots)
-        ring.ids[0] += count
+            return self._contents.cut(env)
 
     # Sampling ------------------------------------------------------------------------------------
 
@@ -500,19 +264,21 @@ class ReplayBuffer:
                 row of the batch, in this order. A row is then sampled by its own query.
             beta: the exponent of importance weights for this batch alone.
         """
+        contents = self._contents
         with self._lock:
             if type(size) is not int or not 1 <= size <= _MAX_SIZE:
                 check_number("size", size, int, (1, _MAX_SIZE))
-            if len(self._ring) == 0:
-                raise NeedReplayError(self._why_empty())
+            if len(contents.ring) == 0:
+                raise contents.nothing_to_sample()
             beta = self._beta_of(beta)
             if need is None:
-                sampled = self._core.sample(size, self._rng.bit_generator.capsule, beta)
+                bits = contents.rng.bit_generator.capsule
+                sampled = contents.core.sample(size, bits, beta)
                 if sampled is not None:
                     ids, probabilities, weights, columns = sampled
-                    return Batch(ids, probabilities, weights, self._columns_of(columns))
-            batch = self._sampled(self._core, size, need, beta)
-            batch.columns = self._columns_of(batch.columns)
+                    return Batch(ids, probabilities, weights, contents.columns_of(columns))
+            batch = contents.sample(contents.core, size, need, beta)
+            batch.columns = contents.columns_of(batch.columns)
             return batch
 
     def _beta_of(self, beta: float | None) -> float:
@@ -524,15 +290,6 @@ class ReplayBuffer:
         else:
             beta = self._beta(self.batches)
         return 0.0 if self._is_lap else beta
-
-    def _sampled(self, core: Core, size: int, need: AnyArray | None, beta: float) -> Batch:
-        """A batch by any sampler, after all checks, with the columns that ``core`` has."""
-        sampled = self._sampler.sample(size, self._rng, need)
-        slots, probabilities, normalized, corrected = sampled
-        if corrected is None:
-            corrected = probabilities
-        ids, weights, columns = core.gather(slots, corrected, beta)
-        return Batch(ids, probabilities, weights, columns, normalized)
 
     def prefetch(
         self,
@@ -562,19 +319,13 @@ class ReplayBuffer:
         beta = beta if beta is None else validation.check_beta(beta)
         return Prefetch(self, lambda: choose(self, size, query(), beta), depth, device)
 
-    def _why_empty(self) -> str:
-        if len(self._rows) == 0 or self._entries is None:
-            return "The buffer is empty; add transitions before you sample."
-        return (
-            f"No {self._entries.name} is complete yet, though {len(self._rows)} transitions are "
-            f"stored; {self._entries.advice}"
-        )
+    # Reading -------------------------------------------------------------------------------------
 
     def read(self, ids: ArrayLike) -> dict[str, Any]:
         """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
-            wanted = self._stored(ids)
-            return self._columns_of(self._core.read(wanted))
+            contents = self._contents
+            return contents.columns_of(contents.core.read(self._stored(ids)))
 
     def __getitem__(self, key: Any) -> dict[str, Any]:
         """The columns of the transition at place ``key``, 0 the oldest and -1 the newest.
@@ -600,17 +351,7 @@ class ReplayBuffer:
         with self._lock:
             self._reject_entries("future")
             wanted = self._stored(ids)
-            try:
-                counts = np.broadcast_to(np.asarray(steps), wanted.shape).astype(
-                    np.int64, "C", "safe"
-                )
-            except (TypeError, ValueError):
-                counts = np.full(1, -1)
-            if counts.min(initial=0) < 0:
-                raise NeedReplayError(
-                    f"steps is {steps!r}; pass an integer from 0 on, or one for each id."
-                )
-            return self._writer.future(wanted, counts)
+            return self._writer.future(wanted, as_steps(steps, wanted.shape))
 
     def episodes(self, ids: ArrayLike) -> tuple[IntArray, IntArray]:
         """The number of the episode that each of ``ids`` belongs to, and its step in it from 0 on.
@@ -650,26 +391,13 @@ class ReplayBuffer:
         ``priorities`` may have a row for each: see ``Sequences.eta``.
         """
         with self._lock:
-            if self._entries is not None:
-                priorities = self._entries.priorities(ids, priorities)
-            if self._core.update(ids, priorities):
-                return
-            ids = validation.as_ids(ids)
-            checked = validation.as_priorities(priorities, ids)
-            dropped, chosen, slots = self._current(ids)
-            stored: FloatArray = checked[chosen] + 0.0  # no negative zero
-            with Uninterrupted():
-                self._sampler.set_priorities(slots, stored)
-                self._counts[_DROPPED] += dropped
-                self._max_seen[0] = stored.max(initial=self._max_seen[0])
-
-    def _current(self, ids: IntArray) -> tuple[int, IntArray, IntArray]:
-        ring = self._ring
-        return validation.current_slots(ids, ring.oldest_id, ring.next_id, ring.capacity)
+            self._contents.update(ids, priorities)
 
     def set_features(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Set the feature vectors of transitions ``ids``, for a sampler by features."""
-        self._set_info("set_features", ids, "features", validation.as_features(features))
+        rows = validation.as_features(features)
+        with self._lock:
+            self._contents.set_info("features", ids, rows)
 
     def features(self, ids: ArrayLike) -> AnyArray:
         """The vectors that are stored for transitions ``ids``, for a sampler by features.
@@ -678,7 +406,7 @@ class ReplayBuffer:
         """
         with self._lock:
             slots = self._stored(ids) % self._ring.capacity
-            vectors: AnyArray = self._sampler_method("features").vectors[slots]
+            vectors: AnyArray = self._contents.method("features").vectors[slots]
             return vectors
 
     @contextmanager
@@ -691,21 +419,8 @@ class ReplayBuffer:
         """Set the states (integers) in which transitions ``ids`` start, for a sampler by state."""
         advice = "pass a vector of integers, one per id. Nothing was changed."
         rows = validation.as_integers("states", states, advice)
-        self._set_info("set_state", ids, "states", rows)
-
-    def _set_info(self, method: str, ids: ArrayLike, name: str, rows: AnyArray) -> None:
         with self._lock:
-            set_info = self._sampler_method(method)
-            ids = validation.as_ids(ids)
-            if rows.ndim < 1 or len(rows) != len(ids):
-                raise NeedReplayError(
-                    f"{name} has shape {rows.shape} for {len(ids)} ids; pass one per id. "
-                    "Nothing was changed."
-                )
-            dropped, chosen, slots = self._current(ids)
-            with Uninterrupted():
-                set_info(slots, rows if len(chosen) == len(rows) else rows[chosen])
-                self._counts[_DROPPED] += dropped
+            self._contents.set_info("states", ids, rows)
 
     def next_to_refresh(self, count: int) -> IntArray:
         """The ids of the next ``count`` transitions, in turn, whose features should be set again.
@@ -714,43 +429,14 @@ class ReplayBuffer:
         """
         check_number("count", count, int, COUNT)
         with self._lock:
-            return self._ring.ids_of(self._sampler_method("features").next_to_refresh(count))
-
-    def _sampler_method(self, name: str) -> Any:
-        """The sampler's own ``name``; raises for a sampler without it."""
-        method = getattr(self._sampler, name, None)
-        if method is None:
-            raise NeedReplayError(
-                f"The {self._sampler.name} sampler cannot do this: it has no {name}."
-            )
-        return method
+            return self._ring.ids_of(self._contents.method("features").next_to_refresh(count))
 
     # Saving --------------------------------------------------------------------------------------
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
         with self._lock:
-            ring, capacity = self._ring, self._ring.capacity
-            oldest_id, next_id = ring.ids.tolist()
-            fewest = max(0, next_id - capacity)
-            if not fewest <= oldest_id <= next_id:
-                raise NeedReplayError(f"Ids {oldest_id} to {next_id} do not fit the capacity.")
-            self._writer.check_valid(self._rows)
-            if self._entries is not None:
-                self._entries.check_valid()
-            for name, rows in self._info_rows.items():
-                self._check_info(name, rows[:-1][_is_known(rows[:-1])])
-            self._sampler.check_valid()
-            stored = np.zeros(capacity, dtype=np.bool_)
-            stored[np.arange(oldest_id, next_id) % capacity] = True
-            occupied = getattr(self._sampler, "occupied", stored)
-            if not np.array_equal(occupied, stored):
-                raise NeedReplayError("The sampler knows other slots than those in use.")
-            if "features" in self._info and self._sampler_method("features").known[~stored].any():
-                raise NeedReplayError("A slot that is not in use has features.")
-            priorities = getattr(self._sampler, "priorities", None)
-            if priorities is not None and priorities.max(initial=0.0) > self._max_seen[0]:
-                raise NeedReplayError("A priority is above the largest that was seen.")
+            self._contents.check_valid()
 
     def save(self, target: Source) -> None:
         """Write the buffer to one file, atomically: an older file stays until then.
@@ -760,7 +446,7 @@ class ReplayBuffer:
                 contradicts itself.
         """
         with self._lock:
-            save_buffer(self, target)
+            save_contents(self._contents, target)
 
     def load(self, source: Source, *, strict: bool = True) -> None:
         """Read a file that ``save`` wrote, of a buffer with the same settings.
@@ -778,11 +464,13 @@ class ReplayBuffer:
         """
         with self._lock, opened(source) as file:
             try:
-                (load_buffer if strict else load_rows)(self, file)
-                self._watch.forget()
+                if strict:
+                    load_contents(self._contents, file)
+                else:
+                    load_rows(self, file)
+                self._contents.watch.forget()
             finally:
-                if self._folder is not None:
-                    self._folder.write(self)
+                self._write_folder()
 
     def flush(self) -> None:
         """Write to the folder what this buffer is now; a buffer that is made there has it again.
@@ -791,13 +479,13 @@ class ReplayBuffer:
         ``flush``, without the transitions that newer ones have overwritten since.
         """
         with self._lock:
-            self._in_folder("flush").write(self)
+            self._in_folder("flush").write(self._contents)
 
     def close(self) -> None:
         """Flush, and let another buffer open the folder; this one cannot be used any more."""
         with self._lock:
             folder = self._in_folder("close")
-            folder.write(self)
+            folder.write(self._contents)
             folder.release()
             self._lock = Closed(folder.path)
 
@@ -817,12 +505,16 @@ class ReplayBuffer:
             )
         return self._folder
 
+    def _write_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.write(self._contents)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies go through ``save``: the same samples afterwards."""
         file = io.BytesIO()
         with self._lock:
             self.save(file)
-            options = {**self._options, "sampler": copy.deepcopy(self._sampler)}
+            options = {**self._options._asdict(), "sampler": copy.deepcopy(self._sampler)}
             return _unpickled, (type(self), options, file.getvalue())
 
     def clear(self) -> None:
@@ -831,71 +523,15 @@ class ReplayBuffer:
         Ids go on, so that an update for a removed transition is dropped.
         """
         with self._lock, Uninterrupted():
-            counts = self._counts.copy()
-            rings = self._rows, self._ring
-            ends = [-(-ring.next_id // ring.capacity) * ring.capacity for ring in rings]
-            self._clear()
-            for ring, end in zip(rings, ends, strict=True):
-                ring.ids[:] = end
-            self._counts[:] = counts
-            self._watch.forget()
-            if self._folder is not None:
-                self._folder.write(self)
-
-    def _clear(self) -> None:
-        """Remove every transition, as if none had been added; the random state stays."""
-        self._before_writing(_MOST_ROWS)
-        self._rows.ids[:] = 0
-        self._writer.clear()
-        if self._entries is not None:
-            self._entries.clear()
-        self._allocate()
-        self._counts[:] = 0
-        self._max_seen[:] = FIRST_PRIORITY
-
-    def _settings(self) -> dict[str, Any]:
-        """What must be the same for a file to be loaded."""
-        return {
-            "capacity": self._rows.capacity,
-            **sampler_settings(self._sampler),
-            **self._writer.settings(),
-            **({} if self._entries is None else self._entries.settings()),
-        }
+            self._contents.clear()
+            self._write_folder()
 
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that is stored, live, by name."""
-        parts: dict[str, dict[str, AnyArray]] = {
-            "ring": {"rows": self._rows.rows},
-            "writer": self._writer.arrays(),
-            "entries": {} if self._entries is None else self._entries.arrays(),
-            "sampler": self._sampler.arrays(),
-        }
-        return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+        return self._contents.arrays()
 
 
-def _unpickled(cls: Any, options: dict[str, Any], saved: bytes) -> Any:
+def _unpickled(cls: type[ReplayBuffer], options: dict[str, Any], saved: bytes) -> ReplayBuffer:
     buffer = cls(**options)
     buffer.load(io.BytesIO(saved))
     return buffer
-
-
-def _is_known(rows: AnyArray) -> BoolArray:
-    """Which of the states or features that were held were passed to ``add``."""
-    known: BoolArray = rows != NO_ID if rows.ndim == 1 else ~np.isnan(rows[:, 0])
-    return known
-
-
-def _info_columns(sampler: Sampler, columns: Mapping[str, ColumnSpec]) -> dict[str, Column]:
-    """What ``add`` takes for ``sampler``, beside the columns of a transition."""
-    info = {}
-    if n_features := getattr(sampler, "n_features", None):
-        info["features"] = Column("features", np.dtype(np.float64), (n_features,))
-    if getattr(sampler, "n_states", None):
-        info["state"] = Column("state", np.dtype(np.int64), ())
-    if clash := info.keys() & columns.keys():
-        name = min(clash)
-        raise NeedReplayError(
-            f"columns has {name!r}, but add takes {name} for the {sampler.name} sampler; give the "
-            "column another name."
-        )
-    return info

@@ -166,8 +166,7 @@ class EpisodeWriter(Writer):
         super().__init__(first_step, last_step, returns)
         self.obs_pairs = [(a.name, b.name) for a, b in zip(first_step, last_step, strict=False)]
         """The columns of ``obs``, each with that of ``next_obs``."""
-        self.has_frames = self._frames is not None
-        """Whether these are numbers of frames."""
+        self.frame_stack = episodes.frame_stack
         _, next_from, next_to = self.layout.groups
         reward_at, discount_at = self.layout.offsets[-2:]
         self._layout = next_from, next_to, reward_at, discount_at

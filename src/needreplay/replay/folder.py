@@ -20,13 +20,13 @@ import numpy as np
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.files import reason
-from needreplay.replay.save import load_buffer, opened, save_buffer
+from needreplay.replay.save import load_contents, opened, save_contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from needreplay._core.types import IntArray
-    from needreplay.replay.buffer import ReplayBuffer
+    from needreplay.replay.contents import Contents
     from needreplay.replay.storage import Bytes
 
 _ROWS, _STATE, _WHOLE, _LOCK = "rows", "state", "whole", "lock"
@@ -154,22 +154,22 @@ class Folder:
 
     # What is written by flush --------------------------------------------------------------------
 
-    def load(self, buffer: ReplayBuffer) -> None:
-        """Bring ``buffer`` to what it was at the last ``flush``, without what was overwritten."""
+    def load(self, contents: Contents) -> None:
+        """Bring ``contents`` to the last ``flush``, without what was overwritten since."""
         if not self.is_new:
             with opened(self.path / _STATE) as file:
-                load_buffer(buffer, file, has_rows=False)
-            buffer._lose_rows(self._whole.item(0))
-        buffer._guards.append(self.before_loss)
+                load_contents(contents, file, has_rows=False)
+            contents.lose_rows(self._whole.item(0))
+        contents.guards.append(self.before_loss)
 
-    def write(self, buffer: ReplayBuffer) -> None:
-        """Write what ``buffer`` is now."""
+    def write(self, contents: Contents) -> None:
+        """Write what ``contents`` are now."""
         if not self.is_own:
             self._reject_fork()
         for name in (_ROWS, _WHOLE):
             getattr(self, f"_map_of_{name}").flush()
-        save_buffer(buffer, self.path / _STATE, has_rows=False)
-        self._whole[0] = buffer._rows.oldest_id
+        save_contents(contents, self.path / _STATE, has_rows=False)
+        self._whole[0] = contents.rows.oldest_id
         self.is_new = False
 
 

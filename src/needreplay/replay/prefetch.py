@@ -23,6 +23,7 @@ from needreplay.replay.batch import Batch
 
 if TYPE_CHECKING:
     from needreplay.replay.buffer import ReplayBuffer
+    from needreplay.replay.contents import Contents
 
 
 class Chosen:
@@ -62,21 +63,21 @@ class Chosen:
 
 def choose(buffer: ReplayBuffer, size: int, need: AnyArray | None, beta: float | None) -> Chosen:
     """Sample as ``buffer.sample`` does, without the columns."""
+    contents = buffer._contents
     with buffer._lock:
-        if len(buffer) == 0:
-            raise NeedReplayError(buffer._why_empty())
-        beta = buffer._beta_of(beta)
-        batch = buffer._sampled(buffer._chooser, size, need, beta)
-        if buffer._entries is None:
+        if len(contents.ring) == 0:
+            raise contents.nothing_to_sample()
+        batch = contents.sample(contents.chooser, size, need, buffer._beta_of(beta))
+        if contents.entries is None:
             ids = batch.ids.copy()
-            return Chosen(batch, ids.min().item(), partial(_rows, buffer, ids))
-        gather = partial(buffer._entries.columns, batch.columns)
-        first = buffer._entries.needed(batch.ids % buffer._ring.capacity).min()
+            return Chosen(batch, ids.min().item(), partial(_rows, contents, ids))
+        gather = partial(contents.columns_of, batch.columns)
+        first = contents.entries.needed(batch.ids % contents.ring.capacity).min()
         return Chosen(batch, first.item(), gather)
 
 
-def _rows(buffer: ReplayBuffer, ids: IntArray) -> dict[str, Any]:
-    return buffer._columns_of(buffer._core.read(ids))
+def _rows(contents: Contents, ids: IntArray) -> dict[str, Any]:
+    return contents.columns_of(contents.core.read(ids))
 
 
 def called(name: str, function: object) -> Callable[[], Any]:
@@ -105,7 +106,7 @@ class Prefetch:
     ) -> None:
         self._depth = check_number("depth", depth, int, COUNT)
         self._move = _mover(device)
-        self._guards, self._choose = buffer._guards, choose_next
+        self._guards, self._choose = buffer._contents.guards, choose_next
         self._ahead: deque[Chosen] = deque()
         self._turn = fork_safe_lock()
         self._thread: Thread | None = None

@@ -1,4 +1,4 @@
-"""Stored transitions in their order: indexing and iteration of a buffer."""
+"""Stored transitions in their order: indexing, iteration, and steps ahead."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import IntArray
@@ -35,6 +36,17 @@ def places_of(key: Any, count: int) -> IntArray:
         wrong = places.min() if places.min() < -count else places.max()
         raise OutOfRangeError(f"Transition {wrong} is asked for, but {count} are stored.")
     return places % max(1, count)
+
+
+def as_steps(steps: ArrayLike, shape: tuple[int, ...]) -> IntArray:
+    """``steps``, a number or one for each id, as integers of ``shape``."""
+    try:
+        counts = np.broadcast_to(np.asarray(steps), shape).astype(np.int64, "C", "safe")
+    except (TypeError, ValueError):
+        counts = np.full(1, -1)
+    if counts.min(initial=0) < 0:
+        raise NeedReplayError(f"steps is {steps!r}; pass an integer from 0 on, or one for each id.")
+    return counts
 
 
 def one_of(columns: dict[str, Any], i: int) -> dict[str, Any]:

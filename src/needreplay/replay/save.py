@@ -23,12 +23,11 @@ from needreplay._core.errors import NeedReplayError
 from needreplay._core.files import reason, replacing
 from needreplay._core.types import AnyArray
 from needreplay._core.uninterrupted import Uninterrupted
-from needreplay.replay.samplers.base import Sampler
-from needreplay.replay.storage import Bytes
+from needreplay.replay.storage import MOST_IDS, Bytes
 from needreplay.replay.validation import FIRST_PRIORITY, MAX_PRIORITY
 
 if TYPE_CHECKING:
-    from needreplay.replay.buffer import ReplayBuffer
+    from needreplay.replay.contents import Contents
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file that is open for binary reading or writing."""
@@ -40,35 +39,23 @@ _WORD = np.dtype(np.uint64)
 _WORDS = _BLOCK // _WORD.itemsize
 Repeat: TypeAlias = tuple[int, int, int]
 _DIGEST_SIZE = 32
-_PLAIN = (bool, int, float, str)
-_MOST_IDS = 2**62
 
 
-def sampler_settings(sampler: Sampler) -> dict[str, Any]:
-    """The name and plain public attributes of a sampler."""
-    settings: dict[str, Any] = {"sampler": sampler.name}
-    for name, value in vars(sampler).items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if name[0] != "_" and isinstance(plain, _PLAIN):
-            settings[f"sampler.{name}"] = plain
-    return settings
-
-
-def save_buffer(buffer: ReplayBuffer, target: Source, *, has_rows: bool = True) -> None:
-    """Write ``buffer``, whose lock is held, if it does not contradict itself.
+def save_contents(contents: Contents, target: Source, *, has_rows: bool = True) -> None:
+    """Write ``contents``, if they do not contradict themselves.
 
     A path is replaced when the file is complete; an open file is written from where it stands.
     ``has_rows``: with the largest array, which a buffer in a folder has elsewhere.
     """
-    buffer.check_valid()
+    contents.check_valid()
     state = {
-        "ids": buffer._ring.ids.tolist(),
-        "counts": buffer._counts.tolist(),
-        "max_seen": buffer._max_seen.item(),
-        "random": buffer._rng.bit_generator.state,
+        "ids": contents.ring.ids.tolist(),
+        "counts": contents.counts.tolist(),
+        "max_seen": contents.max_seen.item(),
+        "random": contents.rng.bit_generator.state,
     }
-    filled, settings = _filled(buffer, has_rows), _settings(buffer, has_rows)
-    arrays = {name: a[: filled.get(name, len(a))] for name, a in buffer.arrays().items()}
+    filled, settings = _filled(contents, has_rows), _settings(contents, has_rows)
+    arrays = {name: a[: filled.get(name, len(a))] for name, a in contents.arrays().items()}
     if isinstance(target, str | os.PathLike):
         with replacing(target) as file:
             _write(file, settings, state, arrays)
@@ -76,19 +63,13 @@ def save_buffer(buffer: ReplayBuffer, target: Source, *, has_rows: bool = True) 
         _write(target, settings, state, arrays)
 
 
-def _settings(buffer: ReplayBuffer, has_rows: bool) -> dict[str, Any]:
-    return buffer._settings() | ({} if has_rows else {"folder": True})
+def _settings(contents: Contents, has_rows: bool) -> dict[str, Any]:
+    return contents.settings() | ({} if has_rows else {"folder": True})
 
 
-def _filled(buffer: ReplayBuffer, has_rows: bool) -> dict[str, int]:
+def _filled(contents: Contents, has_rows: bool) -> dict[str, int]:
     """How many rows of an array are written, where not all are."""
-    ring, writer, entries = buffer._rows, buffer._writer, buffer._entries
-    used = min(ring.next_id, ring.capacity)
-    filled = {"ring/rows": used}
-    filled |= {f"writer/{n}": used for n in ("following", "places") if n in writer.arrays()}
-    filled |= {f"writer/{name}": n for name, n in writer.filled().items()}
-    filled |= {f"entries/{n}": k for n, k in (entries.filled() if entries else {}).items()}
-    return filled if has_rows else filled | {writer.bulk: 0}
+    return contents.filled() | ({} if has_rows else {contents.writer.bulk: 0})
 
 
 def _write(
@@ -281,13 +262,13 @@ class SavedBuffer:
         return rows
 
 
-def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = True) -> None:
-    """Read ``file`` into ``buffer``, whose lock is held; nothing is changed if it raises."""
-    file.check_settings(_settings(buffer, has_rows))
-    arrays, bulk = buffer.arrays(), buffer._writer.bulk
+def load_contents(contents: Contents, file: SavedBuffer, *, has_rows: bool = True) -> None:
+    """Read ``file`` into ``contents``; nothing is changed if it raises."""
+    file.check_settings(_settings(contents, has_rows))
+    arrays, bulk = contents.arrays(), contents.writer.bulk
     file.check_arrays(arrays)
     try:
-        state, random = _parsed(buffer, file.state)
+        state, random = _parsed(contents, file.state)
         aside = {
             name: file.read(name, np.empty_like(array))
             for name, array in arrays.items()
@@ -295,29 +276,29 @@ def load_buffer(buffer: ReplayBuffer, file: SavedBuffer, *, has_rows: bool = Tru
         }
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise file.rejection(error) from error
-    buffer._before_writing(_MOST_IDS)
+    contents.before_writing(MOST_IDS)
     with Uninterrupted():
-        _exchange(buffer, aside, state)
+        _exchange(contents, aside, state)
         try:
-            _check_loaded(buffer, file.shapes, aside, _filled(buffer, has_rows))
+            _check_loaded(contents, file.shapes, aside, _filled(contents, has_rows))
         except Exception as error:
-            _exchange(buffer, aside, state)
+            _exchange(contents, aside, state)
             raise file.rejection(error) from error
         try:
             file.read(bulk, arrays[bulk])
         except OSError as error:
-            buffer._clear()
+            contents.reset()
             raise NeedReplayError(
                 f"The file was complete but could not be read a second time ({error}); "
                 "this buffer is empty now. Load it again, or load another file."
             ) from error
-        buffer._rng.bit_generator.state = random
+        contents.rng.bit_generator.state = random
 
 
-def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray], dict[str, Any]]:
+def _parsed(contents: Contents, state: dict[str, Any]) -> tuple[list[AnyArray], dict[str, Any]]:
     """Ids, counts and largest priority of a file, and its random state."""
     random = state.pop("random")
-    generator = type(buffer._rng.bit_generator)()
+    generator = type(contents.rng.bit_generator)()
     generator.state = random
     if generator.state != random:
         raise ValueError("its random state is not one of a generator")
@@ -325,7 +306,7 @@ def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray]
     if (
         state
         or [len(ids), len(counts)] != [2, 2]
-        or not all(type(n) is int and 0 <= n < _MOST_IDS for n in (*ids, *counts))
+        or not all(type(n) is int and 0 <= n < MOST_IDS for n in (*ids, *counts))
         or type(largest) is not float
         or not FIRST_PRIORITY <= largest <= MAX_PRIORITY
     ):
@@ -333,11 +314,11 @@ def _parsed(buffer: ReplayBuffer, state: dict[str, Any]) -> tuple[list[AnyArray]
     return [*np.array([ids, counts], dtype=np.int64), np.array([largest])], random
 
 
-def _exchange(buffer: ReplayBuffer, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
+def _exchange(contents: Contents, aside: dict[str, AnyArray], state: list[AnyArray]) -> None:
     """Exchange the first rows of arrays, and ids and counts, with those held aside."""
-    live = buffer.arrays()
+    live = contents.arrays()
     pairs = [(live[name][: len(rows)], rows) for name, rows in aside.items()]
-    pairs += zip((buffer._ring.ids, buffer._counts, buffer._max_seen), state, strict=True)
+    pairs += zip((contents.ring.ids, contents.counts, contents.max_seen), state, strict=True)
     for own, other in pairs:
         before = own.copy()
         own[...] = other
@@ -345,19 +326,19 @@ def _exchange(buffer: ReplayBuffer, aside: dict[str, AnyArray], state: list[AnyA
 
 
 def _check_loaded(
-    buffer: ReplayBuffer,
+    contents: Contents,
     shapes: Mapping[str, tuple[str, tuple[int, ...]]],
     aside: dict[str, AnyArray],
     filled: dict[str, int],
 ) -> None:
     """Raise unless what was just put in place is a buffer, as long as its file says."""
-    arrays = buffer.arrays()
+    arrays = contents.arrays()
     for name in aside:
         rows = arrays[name][: len(aside[name])]
         if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
             raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
     with np.errstate(all="ignore"):
-        buffer.check_valid()
+        contents.check_valid()
     for name, (_, shape) in shapes.items():
         if shape[0] != filled.get(name, len(arrays[name])):
             raise NeedReplayError(f"{name} has {shape[0]} rows")

@@ -29,6 +29,8 @@ Memory: TypeAlias = Callable[[int, int], Bytes]
 SEPARATOR = "/"
 WORD = 8
 NO_ID = -1
+MOST_IDS = 2**62
+"""Ids are below it."""
 LINE = 64
 """Bytes of a cache line."""
 _REMEDY = (
@@ -317,6 +319,10 @@ class Writer:
     """The array that may be too large to be held twice; whatever bytes it has are valid."""
     windows: Any = None
     """The kernel of episodes."""
+    tells_kernel = True
+    """Whether a kernel can tell the sampler of what is added; otherwise Python tells it."""
+    frame_stack = 0
+    """Frames in a stack, if they are stored beside the rows."""
 
     def __init__(self, *groups: list[Column]) -> None:
         self.layout = lay_out(*groups)

@@ -11,11 +11,12 @@ import numpy as np
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import samplers
-from needreplay.replay.save import SavedBuffer, load_buffer
+from needreplay.replay.save import SavedBuffer, load_contents
 from needreplay.replay.storage import NO_ID
 
 if TYPE_CHECKING:
     from needreplay.replay.buffer import ReplayBuffer
+    from needreplay.replay.contents import Contents
 
 _AT_ONCE = 1 << 16
 """Rows that are copied together."""
@@ -26,8 +27,9 @@ _FREE = ("capacity", "sampler")
 
 def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
     """Load the newest rows of ``file``, as many as there is space for, with their priorities."""
-    own, saved = buffer._settings(), file.settings
-    if buffer._entries is not None or any(name.split(".")[0] in _ENTRIES for name in saved):
+    contents, saved = buffer._contents, file.settings
+    own = contents.settings()
+    if contents.entries is not None or any(name.split(".")[0] in _ENTRIES for name in saved):
         raise NeedReplayError(
             "load(strict=False) is for buffers of transitions; load one of sequences or with "
             "hindsight into a buffer with the settings of the file. Nothing was loaded."
@@ -50,30 +52,30 @@ def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
         old = _as_saved(buffer, saved, known[name])
     except (KeyError, TypeError, ValueError, MemoryError) as error:
         raise file.rejection(error) from error
-    load_buffer(old, file)
+    load_contents(old._contents, file)
     with Uninterrupted():
-        buffer._clear()
-        _take(buffer, old)
+        contents.reset()
+        _take(contents, old._contents)
 
 
 def _as_saved(buffer: ReplayBuffer, saved: dict[str, Any], sampler: Any) -> ReplayBuffer:
     """An empty buffer with the settings of a file."""
     from needreplay.replay.buffer import ReplayBuffer
 
-    own: dict[str, Any] = buffer._options
+    own = buffer._options
     arguments = inspect.signature(sampler).parameters
     settings = {key[len("sampler.") :]: saved[key] for key in saved if key.startswith("sampler.")}
     return ReplayBuffer(
         saved["capacity"],
-        own["columns"],
-        episodes=own["episodes"],
+        own.columns,
+        episodes=own.episodes,
         sampler=sampler(**{name: settings[name] for name in arguments if name in settings}),
     )
 
 
-def _take(buffer: ReplayBuffer, old: ReplayBuffer) -> None:
-    """Put the newest rows of ``old`` into ``buffer``, which is empty."""
-    ring, before = buffer._rows, old._rows
+def _take(contents: Contents, old: Contents) -> None:
+    """Put the newest rows of ``old`` into ``contents``, which are empty."""
+    ring, before = contents.rows, old.rows
     count = min(len(before), ring.capacity)
     first = before.next_id - count
     for begin in range(0, count, _AT_ONCE):
@@ -82,19 +84,14 @@ def _take(buffer: ReplayBuffer, old: ReplayBuffer) -> None:
         ring.rows[begin:end] = before.rows[slots]
     base = -(-first // ring.capacity) * ring.capacity  # ids that begin at slot 0
     ring.ids[:] = base, base + count
-    buffer._writer.take(old._writer, first, count, base - first)
+    contents.writer.take(old.writer, first, count, base - first)
     slots = np.arange(count)
-    following = buffer._writer.links(count)
+    following = contents.writer.links(count)
     previous = np.full(count, NO_ID, dtype=np.int64)
     linked = np.flatnonzero(following != NO_ID)
     previous[following[linked] - base] = linked
     held = old.sampler.arrays().get("priorities")
-    buffer._counts[:], buffer._max_seen[:] = old._counts, old._max_seen
-    sampler: Any = buffer.sampler
-    priorities = np.full(count, buffer._max_seen[0])
-    if held is not None:
-        priorities = held[(first + slots) % before.capacity]
-    if hasattr(sampler, "place"):
-        sampler.place(slots, previous)
-    sampler.set_priorities(slots, priorities)
-    buffer._follow_write(0, {})  # frames that there is no space for
+    contents.counts[:], contents.max_seen[:] = old.counts, old.max_seen
+    priorities = None if held is None else held[(first + slots) % before.capacity]
+    contents.enter(slots, previous, priorities)
+    contents.follow(0, {})  # frames that there is no space for

@@ -52,7 +52,7 @@ class Watch:
         """What to do where priorities are never updated."""
         self.continuity, looked_at = None, {"obs", "next_obs", "reward"}
         if isinstance(writer, EpisodeWriter):
-            self.continuity = Continuity(writer.windows, writer.obs_pairs, writer.has_frames)
+            self.continuity = Continuity(writer.windows, writer.obs_pairs, writer.frame_stack > 0)
             looked_at.remove("reward")  # which add rejects
         names = [column.name for column in writer.layout.columns]
         self.observed = [name for name in names if name.split("/")[0] in looked_at]

@@ -289,7 +289,7 @@ def test_a_batch_with_unknown_probabilities_becomes_tensors() -> None:
 def test_what_is_refused_names_the_shapes_and_changes_nothing(name: str) -> None:
     replay = buffer_of(name)
     length = queries_for(name).shape[1]
-    rng, before = copy.deepcopy(replay.__dict__["_rng"]), copy.deepcopy(replay.arrays())
+    rng, before = copy.deepcopy(replay._contents.rng), copy.deepcopy(replay.arrays())
     wrong: list[AnyArray] = [
         np.ones((4, length)),
         np.ones((5, length + 1)),
@@ -307,7 +307,7 @@ def test_what_is_refused_names_the_shapes_and_changes_nothing(name: str) -> None
         queries[3, 2] = bad
         with pytest.raises(NeedReplayError, match=r"need\[3\] is .*Nothing was"):
             replay.sample(5, need=queries)
-    assert replay.__dict__["_rng"].bit_generator.state == rng.bit_generator.state
+    assert replay._contents.rng.bit_generator.state == rng.bit_generator.state
     for part, array in replay.arrays().items():
         np.testing.assert_array_equal(array, before[part])
 

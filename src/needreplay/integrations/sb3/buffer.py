@@ -163,7 +163,7 @@ class PrioritizedReplayBuffer(SB3ReplayBuffer):
             seed=self.seed,
         )
         """The transitions."""
-        self.buffer._watch.advice = _ADVICE
+        self.buffer._contents.watch.advice = _ADVICE
         self.need: NeedBuffer | None = None
         """The same transitions with need, with ``NeedReplay``; ``need.quality()`` measures it."""
         if isinstance(replay, NeedReplay) and model is not None:
