@@ -142,7 +142,7 @@ def test_the_recipe_for_a_study_makes_a_table(tmp_path: Path) -> None:
 
 
 def test_the_diagnosis_of_the_page_prints_two_sentences(tmp_path: Path) -> None:
-    (code,) = blocks("docs/why_need_pays.md")
+    (code,) = blocks("docs/diagnose.md")
     (line,) = printed(code, tmp_path)
     assert re.match(r"Of the change that one update makes, \d+% falls within 2 steps of", line)
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from needlab.core.tables import read_table
 from needlab.report.aggregate import geometric_ratio, stratified_difference
 from needlab.report.statistics import Interval, percentile_interval, resampled, student_interval
 from needreplay._core.rng import stream
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
+VALUES, PRODUCT = ROOT / "results/value-of-backup/data.csv", "gain x need"
 ENDS = ("low", "high")
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
 PAGES = tuple(
@@ -389,6 +391,54 @@ def linear_need() -> list[str]:
     return table(["gain x need against", *worlds, "p (Holm)", "CPU time"], rows)
 
 
+def value_of_backup() -> list[str]:
+    """By class of functions: locality of updates, and what predicts their effect."""
+    own = read_table(VALUES).where(effect="first order", seen_from="present")
+    tasks = list(dict.fromkeys(own["task"].tolist()))
+    rows = []
+    for name in dict.fromkeys(own["function"].tolist()):
+        cells = [own.where(task=task, function=name) for task in tasks]
+        local = np.mean([cell["locality"].mean() for cell in cells])
+        predicted = [
+            ", ".join(f"{cell[f'size: {factor}'].mean():.2f}" for factor in ("gain", PRODUCT))
+            for cell in cells
+        ]
+        rows.append([name, f"{local:.2f}", *predicted])
+    return table(["", "locality", *tasks], rows)
+
+
+def value_of_backup_effects() -> list[str]:
+    """The advantage of gain x need over gain, by how the effect is measured, over three tasks."""
+    data = read_table(VALUES)
+    rows = []
+    for effect in dict.fromkeys(data["effect"].tolist()):
+        cells = []
+        for name in ("table", "network 64"):
+            for view in ("present", "starts"):
+                own = data.where(effect=effect, function=name, seen_from=view)
+                ahead = own[f"size: {PRODUCT}"] - own["size: gain"]
+                seeds = [ahead[own["seed"] == seed].mean() for seed in np.unique(own["seed"])]
+                cells.append(between(student_interval(np.array(seeds)), "+.2f"))
+        rows.append([effect, *cells])
+    views = [f"{name}, from {view}" for name in ("table", "network") for view in ("here", "starts")]
+    return table(["effect of an update", *views], rows)
+
+
+def ladder() -> list[str]:
+    """Steps with need, rung by rung."""
+    summary = rows_of("ladder/summary.csv")
+    rows = [
+        [
+            row["rung"], f"{float(row['locality']):.2f}", between(interval_of(row, "ratio")),
+            between(interval_of(other, "ratio")),
+        ]
+        for row in summary if row["ratio_of"] == "need / none"
+        for other in summary
+        if (other["ratio_of"], other["rung"]) == ("need / shuffled", row["rung"])
+    ]  # fmt: skip
+    return table(["rung", "locality", "steps: need / none", "need / shuffled"], rows)
+
+
 def similar_states() -> list[str]:
     """How alike and recurrent MinAtar's states are, beside what need adds to shuffled need."""
     areas = {(row["game"], row["arm"]): row for row in rows_of("minatar-need/areas.csv")}
@@ -654,6 +704,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "minatar-eval-areas": minatar_eval_areas,
     "minatar-printed": minatar_printed,
     "linear-need": linear_need,
+    "value-of-backup": value_of_backup,
+    "value-of-backup-effects": value_of_backup_effects,
+    "ladder": ladder,
     "similar-states": similar_states,
     "exact-need": exact_need,
     "need-pays": need_pays,

@@ -193,6 +193,6 @@ STUDY = Study(
     question="Does needreplay.need.diagnose rank classes of functions as exact values do?",
     presets=("default",),
     run=run,
-    documentation="docs/why_need_pays.md",
+    documentation="docs/diagnose.md",
     keeps_cache=True,
 )
