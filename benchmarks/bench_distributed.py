@@ -1,26 +1,34 @@
 """What one replay on Ray costs: rows added and sampled, against a ReplayBuffer in this process.
 
-    python benchmarks/bench_distributed.py
+    python benchmarks/bench_distributed.py > results/bench/distributed.txt
 
-Medians over rounds; ratios to the buffer of one process on the same rows. ``--learner`` measures
-instead which share of its time a learner of Atari stacks waits for data, and an actor to add.
+Medians over rounds; ratios to the buffer of one process on the same rows. Then a learner of Atari
+stacks with one actor and with two: the share of its time that it waits for data, and that an actor
+adds. An actor's step there is a step of Pong (the emulator and its preprocessing) and an action of
+the Nature network. Last what each part costs in processor time, which other programs change little.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import ray
+import torch
+from torch import nn
 
 from needreplay import ReplayBuffer
 from needreplay.distributed import RayReplayBuffer, Writer
 
 SMALL: dict[str, Any] = {"obs": (np.float32, (4,)), "action": np.int64}
 STACKS: dict[str, Any] = {"obs": (np.uint8, (4, 84, 84)), "action": np.int64}
+
+
+WARM = 10
 
 
 def steps_of(kind: str, count: int, start: int = 0) -> list[dict[str, Any]]:
@@ -59,27 +67,54 @@ class Source:
         self.writer.flush()
         return took / count
 
-    def play(self, network: Any) -> tuple[float, float]:
-        """Act with a network without end; returns nothing."""
-        import torch
+    def play(self, network: Any) -> None:
+        """Play Pong with a network without end."""
+        from needlab.worlds.named import WorldSettings, make_world
 
         torch.set_num_threads(1)
+        env = make_world("atari/Pong", WorldSettings())
         self.acted = self.added = 0.0
-        i = 0
+        self.count, self.adding = 0, 0.0
+        obs, _ = env.reset(seed=0)
         while True:
-            step = self.steps[i % len(self.steps)]
             began = time.perf_counter()
-            with torch.no_grad():
-                network(torch.from_numpy(step["obs"])[None]).argmax()
-            acted, waited = time.perf_counter(), self.writer.waited
-            self.writer.add(**step)
+            action = int(network.act(torch.from_numpy(obs)[None]).argmax())
+            next_obs, reward, terminated, truncated, _ = env.step(action)
+            acted, waited, cpu = time.perf_counter(), self.writer.waited, time.thread_time()
+            self.writer.add(
+                obs=obs, action=action, reward=float(reward), next_obs=next_obs,
+                terminated=terminated, truncated=truncated,
+            )  # fmt: skip
+            self.adding += time.thread_time() - cpu
             self.acted += acted - began
             self.added += time.perf_counter() - acted - (self.writer.waited - waited)
-            i += 1
+            self.count += 1
+            obs = env.reset()[0] if terminated or truncated else next_obs
 
-    def shares(self) -> tuple[float, float]:
-        """Seconds of acting and of adding."""
-        return self.acted, self.added
+    def shares(self) -> tuple[float, float, float, int]:
+        """Seconds of acting and of adding, processor seconds of adding, and steps."""
+        return self.acted, self.added, self.adding, self.count
+
+
+class Nature(nn.Module):
+    """The network of DQN's paper."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
+            nn.Linear(512, 6),
+        )  # fmt: skip
+
+    @torch.no_grad()
+    def act(self, obs: Any) -> Any:
+        """Values without gradients."""
+        return self(obs)
+
+    def forward(self, obs: Any) -> Any:
+        """Values of pixels from 0 to 255."""
+        return self.layers(obs / 255.0)
 
 
 def options_of(kind: str) -> dict[str, Any]:
@@ -95,7 +130,7 @@ def options_of(kind: str) -> dict[str, Any]:
 
 def median_ms(call: Callable[[], Any], rounds: int) -> float:
     """Of one call, after some to warm up."""
-    for _ in range(10):
+    for _ in range(WARM):
         call()
     times = []
     for _ in range(rounds):
@@ -115,7 +150,7 @@ def filled(kind: str, count: int) -> tuple[ReplayBuffer, float]:
 
 
 def measure(kind: str, size: int, shards: int, rounds: int, count: int) -> None:
-    """Print one table."""
+    """Print what batches cost."""
     here, add_here = filled(kind, count)
     rng = np.random.default_rng(0)
 
@@ -130,110 +165,214 @@ def measure(kind: str, size: int, shards: int, rounds: int, count: int) -> None:
             20_000, shards=shards, block=400 if kind == "small rows" else 64, prefetch=prefetch,
             **options_of(kind),
         ) as buffer:  # fmt: skip
-            source: Any = ray.remote(num_cpus=0)(Source)
-            sources = [source.remote(buffer.writer(), kind) for _ in range(shards)]
-            adding = [s.add.remote(count // shards) for s in sources]
-            while len(ray.wait(adding, num_returns=shards, timeout=0)[0]) < shards:
-                buffer.poll()
-            each = float(np.median(ray.get(adding)))
+            sources = added(buffer, kind, count)
+            each = float(np.median(sources))
+            cpu = time.thread_time()
             took = median_ms(lambda b=buffer: step(b), rounds)  # type: ignore[misc]
-            print(
-                f"{kind}: {shards} shards, prefetch {prefetch}: {took:.2f} ms ({took / own:.0f} "
-                f"times; {1e3 * size / took:,.0f} rows a second); an add costs its actor "
-                f"{1e6 * each:.1f} us ({each / add_here:.1f} times)"
-            )
+            cpu = 1e3 * (time.thread_time() - cpu) / (rounds + WARM)
+        print(
+            f"{kind}: {shards} shards, prefetch {prefetch}: {took:.2f} ms ({took / own:.0f} "
+            f"times; {1e3 * size / took:,.0f} rows a second), of it {cpu:.2f} ms of the learner's "
+            f"processor; an add costs its actor {1e6 * each:.1f} us ({each / add_here:.1f} times)"
+        )
 
 
-def measure_learner(seconds: float) -> None:
-    """Print the learner's share of waiting, and the actor's share of adding."""
-    import torch
-    from torch import nn
+def added(buffer: RayReplayBuffer, kind: str, count: int) -> list[float]:
+    """Let a source for each shard add; the seconds of an add in each."""
+    source: Any = ray.remote(num_cpus=0)(Source)
+    sources = [source.remote(buffer.writer(), kind) for _ in buffer._shards]
+    adding = [s.add.remote(count // len(sources)) for s in sources]
+    while len(ray.wait(adding, num_returns=len(sources), timeout=0)[0]) < len(sources):
+        buffer.poll()
+    found: list[float] = ray.get(adding)
+    return found
 
-    torch.set_num_threads(1)
-    nature = lambda: nn.Sequential(  # noqa: E731
-        nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-        nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(),
-        nn.Linear(512, 4),
-    )  # fmt: skip
 
-    class Scaled(nn.Module):
-        """Pixels from 0 to 1."""
+class Learner:
+    """Double DQN with a Nature network."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = nature()  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self.network, self.target = Nature(), Nature()
+        self.optimizer = torch.optim.Adam(self.network.parameters(), 1e-4)
 
-        def forward(self, obs: Any) -> Any:
-            return self.layers(obs / 255.0)
+    def learn(self, batch: Any) -> Any:
+        """Update once; returns absolute TD errors."""
+        obs, next_obs = (torch.from_numpy(batch[n]) for n in ("obs", "next_obs"))
+        with torch.no_grad():
+            best = self.network(next_obs).argmax(1, keepdim=True)
+            later = self.target(next_obs).gather(1, best)[:, 0]
+            aim = torch.from_numpy(batch["reward"]) + 0.99 * later
+        value = self.network(obs).gather(1, torch.from_numpy(batch["action"])[:, None])[:, 0]
+        error = aim - value
+        loss = (torch.from_numpy(batch.weights).float() * error**2).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return error.detach().abs().numpy()
 
-    network, target = Scaled(), Scaled()
-    optimizer = torch.optim.Adam(network.parameters(), 1e-4)
+
+def measure_learner(actors: int, seconds: float) -> None:
+    """Print the learner's share of waiting, and an actor's share of adding."""
+    learner = Learner()
     with RayReplayBuffer(
         10_000, block=64, min_size=1_000, samples_per_insert=8.0, **options_of("stacks")
     ) as buffer:
         actor: Any = ray.remote(num_cpus=0)(Source)
-        playing = actor.options(max_concurrency=2).remote(buffer.writer(), "stacks")
-        playing.play.remote(network)
+        actor = actor.options(max_concurrency=2)
+        playing = [actor.remote(buffer.writer(), "stacks") for _ in range(actors)]
+        for each in playing:
+            each.play.remote(learner.network)
         buffer.sample(32)
         buffer.waited, began, updates, sampling = 0.0, time.perf_counter(), 0, 0.0
+        learning = 0.0
         while time.perf_counter() - began < seconds:
             asked = time.perf_counter()
             batch = buffer.sample(32)
             sampling += time.perf_counter() - asked
-            obs, next_obs = (torch.from_numpy(batch[n]) for n in ("obs", "next_obs"))
-            with torch.no_grad():
-                best = network(next_obs).argmax(1, keepdim=True)
-                aim = (
-                    torch.from_numpy(batch["reward"])
-                    + 0.99 * target(next_obs).gather(1, best)[:, 0]
-                )
-            value = network(obs).gather(1, torch.from_numpy(batch["action"])[:, None])[:, 0]
-            error = aim - value
-            loss = (torch.from_numpy(batch.weights).float() * error**2).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            buffer.update_priorities(batch.ids, error.detach().abs().numpy())
+            cpu = time.thread_time()
+            error = learner.learn(batch)
+            learning += time.thread_time() - cpu
+            buffer.update_priorities(batch.ids, error)
             updates += 1
         took = time.perf_counter() - began
-        acted, added = ray.get(playing.shares.remote())
+        shares = np.array(ray.get([each.shares.remote() for each in playing])).sum(axis=0)
+    acted, added_, cpu_added, steps = shares.tolist()
     print(
-        f"learner, one actor, one shard: {updates / took:.1f} updates a second; waits "
-        f"{100 * buffer.waited / took:.1f}% of its time for data, and sample takes "
-        f"{100 * sampling / took:.1f}%; adding takes {100 * added / acted:.1f}% of an actor's step"
+        f"learner, {actors} actors, one shard: {updates / took:.1f} updates a second; waits "
+        f"{buffer.waited / took:.1%} of its time for data, and sample takes {sampling / took:.1%}; "
+        f"of an actor's step ({1e6 * acted / steps:.0f} us) adding takes "
+        f"{added_ / (acted + added_):.1%} ({1e6 * added_ / steps:.0f} us, of it "
+        f"{1e6 * cpu_added / steps:.0f} us of its thread's processor)"
     )
 
 
-def measure_index(blocks: int = 2_000, size: int = 64) -> None:
-    """Print what a block costs the learner, without Ray."""
+def thread_us(call: Callable[[], Any], times: int, rounds: int = 3) -> float:
+    """Processor time of one call in this thread: of some rounds the fastest."""
+    best = np.inf
+    for _ in range(rounds):
+        began = time.thread_time()
+        for _ in range(times):
+            call()
+        best = min(best, time.thread_time() - began)
+    return 1e6 * best / times
+
+
+def measure_parts(batches: int) -> None:
+    """Print the processor time of each part, of Atari stacks in blocks of 64."""
+    found = writer_and_shard_us()
+    found["index_us_per_block"] = index_us()
+    learner, size = Learner(), 32
+    with RayReplayBuffer(20_000, block=64, **options_of("stacks")) as buffer:
+        added(buffer, "stacks", 2_000)
+
+        def step() -> None:
+            batch = buffer.sample(size)
+            buffer.update_priorities(batch.ids, np.ones(size))
+
+        step()
+        found["sample_us"] = thread_us(step, batches)
+        batch = buffer.sample(size)
+    found["update_us"] = thread_us(lambda: learner.learn(batch), 5)
+    found["act_us"], found["env_us"] = step_us()
+    print(", ".join(f"{name} {value:.0f}" for name, value in found.items()))
+
+
+def writer_and_shard_us() -> dict[str, float]:
+    """Adding a step, storing a block and reading a batch, without Ray."""
+    from needreplay._version import __version__
+    from needreplay.distributed.shard import Shard
+    from needreplay.distributed.writer import Format
+
+    options, steps, blocks = options_of("stacks"), steps_of("stacks", 500), list[Any]()
+    writer = Writer(0, 0, None, Format(__version__, **options, n_features=0, block=64))
+    writer._sender.keep = lambda news, parts: blocks.append((news, parts))  # type: ignore[method-assign]
+    writer._sender.wait = lambda **_: None  # type: ignore[method-assign]
+
+    def add() -> None:
+        del blocks[20:]
+        for step in steps:
+            writer.add(**step)
+
+    add()
+    adding = thread_us(add, 3) / len(steps)
+    shard, rng = Shard(), np.random.default_rng(0)
+
+    def store() -> None:
+        for _, parts in blocks[:20]:
+            shard.put(parts)
+
+    store()
+    positions = rng.integers(0, 7, (100, 32))
+    rows = rng.integers(0, 60, (100, 32))
+    reading = thread_us(
+        lambda: [shard.read(shard.incarnation, p, r) for p, r in zip(positions, rows, strict=True)],
+        1,
+    )
+    return {
+        "add_us": adding,
+        "store_us_per_block": thread_us(store, 2) / len(blocks[:20]),
+        "read_us": reading / len(positions),
+    }
+
+
+def step_us(steps: int = 400) -> tuple[float, float]:
+    """Processor time of an action of the network, and of a step of Pong."""
+    from needlab.worlds.named import WorldSettings, make_world
+
+    env, network, times = make_world("atari/Pong", WorldSettings()), Nature(), np.zeros(2)
+    obs, _ = env.reset(seed=0)
+    for _ in range(steps):
+        began = time.thread_time()
+        action = int(network.act(torch.from_numpy(obs)[None]).argmax())
+        acted = time.thread_time()
+        obs, _, terminated, truncated, _ = env.step(action)
+        times += acted - began, time.thread_time() - acted
+        if terminated or truncated:
+            obs, _ = env.reset()
+    act, step = (1e6 * times / steps).tolist()
+    return act, step
+
+
+def index_us(blocks: int = 1_000, size: int = 64) -> float:
+    """What a block costs the learner's index, without Ray."""
     from needreplay.distributed.shard import News
 
     with RayReplayBuffer(100_000, block=size, **options_of("small rows")) as buffer:
         steps, numbers = np.arange(size), np.arange(size) - 1
-        began = time.perf_counter()
+        began = time.thread_time()
         for i in range(blocks):
             previous = np.where(numbers < 0, -1, numbers + i * size)
             news = News("a", i, i * size, previous, steps, None, None)
             buffer._enter_news(0, i, news)
-        took = (time.perf_counter() - began) / blocks
-    print(f"index: a block of {size} transitions costs the learner {1e6 * took:.0f} us")
+        return 1e6 * (time.thread_time() - began) / blocks
 
 
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--learner", action="store_true")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--only", choices=("batches", "learner", "parts"))
     options = parser.parse_args()
-    ray.init(include_dashboard=False, log_to_driver=False, num_cpus=8)
-    if options.learner:
-        measure_learner(options.seconds)
-        measure_index()
-        return
-    for shards in (1, 4):
-        measure("small rows", 256, shards, options.rounds, 20_000)
-        measure("stacks", 32, shards, options.rounds, 4_000)
+    # Ray's processes would be "nice" by 15, and run only where the learner leaves them time.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    logging: Any = "ERROR"
+    ray.init(
+        "local", include_dashboard=False, log_to_driver=False, num_cpus=2,
+        object_store_memory=300_000_000, logging_level=logging,
+    )  # fmt: skip
+    if options.only in (None, "parts"):
+        measure_parts(options.rounds)
+    if options.only in (None, "batches"):
+        for kind, size, count in (("small rows", 256, 8_000), ("stacks", 32, 2_000)):
+            for shards in (1, 4):
+                measure(kind, size, shards, options.rounds, count)
+    if options.only in (None, "learner"):
+        for actors in range(1, (os.cpu_count() or 1) + 1):
+            measure_learner(actors, options.seconds)
+    print(f"load average {os.getloadavg()[0]:.0f}")
+    ray.shutdown()
 
 
 if __name__ == "__main__":

@@ -107,6 +107,54 @@ def training_share() -> list[str]:
     return table(["", "us of a step", "share of the step"], rows)
 
 
+def machines_batches() -> list[str]:
+    """The learner's processor time for a batch of one replay on Ray, by shards."""
+    found = re.findall(
+        r"^(.*): (\d) shards, prefetch 2: .*?, of it (\S+) ms of the learner",
+        text("distributed.txt"),
+        re.M,
+    )
+    sizes = {"small rows": 256, "stacks": 32}
+    rows = [
+        [f"{size} {kind}", *(f"{ms} ms" for name, _, ms in found if name == kind)]
+        for kind, size in sizes.items()
+    ]
+    return table(["", "1 shard", "4 shards"], rows)
+
+
+def machines_saturate() -> list[str]:
+    """What many actors ask of each part, by the processor time that was measured of it.
+
+    Each actor, each shard and the learner have a core. A step is one of Pong with an action of the
+    Nature network, and an add; a block has 64 steps, a batch 32.
+    """
+    (line,) = re.findall(r"^(add_us .*)$", text("distributed.txt"), re.M)
+    part = {name: float(value) for name, value in (each.split() for each in line.split(", "))}
+    step = part["act_us"] + part["env_us"] + part["add_us"]
+    rows = []
+    for actors in (1, 4, 16, 64, 256):
+        steps = actors * 1e6 / step
+        index = steps / 64 * part["index_us_per_block"] / 1e6
+        store = steps / 64 * part["store_us_per_block"] / 1e6
+        free = max(0.0, 1.0 - index)
+        batches = [free * 1e6 / (part["sample_us"] + update) for update in (part["update_us"], 0)]
+        per_step = [32 * each / steps for each in batches]
+        read = batches[1] * part["read_us"] / 1e6
+        rows.append(
+            [
+                str(actors),
+                f"{steps:,.0f}",
+                f"{index:.1%}",
+                f"{store:.1%}",
+                f"{read:.0%}",
+                *(f"{each:.2g}" for each in per_step),
+            ]
+        )
+    head = ["actors", "steps a second", "index, of the learner", "storing, of a shard"]
+    head += ["reading, of a shard", "samples a step", "without the network's time"]
+    return table(head, rows)
+
+
 def need_sampling() -> list[str]:
     """Need by features against a pass over all slots."""
     rows = []
@@ -686,6 +734,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "readme-speed": readme_speed,
     "replay-speed": replay_speed,
     "training-share": training_share,
+    "machines-batches": machines_batches,
+    "machines-saturate": machines_saturate,
     "need-sampling": need_sampling,
     "need-sampling-worst": need_sampling_worst,
     "need-cycle": need_cycle,

@@ -17,6 +17,7 @@ sys.path[:0] = [folder for folder in FOLDERS if folder not in sys.path]
 
 PATIENCE = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # 15 by default: beside other work they would hardly run
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "5000",

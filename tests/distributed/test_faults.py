@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ray_learner import AFTER, OPTIONS, SAVED, killed_with
 from ray_sources import COLUMNS, finished, rows, started, stored
 
 from needreplay import FeatureNeedSampler, RankSampler, UniformSampler
@@ -181,6 +183,43 @@ def test_a_saved_buffer_goes_on_in_other_shards(cluster: Any, tmp_path: Path) ->
         pytest.raises(NeedReplayError, match="replay"),
     ):
         damaged.load(path)
+
+
+def test_a_learner_is_killed(cluster: Any, tmp_path: Path) -> None:
+    """Each transition that came is there once, or is counted: see ``ray_learner.learn``."""
+    came = tmp_path / "came.json"
+    killed_with(cluster, "ray_learner:learn", None, tmp_path, until=came.exists)
+    arrived = {int(who): n for who, n in json.loads(came.read_text(encoding="utf-8")).items()}
+    for numbers in arrived.values():
+        assert numbers == list(range(len(numbers))), "all that came, each once, in order"
+        assert len(numbers) >= SAVED + AFTER
+    total = sum(len(numbers) for numbers in arrived.values())
+    with RayReplayBuffer(**OPTIONS) as again:
+        again.load(tmp_path / "replay")
+        assert stored(again) == {who: list(range(SAVED)) for who in range(2)}
+        assert again.count_in(tmp_path / "arrived") == total - 2 * SAVED
+        assert len(again) + again.facts()["lost_with_learner"] == total
+        again.save(tmp_path / "later")
+        finished(again, [source.write.remote(50) for source in started(again, 2)])
+    # Another end without a save, and files of before and after the first one's loss.
+    for file, inserted, counted in (
+        ("later", 2 * SAVED, total - 2 * SAVED),
+        ("replay", 2 * SAVED, 0),
+    ):
+        with RayReplayBuffer(**OPTIONS) as third:
+            third.load(tmp_path / file)
+            assert (third.inserted, third.lost_with_learner) == (inserted, counted)
+            third.count_in(tmp_path / "arrived")
+            assert third.lost_with_learner == total - 2 * SAVED + 100
+
+
+def test_a_count_that_is_damaged_is_named(cluster: Any, tmp_path: Path) -> None:
+    with RayReplayBuffer(100, COLUMNS, block=8) as buffer:
+        assert buffer.count_in(tmp_path / "new") == 0
+        for wrong in (b"", bytes(7), bytes(16), b"\xff" * 8):
+            (tmp_path / "count").write_bytes(wrong)
+            with pytest.raises(NeedReplayError, match=r"count' (is damaged|cannot be used)"):
+                buffer.count_in(tmp_path / "count")
 
 
 def test_a_shard_that_stops_for_a_while_delays(cluster: Any) -> None:

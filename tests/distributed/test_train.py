@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from ray_learner import killed_with
 
-from needlab.runs.actors import Fleet, epsilon_of
+from needlab.runs.actors import ARRIVED, Fleet, epsilon_of
 from needlab.runs.config import ActorSettings, RunConfig
 from needlab.runs.metrics import COLUMNS, OF_ACTORS
 from needlab.runs.run import run_training
+from needlab.runs.run_folder import METRICS, newest_checkpoint, steps_of
 from needlab.runs.stopping import Stopped
 from needreplay._core.errors import NeedReplayError
 from needreplay.equations import ape_x_epsilon
@@ -134,11 +138,58 @@ def test_a_stopped_run_resumes(cluster: Any, tmp_path: Path) -> None:
     assert numbers == sorted(set(numbers))
 
 
+def test_a_killed_run_resumes_and_says_what_it_lost(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever had come is in the checkpoint, or counted."""
+    run = config(steps=10**6, checkpoint_steps=500, actors=1)
+    killed_with(cluster, "ray_learner:train", run, tmp_path, until=lambda: beyond(tmp_path, 200))
+    came, known = int(np.fromfile(tmp_path / ARRIVED, np.int64)[0]), list[int]()
+    resume = Fleet.resume
+
+    def resumed(fleet: Fleet, folder: Path, steps: int) -> None:
+        assert fleet.buffer is not None
+        known.append(fleet.buffer.inserted)
+        resume(fleet, folder, steps)
+
+    monkeypatch.setattr(Fleet, "resume", resumed)
+    said, checkpoint = list[str](), newest_checkpoint(tmp_path)
+    assert checkpoint is not None
+    stop_at = steps_of(checkpoint) + 600
+
+    def stopping(steps: int, _: Any) -> None:
+        if steps > stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        run_training(run, tmp_path, on_steps=stopping, on_warning=said.append)
+    lost = came - known[0]
+    assert lost > 0
+    assert any(
+        f"{lost:,} transitions came after the checkpoint at step {steps_of(checkpoint):,}" in text
+        for text in said
+    )
+    assert rows_of(tmp_path / METRICS)[-1]["lost_with_learner"] == str(lost)
+
+
+def beyond(folder: Path, steps: int) -> bool:
+    """Whether there is a checkpoint, and so many transitions have come after it."""
+    found = newest_checkpoint(folder)
+    return (
+        found is not None and np.fromfile(folder / ARRIVED, np.int64)[0] > steps_of(found) + steps
+    )
+
+
 @pytest.mark.parametrize(
     ("world", "message"),
     [
         ("ray_worlds:Raises-v0", "Actor 0 stopped: .*the motor is on fire"),
         ("ray_worlds:NaN-v0", "Actor 0 stopped: Writer 0: reward is nan; it must be finite"),
+        (
+            "ray_worlds:Differs-v0",
+            r"^Actor 0 does not start: its world has observations Box\(.*\(4,\).* the learner's "
+            r"has observations Box\(.*\(3,\).*; install the same world on every machine\.$",
+        ),
     ],
 )
 def test_a_world_that_fails_is_named(
@@ -149,6 +200,55 @@ def test_a_world_that_fails_is_named(
     overrides = {**QUICK, "actors": 1, "eval_steps": 0, "reward_clip": False}
     with pytest.raises(NeedReplayError, match=message):
         run_training(RunConfig(world, steps=1_000, overrides=overrides), tmp_path)
+
+
+def test_an_actor_with_another_version_is_named(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Fleet.start
+
+    def started(fleet: Fleet, agent: Any) -> None:
+        assert fleet.buffer is not None
+        writer = fleet.buffer.writer()
+        writer._format = replace(writer._format, version="0.0.1")
+        monkeypatch.setattr(fleet.buffer, "writer", lambda: writer)
+        start(fleet, agent)
+
+    monkeypatch.setattr(Fleet, "start", started)
+    message = (
+        r"^Actor 0 does not start: Writer 0: the learner has needreplay 0\.0\.1, but this machine "
+        r"has .*; install the same version on every machine\.$"
+    )
+    with pytest.raises(NeedReplayError, match=message):
+        run_training(config(actors=1), tmp_path)
+
+
+def test_an_actor_that_waits_for_others_is_named(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster has enough CPUs, but somebody else has all but one of them."""
+    import ray
+
+    class Idle:
+        def begin(self) -> None:
+            pass
+
+    has = [int(n["Resources"]["CPU"]) for n in ray.nodes() if n["Alive"]]  # type: ignore[no-untyped-call]
+    has[-1] -= 1
+    idle: Any = ray.remote(Idle)
+    others = [idle.options(num_cpus=count).remote() for count in has]
+    ray.get([other.begin.remote() for other in others])
+    monkeypatch.setattr("needlab.runs.actors.START", 15.0)
+    message = (
+        r"^Actor [01] has not started for 15 s; the cluster has 0 of its \d+ CPUs free\. End other "
+        r"work there, add nodes, or take fewer actors\.$"
+    )
+    try:
+        with pytest.raises(NeedReplayError, match=message):
+            run_training(config(steps=10**6), tmp_path)
+    finally:
+        for other in others:
+            ray.kill(other)
 
 
 def test_a_cluster_that_is_too_small_is_refused(cluster: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import gymnasium
@@ -31,6 +32,17 @@ class Failing(gymnasium.Env[Any, Any]):
         return np.zeros(3, np.float32), reward, self.steps % 20 == 0, False, {}
 
 
+class Differs(Failing):
+    """Has other observations in the processes of Ray than here."""
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__("differ")
+        size = 4 if "worker" in sys.argv[0] else 3
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
+
+
+if "Differs-v0" not in gymnasium.registry:
+    gymnasium.register("Differs-v0", Differs)
 for name, how in (("Raises-v0", "raise"), ("NaN-v0", "nan")):
     if name not in gymnasium.registry:
         gymnasium.register(name, Failing, kwargs={"how": how})

@@ -28,9 +28,13 @@ from needreplay.distributed import RayReplayBuffer, Writer
 from needreplay.equations import ape_x_epsilon
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from needlab.deep import DeepAgent, UpdateStats
 
-START = 120.0
+ARRIVED = "arrived"
+"""The file in a run's folder that says how many transitions have come."""
+START = 300.0
 """Seconds that an actor may take to start."""
 NEWS_PERIOD = 0.2
 """Seconds between two questions to an actor."""
@@ -46,6 +50,7 @@ class Actor:
         life: how often it was started before.
         steps: of the run so far, for the exploration.
         writer: where its steps go.
+        spaces: of the learner's world.
         folder: the learner's, which worlds and agents of your own are looked up in.
         device: of the network.
     """
@@ -57,6 +62,7 @@ class Actor:
         life: int,
         steps: int,
         writer: Writer,
+        spaces: str,
         folder: str,
         device: str,
     ) -> None:
@@ -66,6 +72,11 @@ class Actor:
         self.writer, self._number = writer, number
         config = replace(config, device=device)
         self.env = make_env(config)
+        if (own := spaces_of(self.env)) != spaces:
+            raise NeedReplayError(
+                f"its world has {own}, and the learner's has {spaces}; install the same world on "
+                "every machine."
+            )
         self.agent = make_agent(config, self.env, capacity=64)
         self.agent.replay = writer
         self.agent.steps = steps
@@ -118,6 +129,11 @@ class Actor:
         }
 
 
+def spaces_of(env: gymnasium.Env[Any, Any]) -> str:
+    """The spaces of a world, for a comparison between machines."""
+    return f"observations {env.observation_space} and actions {env.action_space}"
+
+
 def epsilon_of(settings: ActorSettings, number: int) -> float | None:
     """The probability of a random action in this actor; None: that of the agent's settings."""
     if settings.exploration == "same" or settings.actors == 1:
@@ -131,10 +147,12 @@ class _Playing:
 
     handle: Any
     playing: Any
+    began: float
     life: int = 0
     episodes: int = 0
     news: Any = None
     asked_at: float = 0.0
+    is_up: bool = False
     steps: int = 0
     updates: int = 0
 
@@ -144,6 +162,7 @@ class Fleet:
 
     Args:
         config: of the run.
+        env: the learner's world; those of actors must have its spaces.
         address: of a Ray cluster, "auto" for the one on this machine; None starts one here.
         gpus_per_actor: GPUs that an actor reserves, or a share of one.
         on_warning: called with what the user should know.
@@ -152,13 +171,14 @@ class Fleet:
     def __init__(
         self,
         config: RunConfig,
+        env: gymnasium.Env[Any, Any],
         *,
         address: str | None = None,
         gpus_per_actor: float = 0.0,
         on_warning: Callable[[str], object],
     ) -> None:
         self.config, self.settings = config, config.resolved().actors
-        self._gpus, self._warn = gpus_per_actor, on_warning
+        self._gpus, self._warn, self._spaces = gpus_per_actor, on_warning, spaces_of(env)
         self._ray = imported("--actors")
         self._starts_ray = not self._ray.is_initialized()
         if self._starts_ray:
@@ -200,6 +220,21 @@ class Fleet:
         )
         return self.buffer
 
+    def resume(self, folder: Path, steps: int) -> None:
+        """Count from now on, in the run's folder, what comes; say what was lost with a learner.
+
+        Args:
+            folder: of the run.
+            steps: of the checkpoint that was loaded, 0 if there is none.
+        """
+        assert self.buffer is not None
+        if lost := self.buffer.count_in(folder / ARRIVED):
+            since = f"after the checkpoint at step {steps:,}" if steps else "before any checkpoint"
+            self._warn(
+                f"{counted(lost, 'transition')} came {since} and were lost when the learner was "
+                "stopped; actors play others in their place"
+            )
+
     def start(self, agent: DeepAgent) -> None:
         """Start all actors, with the weights that the agent has."""
         self.actors = [self._started(k, 0, 0, agent) for k in range(self.settings.actors)]
@@ -212,9 +247,17 @@ class Fleet:
         )(Actor)
         device = "cuda" if self._gpus else "cpu"
         handle = made.remote(
-            self.config, number, life, agent.steps, self.buffer.writer(), str(Path.cwd()), device
+            self.config,
+            number,
+            life,
+            agent.steps,
+            self.buffer.writer(),
+            self._spaces,
+            str(Path.cwd()),
+            device,
         )
-        return _Playing(handle, handle.play.remote(first_episode), life, first_episode)
+        playing = handle.play.remote(first_episode)
+        return _Playing(handle, playing, time.monotonic(), life, first_episode)
 
     def put_weights(self, agent: DeepAgent) -> None:
         """Give all actors the weights of now."""
@@ -242,11 +285,24 @@ class Fleet:
                     news = self._ray.get(answer)
                 except self._ray.exceptions.RayError:
                     continue  # what happened to it, its ``play`` says
+                actor.is_up = True
                 actor.steps, actor.updates = news["steps"], news["updates"]
                 actor.episodes += len(news["ended"])
                 yield from news["ended"]
         for answer in stopped:
             self._stopped(playing[answer], answer, agent)
+        for k, actor in enumerate(self.actors):
+            if not actor.is_up and now - actor.began > START:
+                raise self._pending(k)
+
+    def _pending(self, k: int) -> NeedReplayError:
+        """Ray waits for resources that others have."""
+        has, free = self._ray.cluster_resources(), self._ray.available_resources()
+        parts = [f"{free.get(n, 0):g} of its {has[n]:g} {n}s" for n in ("CPU", "GPU") if n in has]
+        return NeedReplayError(
+            f"Actor {k} has not started for {START:g} s; the cluster has {' and '.join(parts)} "
+            "free. End other work there, add nodes, or take fewer actors."
+        )
 
     def _stopped(self, k: int, answer: Any, agent: DeepAgent) -> None:
         """An actor raised, or its process is lost: then another takes its place."""
@@ -282,6 +338,7 @@ class Fleet:
             "sample_age": found["age"],
             "weights_age": float(np.mean([agent.updates - a.updates for a in self.actors])),
             "lost": int(found["lost"]),
+            "lost_with_learner": int(found["lost_with_learner"]),
             "lost_actors": sum(actor.life for actor in self.actors),
         }
 
@@ -297,7 +354,8 @@ class Fleet:
 
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "")
+    last = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "")
+    return last.removeprefix(f"{NeedReplayError.__module__}.{NeedReplayError.__name__}: ")
 
 
 def train_with_actors(

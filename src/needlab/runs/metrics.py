@@ -78,6 +78,9 @@ OF_ACTORS = {
     "sample_age": "transitions that came since those of a batch were stored, on average",
     "weights_age": "updates since the weights that the actors act by, on average",
     "lost": "transitions that were lost with a shard, so far",
+    "lost_with_learner": (
+        "transitions that came after a checkpoint from which the run was resumed, so far"
+    ),
     "lost_actors": "actors that were started again, so far",
 }
 """Further columns of a run with actors."""

@@ -88,7 +88,7 @@ def run_training(
             from needlab.runs import actors
 
             fleet = actors.Fleet(
-                config, address=address, gpus_per_actor=gpus_per_actor, on_warning=on_warning
+                config, env, address=address, gpus_per_actor=gpus_per_actor, on_warning=on_warning
             )
             stack.callback(fleet.close)
             agent = make_agent(config, env, make_buffer=fleet.make_buffer)
@@ -108,6 +108,8 @@ def run_training(
                 on_warning(warning)
             run = _Run(config, path, agent, metrics, fleet)
             run.resume()
+            if fleet is not None:
+                fleet.resume(path, agent.steps)
             (path / DONE).unlink(missing_ok=True)
             curves = Curves(path, agent.steps + 1) if tensorboard else None
             with closing(curves) if curves is not None else nullcontext(), run.stop.listening():

@@ -1,8 +1,8 @@
 """The folder of one training run.
 
 ``config.json`` is what runs, ``metrics.csv`` has a row per iteration, ``checkpoint-<steps>`` is the
-newest checkpoint, ``history.json`` has the machines that worked on it and its earlier lengths, and
-``done.json`` marks a complete run and holds its summary.
+newest checkpoint, ``arrived`` counts what actors have sent, ``history.json`` has the machines that
+worked on it and its earlier lengths, and ``done.json`` marks a complete run and holds its summary.
 """
 
 from __future__ import annotations

@@ -6,10 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,46 +14,22 @@ from numpy.typing import ArrayLike
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.cluster import connect, imported
 from needreplay._core.errors import NeedReplayError, counted
-from needreplay._core.files import replacing
 from needreplay._core.types import AnyArray, IntArray
-from needreplay._core.uninterrupted import Uninterrupted
 from needreplay._version import __version__
-from needreplay.distributed.index import Block, Links, Origin
-from needreplay.distributed.save import Saved, read_blocks, read_header, write_blocks
-from needreplay.distributed.shard import News, Shard, Told
-from needreplay.distributed.writer import PATIENCE, Format, Writer
+from needreplay.distributed.index import Block, Links, Origin, features_of
+from needreplay.distributed.limiter import Limiter
+from needreplay.distributed.save import counter, load_blocks, save_blocks
+from needreplay.distributed.sender import PATIENCE
+from needreplay.distributed.shard import News
+from needreplay.distributed.shards import PAUSE, Shards
+from needreplay.distributed.writer import Format, Writer
 from needreplay.replay import Batch, Episodes, ReplayBuffer
 from needreplay.replay.options import Options
 from needreplay.replay.samplers import Sampler
 from needreplay.replay.save import Source
-from needreplay.replay.storage import NO_ID, ColumnSpec, Memory, Parts, plain_columns
+from needreplay.replay.storage import NO_ID, ColumnSpec, Memory, Placed, plain_columns
 from needreplay.replay.storage import Writer as Rows
 from needreplay.replay.validation import as_ids
-
-POLL_PERIOD = 0.005
-"""Seconds between two questions to a shard."""
-GRACE = 10.0
-"""Seconds after which a shard that Ray cannot reach is lost."""
-START = 120.0
-"""Seconds that the shards may take to start."""
-_PAUSE = 0.002
-
-
-@dataclass
-class _Shard:
-    """What the learner knows of a shard."""
-
-    handle: Any
-    incarnation: str = ""
-    taken: int = 0
-    """announcements of this incarnation that are in the index"""
-    freed: list[int] = field(default_factory=list)
-    asked: Any = None
-    """the answer to come, if the shard was asked"""
-    freeing: list[int] = field(default_factory=list)
-    asked_at: float = 0.0
-    silent_since: float | None = None
-
 
 Reads = list[tuple[int, IntArray, Any]]
 """What shards were asked for: shard, rows of the batch, answer."""
@@ -111,15 +84,9 @@ class RayReplayBuffer(ReplayBuffer):
     ) -> None:
         capacity = check_number("capacity", capacity, int, AT_LEAST_ONE)
         check_number("shards", shards, int, AT_LEAST_ONE)
-        self._block_size = check_number("block", block, int, AT_LEAST_ONE)
+        check_number("block", block, int, AT_LEAST_ONE)
         self._prefetch = check_number("prefetch", prefetch, int, COUNT)
-        self._min_size = check_number("min_size", min_size, int, AT_LEAST_ONE)
-        if samples_per_insert is not None:
-            check_number("samples_per_insert", samples_per_insert, float, (1e-6, 1e9))
-            if tolerance is None:
-                tolerance = 10 * block * samples_per_insert
-            check_number("tolerance", tolerance, float, (0.0, 1e18))
-        self._ratio, self._tolerance = samples_per_insert, tolerance
+        self._limiter = Limiter(min_size, samples_per_insert, tolerance, block)
         for name, least in (("block", block), ("min_size", min_size)):
             if least > capacity:
                 raise NeedReplayError(f"{name} is {least:,}, above capacity {capacity:,}.")
@@ -139,8 +106,7 @@ class RayReplayBuffer(ReplayBuffer):
         self._example = self._format.collector(capacity=1)
         self._template: Rows = self._example._writer
         # What leaves the buffer while a batch is on its way can still be looked up.
-        self._most_at_once = shards * self._format.most + capacity // 16
-        self._kept = (prefetch + 2) * self._most_at_once
+        self._kept = (prefetch + 2) * (shards * self._format.most + capacity // 16)
         super().__init__(capacity + self._kept, {"block": np.int64}, sampler=sampler, **options)
         self._contents.method("clear")  # the oldest may leave before they are overwritten
         self._blocks: dict[int, Block] = {}
@@ -153,6 +119,9 @@ class RayReplayBuffer(ReplayBuffer):
         """Transitions that were sampled, in all."""
         self.lost = 0
         """Transitions that were lost with a shard, in all."""
+        self.lost_with_learner = 0
+        """Transitions that came after the last ``save``, and were lost with a learner, in all."""
+        self._arrived: AnyArray = np.zeros(1, dtype=np.int64)
         self.waited = 0.0
         """Seconds that ``sample`` waited for data."""
         self.age = 0.0
@@ -162,44 +131,15 @@ class RayReplayBuffer(ReplayBuffer):
         self._starts_ray = not self._ray.is_initialized()
         if self._starts_ray:
             connect(self._ray, address)
-        self._shards = self._started(shards)
-
-    def _started(self, count: int) -> list[_Shard]:
-        # Ray starts a lost shard again, empty; no call is repeated by itself. Shards are idle most
-        # of the time, so they reserve no CPU.
-        options = {
-            "num_cpus": 0,
-            "max_restarts": -1,
-            "max_task_retries": 0,
-        }
-        actor = self._ray.remote(**options)(Shard)
-        shards = [_Shard(actor.options(**self._node_of(k)).remote()) for k in range(count)]
         frames = getattr(self._template, "_frames", None)
         each = self._template.layout.stride + (0 if frames is None else frames.frames.shape[1])
-        nbytes = -(-self.capacity * each // count)
+        nbytes, calls = -(-self.capacity * each // shards), (self._enter_news, self._lose)
         try:
-            begun = [s.handle.begin.remote(__version__, k, nbytes) for k, s in enumerate(shards)]
-            for shard, incarnation in zip(shards, self._ray.get(begun, timeout=START), strict=True):
-                shard.incarnation = incarnation
-        except self._ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, NeedReplayError):
-                raise cause from error
-            raise NeedReplayError(
-                f"The shards do not start ({type(error).__name__}: "
-                f"{str(error).strip().splitlines()[0]}); is needreplay installed on every node?"
-            ) from error
-        return shards
-
-    def _node_of(self, k: int) -> dict[str, Any]:
-        """Shards are dealt out to the nodes, this one first; a lost node's shards go elsewhere."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = self._ray.get_runtime_context().get_node_id()
-        alive = [node["NodeID"] for node in self._ray.nodes() if node["Alive"]]
-        nodes = [here, *sorted(set(alive) - {here})]
-        node = nodes[k % len(nodes)]
-        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
+            self._shards = Shards(self._ray, shards, nbytes, self._room, *calls)
+        except BaseException:
+            if self._starts_ray:
+                self._ray.shutdown()
+            raise
 
     def _writer_of(self, options: Options, memory: Memory | None) -> Rows:  # noqa: ARG002
         rows = self._template.settings()
@@ -233,8 +173,7 @@ class RayReplayBuffer(ReplayBuffer):
 
     def close(self) -> None:
         """End the shards; and Ray, if it was started here."""
-        for shard in self._shards:
-            self._ray.kill(shard.handle)
+        self._shards.kill()
         if self._starts_ray:
             self._ray.shutdown()
 
@@ -248,16 +187,17 @@ class RayReplayBuffer(ReplayBuffer):
         """Numbers to log.
 
         ``samples_per_insert``: since sampling began. ``lost``: transitions that were lost with
-        shards. ``dropped``: updates for transitions that had left meanwhile. ``waited``: seconds
-        that ``sample`` waited for data. ``age``: how many transitions came since those of the last
-        batch, on average.
+        shards; ``lost_with_learner``: see ``count_in``. ``dropped``: updates for transitions that
+        had left meanwhile. ``waited``: seconds that ``sample`` waited for data. ``age``: how many
+        transitions came since those of the last batch, on average.
         """
-        since = max(1, self.inserted - self._min_size)
+        since = max(1, self.inserted - self._limiter.min_size)
         return {
             "inserted": self.inserted,
             "sampled": self.sampled,
             "samples_per_insert": self.sampled / since,
             "lost": self.lost,
+            "lost_with_learner": self.lost_with_learner,
             "dropped": self.dropped,
             "age": self.age,
             "waited": self.waited,
@@ -268,86 +208,14 @@ class RayReplayBuffer(ReplayBuffer):
     def poll(self) -> None:
         """Take what writers have sent meanwhile; ``sample`` does this, too."""
         with self._lock:
-            now = time.monotonic()
-            for k, shard in enumerate(self._shards):
-                if shard.asked is None and now - shard.asked_at >= POLL_PERIOD:
-                    self._ask_news(k, now)
-            self._take_news(0.0)
-
-    def _ask_news(self, k: int, now: float) -> None:
-        shard = self._shards[k]
-        shard.freeing, shard.freed, shard.asked_at = shard.freed, [], now
-        shard.asked = shard.handle.poll.remote(
-            shard.incarnation, shard.taken, shard.freeing, self._room() / len(self._shards)
-        )
+            self._shards.poll()
 
     def _room(self) -> float:
         """How many more transitions may come until the next question."""
-        if self._ratio is None:
-            return self.capacity / 16
-        assert self._tolerance is not None
-        allowed = self._min_size + (self.sampled + self._tolerance) / self._ratio
-        return min(self.capacity / 16, max(0.0, allowed - self.inserted))
+        return min(self.capacity / 16, self._limiter.room(self.inserted, self.sampled))
 
     def _may_sample(self, size: int) -> bool:
-        if len(self) == 0 or self.inserted < self._min_size:
-            return False
-        if self._ratio is None:
-            return True
-        assert self._tolerance is not None
-        if size > self._tolerance:
-            raise NeedReplayError(
-                f"size is {size}, above tolerance {self._tolerance:g}: a batch would never be "
-                "within it. Make tolerance several batches wide."
-            )
-        expected = (self.inserted - self._min_size) * self._ratio
-        return self.sampled + size <= expected + self._tolerance
-
-    def _take_news(self, seconds: float) -> bool:
-        """Take the answers that are there, or come within ``seconds``; whether any did."""
-        asked = {shard.asked: k for k, shard in enumerate(self._shards) if shard.asked is not None}
-        if not asked:
-            time.sleep(min(seconds, _PAUSE))
-            return False
-        ready, _ = self._ray.wait(
-            list(asked), num_returns=1 if seconds else len(asked), timeout=seconds
-        )
-        for answer in ready:
-            k = asked[answer]
-            shard = self._shards[k]
-            shard.asked = None
-            try:
-                told: Told = self._ray.get(answer)
-            except self._ray.exceptions.RayError as error:
-                shard.freed = shard.freeing + shard.freed
-                self._silent(k, error)
-                continue
-            shard.silent_since = None
-            with Uninterrupted():
-                self._told(k, told)
-        return bool(ready)
-
-    def _told(self, k: int, told: Told) -> None:
-        shard = self._shards[k]
-        if told.incarnation != shard.incarnation:
-            self._lose(k)
-            shard.incarnation, shard.taken, shard.freed = told.incarnation, 0, []
-        for number, (position, news) in enumerate(told.news, told.first):
-            if number >= shard.taken:
-                self._enter_news(k, position, news)
-                shard.taken = number + 1
-
-    def _silent(self, k: int, error: Exception) -> None:
-        """Ray cannot reach a shard: it died, or it may come back."""
-        shard, now = self._shards[k], time.monotonic()
-        if isinstance(error, self._ray.exceptions.RayTaskError):
-            raise NeedReplayError(f"Shard {k}: {error.cause}") from error
-        if shard.silent_since is None:
-            shard.silent_since = now
-        died = isinstance(error, self._ray.exceptions.ActorDiedError)
-        if died or now - shard.silent_since > GRACE:
-            with Uninterrupted():
-                self._lose(k)
+        return len(self) > 0 and self._limiter.may_sample(size, self.inserted, self.sampled)
 
     def _enter_news(self, k: int, position: int, news: News) -> None:
         """Put the transitions of a block into the index, once."""
@@ -363,6 +231,7 @@ class RayReplayBuffer(ReplayBuffer):
             source.next = news.first + news.count
         else:  # it was lost, and was sent again
             self.lost -= news.count
+        self._arrived[0] = self.inserted + self.lost_with_learner
         first, number = self.next_id, self._n_blocks
         block = Block(first, news.count, k, position, *key, news.first)
         self._blocks[number] = block
@@ -439,7 +308,7 @@ class RayReplayBuffer(ReplayBuffer):
         previous[place[linked]] = first + np.flatnonzero(linked)
         priorities = getattr(self._sampler, "priorities", None)
         priorities = None if priorities is None else priorities[slots]
-        known, vectors = self._features_of(slots)
+        known, vectors = features_of(self._sampler, slots)
         for number in gone:
             block = self._blocks.pop(number)
             self._keys.discard((block.source, block.sequence))
@@ -452,17 +321,6 @@ class RayReplayBuffer(ReplayBuffer):
             self._append(blocks, previous, steps.copy(), numbers.copy(), priorities=priorities)
             if vectors is not None and known.any():
                 super().set_features(first + np.flatnonzero(known), vectors[known])
-
-    def _features_of(self, slots: IntArray) -> tuple[AnyArray, AnyArray | None]:
-        """Which slots have features, and the features as they were passed."""
-        store = getattr(self._sampler, "features", None)
-        if store is None:
-            return np.zeros(len(slots), dtype=np.bool_), None
-        vectors = store.vectors[slots].astype(np.float64)
-        if not (store.backward or store.raw):  # v = x / |x|^2, so x = v / |v|^2
-            squares = np.sum(vectors**2, axis=1, keepdims=True)
-            vectors = np.divide(vectors, squares, out=np.zeros_like(vectors), where=squares > 0.0)
-        return store.known[slots], vectors
 
     # Sampling ------------------------------------------------------------------------------------
 
@@ -487,9 +345,9 @@ class RayReplayBuffer(ReplayBuffer):
             while True:
                 self._fill(size, need, beta)
                 request = self._requests.popleft()
-                parts = self._received(request.reads)
-                if parts is not None:
-                    request.batch.columns = self._public(parts)
+                placed = self._received(request.reads)
+                if placed is not None:
+                    request.batch.columns = self._public(placed)
                     self.age = self.next_id - float(request.batch.ids.mean())
                     return request.batch
 
@@ -527,11 +385,8 @@ class RayReplayBuffer(ReplayBuffer):
         began = moved = time.monotonic()
         seen = self.inserted
         while not is_done():
+            self._shards.poll(0.1, PAUSE)
             now = time.monotonic()
-            for k, shard in enumerate(self._shards):
-                if shard.asked is None and now - shard.asked_at >= _PAUSE:
-                    self._ask_news(k, now)
-            self._take_news(0.1)
             if self.inserted > seen:
                 seen, moved = self.inserted, now
             elif now - moved > PATIENCE:
@@ -548,47 +403,21 @@ class RayReplayBuffer(ReplayBuffer):
         reads: Reads = []
         for k in np.unique(where[:, 0]).tolist():
             own = np.flatnonzero(where[:, 0] == k)
-            shard, rows = self._shards[k], ids[own] - where[own, 2]
-            reads.append((k, own, shard.handle.read.remote(shard.incarnation, where[own, 1], rows)))
+            rows = ids[own] - where[own, 2]
+            reads.append((k, own, self._shards.read(k, where[own, 1], rows)))
         return reads
 
-    def _received(self, reads: Reads) -> Parts | None:
-        """The rows that were asked for, in order; None if some are lost."""
-        began, found = time.monotonic(), []
-        for k, _, answer in reads:
-            parts = self._answered(k, answer)
-            if parts is None:
-                return None
-            found.append(parts)
+    def _received(self, reads: Reads) -> Placed | None:
+        """The rows that were asked for; None if some are lost."""
+        began = time.monotonic()
+        found = self._shards.answers([(k, answer) for k, _, answer in reads])
+        if found is None:
+            return None
         self.waited += time.monotonic() - began
-        if len(found) == 1:
-            return found[0]
-        joined = Parts.joined(found)
-        order = np.argsort(np.concatenate([own for _, own, _ in reads]))
-        places = None if joined.places is None else joined.places[order]
-        return Parts(joined.rows[order], joined.frames, places)
+        return [(own, parts) for (_, own, _), parts in zip(reads, found, strict=True)]
 
-    def _answered(self, k: int, answer: Any) -> Parts | None:
-        """The answer of a shard; None if it has lost what it was asked for."""
-        try:
-            parts: Parts | None = self._ray.get(answer)
-        except self._ray.exceptions.RayError as error:
-            parts = None
-            self._silent(k, error)
-        if parts is None:
-            # What a shard says next shows whether its rows are lost; then others are sampled.
-            time.sleep(_PAUSE)
-            self._ask_again(k)
-        return parts
-
-    def _ask_again(self, k: int) -> None:
-        now = time.monotonic()
-        if self._shards[k].asked is None:
-            self._ask_news(k, now)
-        self._take_news(0.1)
-
-    def _public(self, parts: Parts) -> dict[str, Any]:
-        columns = self._template.columns_from(parts)
+    def _public(self, placed: Placed) -> dict[str, Any]:
+        columns = self._template.columns_from(placed)
         columns.pop("features", None)
         return columns
 
@@ -597,12 +426,10 @@ class RayReplayBuffer(ReplayBuffer):
         with self._lock:
             while True:
                 wanted = super()._stored(ids)
-                if not len(wanted):
-                    return self._public(self._template.parts(self._example._rows, wanted))
                 numbers = self._rows.columns["block"][wanted % self._rows.capacity]
-                reads = self._reads(wanted, numbers)
-                if (parts := self._received(reads)) is not None:
-                    return self._public(parts)
+                placed = self._received(self._reads(wanted, numbers))
+                if placed is not None:
+                    return self._public(placed)
 
     def _stored(self, ids: ArrayLike) -> IntArray:
         """``ids``, checked: they are stored, or were when the present batch was sampled."""
@@ -622,34 +449,7 @@ class RayReplayBuffer(ReplayBuffer):
         """
         with self._lock:
             self._forget_requests()
-            parts = self._all_parts()
-            counts = {
-                "inserted": self.inserted,
-                "sampled": self.sampled,
-                "lost": self.lost,
-                "n_blocks": self._n_blocks,
-                "n_writers": self._n_writers,
-            }
-            with (
-                replacing(target)
-                if isinstance(target, str | os.PathLike)
-                else nullcontext(target) as file
-            ):
-                write_blocks(file, counts, self._blocks, parts)
-                super().save(file)
-
-    def _all_parts(self) -> list[Parts]:
-        """The rows of every block, in order."""
-        while True:
-            answers = [
-                (b.shard, self._shards[b.shard].handle.block.remote(incarnation, b.position))
-                for b in self._blocks.values()
-                for incarnation in [self._shards[b.shard].incarnation]
-            ]
-            found = [self._answered(k, answer) for k, answer in answers]
-            complete = [parts for parts in found if parts is not None]
-            if len(complete) == len(found):
-                return complete
+            save_blocks(self, target, super().save)
 
     def load(self, source: Source, *, strict: bool = True) -> None:
         """Read a file that ``save`` of a buffer with the same settings wrote.
@@ -661,51 +461,23 @@ class RayReplayBuffer(ReplayBuffer):
             raise NeedReplayError(
                 "A buffer on Ray loads files of its own settings; leave out strict."
             )
-        if isinstance(source, str | os.PathLike):
-            with Path(source).open("rb") as file:
-                self._load(file, os.fspath(source))
-        else:
-            self._load(source, "The file")
-
-    def _load(self, file: BinaryIO, name: str) -> None:
         with self._lock:
-            start = file.tell()
-            if self.next_id:
-                raise NeedReplayError(f"This buffer is not empty; load {name} into a new one.")
-            saved = read_header(file, name)
-            empty = self._template.parts(self._example._rows, np.zeros(0, dtype=np.int64))
-            puts = list(read_blocks(file, start, name, saved, empty, self._put))
-            super().load(file)
-            try:
-                self._check_blocks(saved)
-            except NeedReplayError as error:
-                self._contents.reset()
-                raise NeedReplayError(f"{name} contradicts itself: {error}") from error
-            pairs = zip(saved.blocks.items(), puts, strict=True)
-            for (number, (block, _)), (k, answer) in pairs:
-                block.shard, block.position = k, self._ray.get(answer)
-                self._blocks[number] = block
-            for each in ("inserted", "sampled", "lost"):
-                setattr(self, each, saved.counts[each])
-            self._n_blocks, self._n_writers = saved.counts["n_blocks"], saved.counts["n_writers"]
+            load_blocks(self, source, super().load)
 
-    def _put(self, parts: Parts) -> tuple[int, Any]:
-        """Give a block to the next shard."""
-        self._n_blocks += 1
-        k = self._n_blocks % len(self._shards)
-        return k, self._shards[k].handle.put.remote(parts)
+    def count_in(self, path: str | os.PathLike[str]) -> int:
+        """Keep how many transitions have come in a small file, which outlives this process.
 
-    def _check_blocks(self, saved: Saved) -> None:
-        """Raise unless each transition in the index is a row of its block."""
-        ids = np.arange(self.oldest_id, self.next_id)
-        numbers = self._rows.columns["block"][ids % self._rows.capacity]
-        for number in np.unique(numbers).tolist():
-            if number not in saved.blocks or number >= saved.counts["n_blocks"]:
-                raise NeedReplayError(f"block {number} is missing")
-        first = np.array([saved.blocks[n][0].first_id for n in numbers.tolist()])
-        count = np.array([saved.blocks[n][0].count for n in numbers.tolist()])
-        if np.any((ids < first) | (ids >= first + count)):
-            raise NeedReplayError("a block does not have the rows of its ids")
+        Call it once, after ``load`` if you load. What an earlier learner with this file got after
+        its last ``save`` was lost with it: returns how many, and adds them to
+        ``lost_with_learner``.
+        """
+        with self._lock:
+            self._arrived = counter(path)
+            known = self.inserted + self.lost_with_learner
+            lost = max(0, int(self._arrived[0]) - known)
+            self.lost_with_learner += lost
+            self._arrived[0] = known + lost
+            return lost
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise NeedReplayError(

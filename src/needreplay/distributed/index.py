@@ -131,3 +131,15 @@ class Links(Writer):
     def settings(self) -> dict[str, Any]:
         """What a file must agree on."""
         return self._settings
+
+
+def features_of(sampler: Any, slots: IntArray) -> tuple[AnyArray, AnyArray | None]:
+    """Which slots have features, and the features as they were passed."""
+    store = getattr(sampler, "features", None)
+    if store is None:
+        return np.zeros(len(slots), dtype=np.bool_), None
+    vectors = store.vectors[slots].astype(np.float64)
+    if not (store.backward or store.raw):  # v = x / |x|^2, so x = v / |v|^2
+        squares = np.sum(vectors**2, axis=1, keepdims=True)
+        vectors = np.divide(vectors, squares, out=np.zeros_like(vectors), where=squares > 0.0)
+    return store.known[slots], vectors

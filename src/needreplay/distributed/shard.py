@@ -52,6 +52,17 @@ class Told(NamedTuple):
     """positions of blocks, and what is known of each"""
 
 
+class State(NamedTuple):
+    """What a shard answers to a writer."""
+
+    stored: int
+    """the last block of this source that is stored here; -1: none"""
+    taken: int
+    """the last one that the learner has taken; -1: none"""
+    has_room: bool
+    """whether it takes another block now"""
+
+
 class Shard:
     """Blocks of rows."""
 
@@ -83,7 +94,7 @@ class Shard:
             )
         return self.incarnation
 
-    def add(self, oldest: int, news: News, parts: Parts) -> tuple[int, int]:
+    def add(self, oldest: int, news: News, parts: Parts) -> State:
         """Store a block and announce it, if it is its turn; returns ``state``.
 
         Blocks of a source are stored in order, each once: ``oldest`` is the first that the learner
@@ -92,18 +103,19 @@ class Shard:
         """
         source, sequence = news.source, news.sequence
         last = self._last.get(source, -1)
-        if sequence == max(last + 1, oldest) and self._waiting < self._room:
+        if sequence == max(last + 1, oldest) and self._has_room():
             self._last[source] = sequence
             self._news.append((self.put(parts), news))
             self._waiting += news.count
         return self.state(source)
 
-    def state(self, source: str) -> tuple[int, int]:
-        """The last block of this source that is stored here, and that the learner has taken.
+    def state(self, source: str) -> State:
+        """What is here of this source."""
+        stored, taken = self._last.get(source, -1), self._taken.get(source, -1)
+        return State(stored, taken, self._has_room())
 
-        -1 where there is none.
-        """
-        return self._last.get(source, -1), self._taken.get(source, -1)
+    def _has_room(self) -> bool:
+        return self._waiting < self._room
 
     def put(self, parts: Parts) -> int:
         """Store a block without a word; returns its position."""
@@ -136,8 +148,7 @@ class Shard:
         """Row ``rows[i]`` of the block at ``positions[i]``, each; None if they are lost."""
         if incarnation != self.incarnation:
             return None
-        blocks, places = self._blocks, zip(positions.tolist(), rows.tolist(), strict=True)
-        return Parts.gathered([(blocks[position], row) for position, row in places])
+        return Parts.gathered([self._blocks[p] for p in positions.tolist()], rows)
 
     def block(self, incarnation: str, position: int) -> Parts | None:
         """A whole block; None if it is lost."""

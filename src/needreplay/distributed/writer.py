@@ -5,31 +5,28 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import deque
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from needreplay._core.cluster import check_version, imported
+from needreplay._core.cluster import check_version
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.uninterrupted import Uninterrupted
+from needreplay.distributed.sender import Sender
 from needreplay.distributed.shard import News
 from needreplay.replay.buffer import ReplayBuffer
 from needreplay.replay.episodes import Episodes
 from needreplay.replay.samplers import UniformSampler
-from needreplay.replay.storage import ColumnSpec, Parts, flatten
+from needreplay.replay.storage import ColumnSpec, flatten
 from needreplay.replay.validation import as_priorities
 
-UNANSWERED, UNTAKEN = 3, 16
-"""Blocks that a shard has not answered, or the learner has not taken; then a writer waits."""
-PATIENCE = 120.0
-"""Seconds that a writer waits for a shard that does not answer."""
 OLDEST_STEP = 1.0
 """Seconds after which a block is sent although it is not full."""
-_PAUSE = 0.005
-_MOST_PAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -59,17 +56,6 @@ class Format:
         return ReplayBuffer(capacity, columns, sampler=UniformSampler(), episodes=self.episodes)
 
 
-@dataclass(slots=True)
-class _Sent:
-    """A block that the learner may not have taken yet."""
-
-    news: News
-    parts: Parts
-    answer: Any = None
-    """to come"""
-    is_stored: bool = False
-
-
 class Writer:
     """Adds transitions to a ``RayReplayBuffer``, from any process of the cluster.
 
@@ -97,13 +83,15 @@ class Writer:
     def _begin(self) -> None:
         check_version(self._format.version, f"Writer {self.number}")
         self.source = f"{self.number}-{secrets.token_hex(4)}"
-        self._ray = imported("needreplay.distributed")
+        self._sender = Sender(self._shard, self._handle)
+        weakref.finalize(self, self._sender.close)
         self._collector = self._format.collector()
+        self._first = "obs" if self._format.episodes else next(iter(self._format.columns))
+        self._fits: Any = None
+        """the last shape of the first column, and environment, that fits"""
         self._sequence = 0
         self.sent = 0
         """transitions that were sent, answered or not"""
-        self._kept: deque[_Sent] = deque()
-        """what would be lost with its shard"""
         self._sent_at = time.monotonic()
         self.waited = 0.0
         """seconds that ``add`` waited for the shard or the learner"""
@@ -120,12 +108,10 @@ class Writer:
         if not (math.isfinite(reward) if type(reward) is float else _are_finite(reward)):
             raise self._error(f"reward is {reward}; it must be finite. Nothing was stored.")
         try:
-            _, size, step = collector._writer.rows_of(flatten(values), values.get("env"))
-            most = collector.capacity - self._format.block
-            if self._format.episodes is not None and size > step:
-                raise NeedReplayError("add takes one step at a time here, no trajectories.")
-            if size > most:
-                raise NeedReplayError(f"add takes at most {most} transitions at once here.")
+            shape = getattr(values.get(self._first), "shape", None), values.get("env")
+            if shape[0] is None or shape != self._fits:
+                self._check_size(values)
+                self._fits = shape
             if self._format.n_features and "features" not in values:
                 values["features"] = self._no_features(values)
             stored = collector.add(**values)
@@ -136,6 +122,15 @@ class Writer:
         if waiting >= self._format.block or (waiting and now - self._sent_at > OLDEST_STEP):
             self._send()
         return len(stored)
+
+    def _check_size(self, values: dict[str, Any]) -> None:
+        """Raise for more rows than fit, which the shape of the first column says."""
+        _, size, step = self._collector._writer.rows_of(flatten(values), values.get("env"))
+        most = self._collector.capacity - self._format.block
+        if self._format.episodes is not None and size > step:
+            raise NeedReplayError("add takes one step at a time here, no trajectories.")
+        if size > most:
+            raise NeedReplayError(f"add takes at most {most} transitions at once here.")
 
     def _no_features(self, values: dict[str, Any]) -> FloatArray:
         """NaN, with a leading axis where the other values have one."""
@@ -157,7 +152,7 @@ class Writer:
         """Send what is complete, and wait until the learner has taken all of it."""
         if self._collector.next_id > self.sent:
             self._send()
-        self._settle(0, 0)
+        self._await(partial(self._sender.wait, unstored=0, untaken=0))
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -171,7 +166,7 @@ class Writer:
         )
         priorities = None
         if self.first_priorities is not None:
-            columns = writer.columns_from(parts)
+            columns = writer.columns_from([(np.arange(len(ids)), parts)])
             columns.pop("features", None)
             try:
                 priorities = as_priorities(self.first_priorities(columns), ids)
@@ -179,11 +174,22 @@ class Writer:
                 raise self._error(f"first_priorities: {error}") from error
         previous, steps = self._links(ids)
         news = News(self.source, self._sequence, self.sent, previous, steps, priorities, features)
-        self._sequence += 1
-        self.sent += len(ids)
+        with Uninterrupted():
+            self._sequence += 1
+            self.sent += len(ids)
+            self._sender.keep(news, parts)
         self._sent_at = time.monotonic()
-        self._kept.append(_Sent(news, parts))
-        self._settle(UNANSWERED, UNTAKEN)
+        self._await(self._sender.wait)
+
+    def _await(self, wait: Callable[[], None]) -> None:
+        """Wait for the shard or the learner."""
+        began = time.monotonic()
+        try:
+            wait()
+        except NeedReplayError as error:
+            raise self._error(error) from error
+        finally:
+            self.waited += time.monotonic() - began
 
     def _links(self, ids: IntArray) -> tuple[IntArray, IntArray]:
         """Of each transition: the one before it in its episode or -1, and its step."""
@@ -195,66 +201,6 @@ class Writer:
         new = following >= ids[0]
         previous[following[new] - ids[0]] = known[new]
         return previous, collector.episodes(ids)[1]
-
-    def _submit(self, sent: _Sent) -> None:
-        sent.answer = self._handle.add.remote(self._kept[0].news.sequence, sent.news, sent.parts)
-
-    def _settle(self, unanswered: int, untaken: int) -> None:
-        """Hear answers, and send again what the shard did not take or has lost.
-
-        Waits until the shard has all but ``unanswered`` blocks, and the learner all but
-        ``untaken``.
-        """
-        began, pause, silent = time.monotonic(), _PAUSE, None
-        errors = self._ray.exceptions
-        while True:
-            try:
-                self._hear()
-                silent = None
-            except errors.RayTaskError as error:
-                raise self._error(f"shard {self._shard}: {error.cause}") from error
-            except errors.RayError as error:
-                # Killed, or not started again yet; it comes back under the same handle, empty.
-                now = time.monotonic()
-                silent = now if silent is None else silent
-                if now - silent > PATIENCE:
-                    raise self._gone(error) from error
-            for sent in self._kept:
-                if sent.answer is None and not sent.is_stored:
-                    self._submit(sent)
-            outside = sum(not sent.is_stored for sent in self._kept)
-            if outside <= unanswered and len(self._kept) <= untaken:
-                self.waited += time.monotonic() - began
-                return
-            if outside == 0 and self._kept[0].answer is None:
-                self._submit(self._kept[0])  # the answer says what the learner has taken
-            time.sleep(pause)
-            pause = min(2 * pause, _MOST_PAUSE)
-
-    def _hear(self) -> None:
-        """Take the answers that are there: what is stored, and what the learner has taken."""
-        asked = [sent for sent in self._kept if sent.answer is not None]
-        if not asked:
-            return
-        ready, _ = self._ray.wait([s.answer for s in asked], num_returns=len(asked), timeout=0)
-        last = taken = None
-        for sent in asked:
-            if sent.answer in ready:
-                answer, sent.answer, sent.is_stored = sent.answer, None, False
-                last, taken = self._ray.get(answer)
-        if last is None or taken is None:
-            return
-        for sent in self._kept:
-            sent.is_stored = sent.news.sequence <= last
-        while self._kept and self._kept[0].news.sequence <= taken:
-            self._kept.popleft()
-
-    def _gone(self, error: Exception) -> NeedReplayError:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return self._error(
-            f"shard {self._shard} has not answered for {PATIENCE:g} s ({reason}); is the learner "
-            "still running?"
-        )
 
     def _error(self, what: object) -> NeedReplayError:
         return NeedReplayError(f"Writer {self.number}: {what}")

@@ -154,6 +154,8 @@ class Contents:
     def _add_converted(self, values: dict[str, Any], env: int | None) -> range:
         """``add`` with any sampler and values of any kind; returns the ids stored."""
         first, place = self.ring.next_id, -1 if env is None else env
+        if self._is_told and (stored := self._add_framed(values)) is not None:
+            return stored
         if self.entries is not None:
             self.entries.reject_info(values, self.sampler)
         given = {name: values.pop(name) for name in self.info if name in values}
@@ -183,6 +185,18 @@ class Contents:
                     "it are stored."
                 ) from error
         return range(first, self.ring.next_id)
+
+    def _add_framed(self, values: dict[str, Any]) -> range | None:
+        """``add`` of one plain step of one environment with stacks; None: it is not one."""
+        if (framed := self.writer.framed(values)) is None:
+            return None
+        step, forget = framed
+        stored: range | None = self._store.add(step)
+        if stored is None:
+            forget()
+        else:
+            self.follow(len(stored), {})
+        return stored
 
     def _checked_info(self, given: dict[str, Any], size: int) -> dict[str, AnyArray]:
         """Features or states of ``size`` steps, which the sampler will take."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,12 +24,15 @@ from needreplay.replay.storage import (
     Bytes,
     Column,
     ColumnSpec,
+    Framed,
     Memory,
     Parts,
+    Placed,
     Ring,
     Writer,
     column_views,
     columns_of,
+    nest,
 )
 from needreplay.replay.validation import as_columns, is_within, shape_of
 
@@ -264,6 +268,17 @@ class EpisodeWriter(Writer):
         self._frames.store(stacks[0], stacks[1], skipped, numbers[0], numbers[1])
         return step | {_OBS_FRAME: numbers[0, of].copy(), _NEXT_FRAME: numbers[1, of].copy()}
 
+    def framed(self, values: dict[str, Any]) -> Framed | None:
+        """One plain step of one environment with its frames stored; None: it is not one."""
+        if self._frames is None or self.episodes.n_envs > 1 or self._state.item(0, _ENDED):
+            return None
+        numbers = self._frames.store_plain(values.get("obs"), values.get("next_obs"))
+        if numbers is None:
+            return None
+        step = {name: value for name, value in values.items() if name not in _STACKS}
+        step[_OBS_FRAME], step[_NEXT_FRAME], before = numbers
+        return step, partial(self._frames.forget, before)
+
     def check_env(self, env: Any) -> int:
         """``env``, if it is the number of an environment."""
         return check_number("env", env, int, (0, self.episodes.n_envs - 1))
@@ -325,16 +340,13 @@ class EpisodeWriter(Writer):
         frames, places = self._frames.cut_out(np.stack(newest, axis=1))
         return Parts(own.rows, frames, places.reshape(len(ids), 2 * places.shape[-1]))
 
-    def columns_from(self, parts: Parts) -> dict[str, Any]:
+    def columns_from(self, placed: Placed) -> dict[str, Any]:
         """The public columns of rows that ``parts`` returned, here or elsewhere."""
-        if self._frames is None or parts.frames is None or parts.places is None:
-            return super().columns_from(parts)
-        gathered = column_views(parts.rows, self.layout)
-        del gathered[_OBS_FRAME], gathered[_NEXT_FRAME]
-        columns = Writer.columns(self, {n: np.ascontiguousarray(v) for n, v in gathered.items()})
-        for name, places in zip(("obs", "next_obs"), np.hsplit(parts.places, 2), strict=True):
-            columns[name] = self._frames.put_together(parts.frames, places)
-        return columns
+        columns = self._plain_from(placed)
+        if self._frames is not None:
+            del columns[_OBS_FRAME], columns[_NEXT_FRAME]
+            columns["obs"], columns["next_obs"] = self._frames.put_together(placed)
+        return nest(columns)
 
     def count_incomplete(self, ring: Ring) -> int:
         """How many of the oldest transitions lost a frame to newer ones."""

@@ -7,14 +7,15 @@ to ``add``, and no stack crosses the border of an episode.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, IntArray
+from needreplay.replay._kernels.blocks import stack
 from needreplay.replay._kernels.frames import Frames
-from needreplay.replay.storage import Bytes, Column, Memory, aligned_rows, check_memory
+from needreplay.replay.storage import Bytes, Column, Memory, Placed, aligned_rows, check_memory
 from needreplay.replay.validation import is_within
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class FrameStore:
         self.frames = (memory or aligned_rows)(capacity + spare, self._frame_bytes)
         self.back = np.zeros(len(self.frames), dtype=np.int32)
         self.numbers = np.empty(1 + n_envs, dtype=np.int64)
+        self._newest: IntArray = np.zeros((2, n_envs), dtype=np.int64)
         self._kernel = Frames(self.frames, self.back, self.numbers)
         self.clear()
 
@@ -109,6 +111,25 @@ class FrameStore:
             )
         self._kernel.store(obs, next_obs, skipped, obs_frame, next_frame)
 
+    def store_plain(self, obs: Any, next_obs: Any) -> tuple[int, int, list[int]] | None:
+        """Store the stacks of one environment's step, if they are arrays as they are stored.
+
+        Returns the numbers of their newest frames, and what ``forget`` takes.
+        """
+        for given in (obs, next_obs):
+            plain = type(given) is np.ndarray and given.dtype == self.dtype
+            if not plain or given.shape != self.stack_shape or not given.flags.c_contiguous:
+                return None
+        before, shape = self.numbers.tolist(), (1, len(obs), self._frame_bytes)
+        stack, following = (given.view(np.uint8).reshape(shape) for given in (obs, next_obs))
+        newest, following_newest = self._newest
+        self.store(stack, following, np.zeros(1, dtype=np.bool_), newest, following_newest)
+        return newest.item(), following_newest.item(), before
+
+    def forget(self, numbers: list[int]) -> None:
+        """Forget what was stored since there were ``numbers``."""
+        self.numbers[:] = numbers
+
     def take(self, obs_frame: IntArray, next_frame: IntArray) -> tuple[AnyArray, AnyArray]:
         """The stacks whose newest frames have these numbers, copied.
 
@@ -131,9 +152,21 @@ class FrameStore:
         wanted, places = np.unique(numbers, return_inverse=True)
         return self.frames[wanted % len(self.frames)], places.reshape(numbers.shape)
 
-    def put_together(self, frames: Bytes, places: IntArray) -> AnyArray:
-        """The stacks that ``cut_out`` took apart."""
-        return frames[places].view(self.dtype).reshape(len(places), *self.stack_shape)
+    def put_together(self, placed: Placed) -> tuple[AnyArray, AnyArray]:
+        """The stacks that ``cut_out`` took apart, and their next ones: see ``take``."""
+        length, count = self.stack_shape[0], sum(len(at) for at, _ in placed)
+        several, at = [tuple(parts) for _, parts in placed], [at for at, _ in placed]
+
+        def stacks(*columns: int) -> AnyArray:
+            out = np.empty((count, len(columns), self._frame_bytes), dtype=np.uint8)
+            stack(several, at, np.array(columns), out)
+            return out.view(self.dtype).reshape(count, len(columns), *self.stack_shape[1:])
+
+        old, new = range(length), range(length, 2 * length)
+        if all(_is_shifted(parts.places, length) for _, parts in placed):
+            window = stacks(0, *new)
+            return window[:, :-1], window[:, 1:]
+        return stacks(*old), stacks(*new)
 
     def _taken(self, newest: IntArray, length: int) -> AnyArray:
         """The ``length`` frames that end with each of ``newest``."""
@@ -180,3 +213,9 @@ class FrameStore:
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint needs, live."""
         return {"frames": self.frames, "back": self.back, "numbers": self.numbers}
+
+
+def _is_shifted(places: IntArray | None, length: int) -> bool:
+    """Whether each next stack has the frames of its stack, shifted by one."""
+    assert places is not None
+    return np.array_equal(places[:, 1:length], places[:, length:-1])

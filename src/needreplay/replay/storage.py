@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, IntArray
+from needreplay.replay._kernels.blocks import gather
 from needreplay.replay.validation import as_columns, shape_of
 
 ColumnSpec: TypeAlias = Any
@@ -278,35 +279,15 @@ class Parts(NamedTuple):
         return Parts(self.rows.copy(), frames, None if self.places is None else self.places.copy())
 
     @staticmethod
-    def gathered(chosen: Sequence[tuple[Parts, int]]) -> Parts:
-        """Row ``row`` of ``parts`` for each of ``chosen``; each row's frames are stored once."""
-        rows = np.stack([parts.rows[row] for parts, row in chosen])
-        if chosen[0][0].frames is None:
-            return Parts(rows)
-        frames, places, used = [], [], 0
-        for parts, row in chosen:
-            assert parts.frames is not None
-            assert parts.places is not None
-            wanted, inverse = np.unique(parts.places[row], return_inverse=True)
-            frames.append(parts.frames[wanted])
-            places.append(inverse + used)
-            used += len(wanted)
-        return Parts(rows, np.concatenate(frames), np.stack(places))
+    def gathered(blocks: list[Parts], rows: IntArray) -> Parts:
+        """Row ``rows[i]`` of ``blocks[i]``, each; the frames of each row are stored once."""
+        return Parts(*gather(blocks, rows))
 
-    @staticmethod
-    def joined(several: Sequence[Parts]) -> Parts:
-        """The rows of ``several``, one after another."""
-        rows = np.concatenate([parts.rows for parts in several])
-        if several[0].frames is None:
-            return Parts(rows)
-        frames = [parts.frames for parts in several if parts.frames is not None]
-        starts = np.cumsum([0, *(len(each) for each in frames[:-1])])
-        places = [
-            parts.places + start
-            for parts, start in zip(several, starts, strict=True)
-            if parts.places is not None
-        ]
-        return Parts(rows, np.concatenate(frames), np.concatenate(places))
+
+Framed = tuple[dict[str, Any], Callable[[], None]]
+"""A step with the numbers of its frames, and what forgets that these were stored."""
+Placed = Sequence[tuple[IntArray, Parts]]
+"""Rows from several places, and where in a batch they belong."""
 
 
 class Writer:
@@ -352,6 +333,10 @@ class Writer:
         """``step``, with what is not stored in its row replaced by where that is."""
         return step
 
+    def framed(self, values: dict[str, Any]) -> Framed | None:  # noqa: ARG002 - no stacks
+        """One plain step of one environment with its frames stored; None: it is not one."""
+        return None
+
     def check_env(self, env: Any) -> int:  # noqa: ARG002 - no episodes
         """``env``, if it is the number of an environment."""
         raise _no_episodes()
@@ -391,10 +376,17 @@ class Writer:
         """The rows of ``ids`` with all that they refer to, copied."""
         return Parts(ring.rows[ids % ring.capacity])
 
-    def columns_from(self, parts: Parts) -> dict[str, Any]:
+    def columns_from(self, placed: Placed) -> dict[str, Any]:
         """The public columns of rows that ``parts`` returned, here or elsewhere."""
-        views = column_views(parts.rows, self.layout)
-        return self.columns({name: np.ascontiguousarray(view) for name, view in views.items()})
+        return nest(self._plain_from(placed))
+
+    def _plain_from(self, placed: Placed) -> dict[str, AnyArray]:
+        """The columns as they are in the rows."""
+        rows = np.empty((sum(len(at) for at, _ in placed), self.layout.stride), dtype=np.uint8)
+        for at, parts in placed:
+            rows[at] = parts.rows
+        views = column_views(rows, self.layout)
+        return {name: np.ascontiguousarray(view) for name, view in views.items()}
 
     def count_incomplete(self, ring: Ring) -> int:  # noqa: ARG002 - a row is complete
         """How many of the oldest transitions lost a part that is not in their row."""
