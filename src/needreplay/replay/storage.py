@@ -33,6 +33,8 @@ MOST_IDS = 2**62
 """Ids are below it."""
 LINE = 64
 """Bytes of a cache line."""
+BLOCK = 1024
+"""Rows of an ``add`` of many after which the sampler follows."""
 _REMEDY = (
     "Images take least as uint8, with each frame of a stack stored once (frame_stack of for_env)."
 )
@@ -330,8 +332,12 @@ class Writer:
         self._targets = column_views(aligned_rows(1, self.layout.stride), self.layout)
 
     def info_rows(self, info: Mapping[str, Column]) -> dict[str, AnyArray]:
-        """Memory for what ``add`` takes for the sampler: here a row that kernels work in."""
-        return {name: np.zeros((1, *c.shape), c.dtype) for name, c in info.items()}
+        """Memory for what ``add`` takes for the sampler: here rows that kernels work in."""
+        return {name: np.zeros((BLOCK, *c.shape), c.dtype) for name, c in info.items()}
+
+    def pending_info(self) -> dict[str, AnyArray]:
+        """States or features of what is not yet in the ring."""
+        return {}
 
     def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:  # noqa: ARG002
         """``values``; how many rows these are (as the first column has), and those of a step."""
@@ -379,7 +385,7 @@ class Writer:
             "does)."
         )
 
-    def sources(self, count: int) -> slice | IntArray:
+    def told(self, count: int) -> slice:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return slice(count)
 
