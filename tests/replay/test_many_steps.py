@@ -248,10 +248,15 @@ def test_mistakes_are_one_sentence() -> None:
             replay.add(env=env, **part(values, 0, 0))
     with pytest.raises(NeedReplayError, match=r"action has shape \(\), but add takes \(3,\)"):
         replay.add(env=1, **{**part(values, 0, 0), "obs": values["obs"][0]})
-    with pytest.raises(NeedReplayError, match=r"reward has shape \(4, 3\), but add takes \(15,\)"):
+    with pytest.raises(NeedReplayError, match=r"reward has shape \(4, 3\), but add takes \(5, 3\)"):
         replay.add(**{**values, "reward": values["reward"][:4]})
     with pytest.raises(NeedReplayError, match=r"obs has shape \(5, 2, 3\)"):
         replay.add(**part(values, slice(None), slice(0, 2)))
+    swapped = {name: np.swapaxes(column, 0, 1) for name, column in values.items()}
+    with pytest.raises(NeedReplayError, match=r"first an axis of time, .*the 3 environments"):
+        replay.add(**swapped)
+    with pytest.raises(NeedReplayError, match=r"\(5,\), but add takes \(3,\) here: an axis"):
+        replay.add(env=0, **{**part(values, slice(0, 3), 0), "action": np.zeros(5, int)})
     with pytest.raises(NeedReplayError, match=r"obs has shape \(0, 3, 3\)"):
         replay.add(**part(values, slice(0, 0)))
     assert (len(replay), replay.next_id) == (0, 0)

@@ -329,6 +329,7 @@ def test_frames_that_are_lost_before_their_rows_are_gathered_in_time() -> None:
         ({"beta": 2.0}, "beta is 2.0"),
         ({"need": np.ones(2)}, "need=lambda: need"),
         ({"device": "toaster"}, "device is 'toaster'"),
+        ({"device": "cuda:99"}, "device is 'cuda:99', which torch cannot use here"),
     ],
 )
 def test_what_is_refused(replay: ReplayBuffer, options: dict[str, Any], said: str) -> None:

@@ -164,7 +164,7 @@ class Contents:
             if stored is not None:
                 self.follow(len(stored), {})
                 return range(first, self.ring.next_id)
-        columns = self.writer.converted(rows, size)
+        columns = self.writer.converted(rows, size, step)
         many = size if self._stores_all else step
         if self._takes_plain and self.entries is None and self.writer.windows is not None:
             many = step * self.writer.windows.block(step)

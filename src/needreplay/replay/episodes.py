@@ -231,16 +231,20 @@ class EpisodeWriter(Writer):
         """All open windows may close, and those of new steps."""
         return self.episodes.n_envs * (self.episodes.n_step - 1) + self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
+    def converted(self, values: Mapping[str, Any], size: int, step: int) -> dict[str, AnyArray]:
         """``values``, checked, as arrays; stacks as the bytes of their frames."""
+        lead, axes = (size,), ": an axis of time comes first, or none with one step"
+        if step > 1:
+            lead = (size,) if size == step else (size // step, step)
+            axes = f": first an axis of time, or none with one step, then the {step} environments"
         if self._frames is None:
-            return self._with_rewards(as_columns(self._targets, size, values))
+            return self._with_rewards(as_columns(self._targets, size, values, lead, axes))
         if "obs" not in values or "next_obs" not in values:
             raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
         stacks = {name: self._frames.as_bytes(name, values[name], size) for name in _STACKS}
         rest = {name: value for name, value in values.items() if name not in stacks}
         others = {n: a for n, a in self._targets.items() if n not in (_OBS_FRAME, _NEXT_FRAME)}
-        return self._with_rewards(as_columns(others, size, rest)) | stacks
+        return self._with_rewards(as_columns(others, size, rest, lead, axes)) | stacks
 
     def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:
         """Store the frames of one step; their numbers take the place of its stacks."""

@@ -350,8 +350,11 @@ class Writer:
         """The most rows that adding ``values`` writes."""
         return self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
-        """``values``, checked, as an array of its own dtype for each column."""
+    def converted(self, values: Mapping[str, Any], size: int, step: int) -> dict[str, AnyArray]:  # noqa: ARG002
+        """``values``, checked, as an array of its own dtype for each column.
+
+        ``step``: how many of the ``size`` rows are of one time.
+        """
         return as_columns(self._targets, size, values)
 
     def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:  # noqa: ARG002
