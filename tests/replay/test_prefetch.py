@@ -337,3 +337,6 @@ def test_what_is_refused(replay: ReplayBuffer, options: dict[str, Any], said: st
         replay.prefetch(**{"size": 4, **options})
     with pytest.raises(NeedReplayError, match="empty"):
         next(ReplayBuffer(4, {"x": float}).prefetch(2))
+    for taken in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(NeedReplayError, match="pickle the buffer, and call prefetch again"):
+            taken(replay.prefetch(4))

@@ -155,6 +155,12 @@ class Prefetch:
             if self._thread is not None:
                 self._queue.put(None)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise NeedReplayError(
+            "A prefetch is neither pickled nor copied, since its thread is not; pickle the buffer, "
+            "and call prefetch again."
+        )
+
     def __enter__(self) -> Self:
         return self
 
