@@ -233,7 +233,8 @@ class EpisodeWriter(Writer):
 
     def converted(self, values: Mapping[str, Any], size: int, step: int) -> dict[str, AnyArray]:
         """``values``, checked, as arrays; stacks as the bytes of their frames."""
-        lead, axes = (size,), ": an axis of time comes first, or none with one step"
+        lead: tuple[int, ...] = (size,)
+        axes = ": an axis of time comes first, or none with one step"
         if step > 1:
             lead = (size,) if size == step else (size // step, step)
             axes = f": first an axis of time, or none with one step, then the {step} environments"
