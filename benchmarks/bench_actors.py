@@ -2,8 +2,9 @@
 
     python benchmarks/bench_actors.py
 
-A trajectory is compared with the same steps one by one, in a full buffer. The actor adds steps as
-fast as it can: alone, and beside a learner that samples and updates without a pause.
+A trajectory is compared with the same steps one by one, in a full buffer, by CPU time. "by gain":
+priorities differ, as after updates, before each call. The actor adds steps as fast as it can:
+alone, and beside a learner that samples and updates without a pause.
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 import timing
-from needreplay import ProportionalSampler, RankSampler, ReplayBuffer, UniformSampler
+from needreplay import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    RecencySampler,
+    ReplayBuffer,
+    StateNeedSampler,
+    UniformSampler,
+)
 
 STEPS, SECONDS = 20_000, 2.0
 SPACE = Box(-1.0, 1.0, (8,), np.float32)
@@ -46,27 +58,45 @@ def trajectory() -> dict[str, Any]:
 
 def trajectories(rounds: int) -> None:
     """Microseconds a step, one by one and together."""
-    values = trajectory()
-    steps = [{name: column[t] for name, column in values.items()} for t in range(STEPS)]
-    for name, make, n_step in (
-        ("uniform", UniformSampler, 1),
-        ("proportional", ProportionalSampler, 1),
-        ("proportional, 3-step", ProportionalSampler, 3),
-        ("rank", RankSampler, 1),
+    rng = np.random.default_rng(1)
+    gains, states = rng.random(STEPS), {"state": rng.integers(50, size=STEPS)}
+    features = {d: {"features": rng.random((STEPS, d))} for d in (8, 64)}
+    for name, make, n_step, known in (
+        ("uniform", UniformSampler, 1, {}),
+        ("proportional", ProportionalSampler, 1, {}),
+        ("proportional, 3-step", ProportionalSampler, 3, {}),
+        ("LAP", partial(ProportionalSampler, 0.4, priority_floor=1.0), 1, {}),
+        ("rank", RankSampler, 1, {}),
+        ("rank, by gain", RankSampler, 1, {}),
+        ("PSER", PSERSampler, 1, {}),
+        ("recency, 500", partial(RecencySampler, 500.0), 1, {}),
+        ("recency, 5", partial(RecencySampler, 5.0), 1, {}),
+        ("features, none passed", partial(FeatureNeedSampler, 8), 1, {}),
+        ("features, 8", partial(FeatureNeedSampler, 8), 1, features[8]),
+        ("features, 64", partial(FeatureNeedSampler, 64), 1, features[64]),
+        ("states, 50", partial(StateNeedSampler, 50), 1, states),
+        ("exhaustive, by slot", ExhaustiveNeedSampler, 1, {}),
+        ("exhaustive, 8 features", partial(ExhaustiveNeedSampler, n_features=8), 1, features[8]),
     ):
+        values = trajectory() | known
+        steps = [{key: column[t] for key, column in values.items()} for t in range(STEPS)]
         together, one_by_one = buffer(make(), n_step), buffer(make(), n_step)
-
-        def step_by_step(replay: ReplayBuffer = one_by_one) -> None:
+        seconds: dict[str, list[float]] = {"one": [], "all": []}
+        for turn in range(rounds + 1):
+            for replay in (together, one_by_one):
+                if "by gain" in name and turn > 0:
+                    replay.update_priorities(range(replay.oldest_id, replay.next_id), gains)
+            start = time.process_time()
             for step in steps:
-                replay.add(**step)
-
-        def at_once(replay: ReplayBuffer = together) -> None:
-            replay.add(**values)
-
-        found = timing.alternate({"one": step_by_step, "all": at_once}, rounds)
-        each = {key: 1e6 * float(np.median(seconds)) / STEPS for key, seconds in found.items()}
-        ratio = float(np.median(found["one"] / found["all"]))
-        print(f"{name:22} {each['one']:6.2f} us a step, {each['all']:6.3f} together: {ratio:.0f}x")
+                one_by_one.add(**step)
+            middle = time.process_time()
+            together.add(**values)
+            if turn > 0:  # the first is not measured
+                seconds["one"].append(middle - start)
+                seconds["all"].append(time.process_time() - middle)
+        one, at_once = (1e6 * float(np.median(each)) / STEPS for each in seconds.values())
+        ratio = one / at_once
+        print(f"{name:23} {one:6.2f} us a step, {at_once:6.3f} together: {ratio:.0f}x", flush=True)
 
 
 def rate(learn: Callable[[ReplayBuffer], None] | None) -> tuple[float, float]:

@@ -10,25 +10,53 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from needreplay import Hindsight, NeedBuffer, NeedReplayError, ReplayBuffer, Sequences
+from needreplay import (
+    ExhaustiveNeedSampler,
+    FeatureNeedSampler,
+    Hindsight,
+    NeedBuffer,
+    NeedReplayError,
+    ProportionalSampler,
+    PSERSampler,
+    RankSampler,
+    RecencySampler,
+    ReplayBuffer,
+    Sequences,
+    StateNeedSampler,
+    UniformSampler,
+)
 from needreplay.replay.batch import Batch
 
 FEATURES = ("n-step", "frames", "hindsight", "sequences", "NeedBuffer", "disk", "prefetch")
 PAIRS = list(itertools.combinations(FEATURES, 2))
+SAMPLERS: dict[str, Any] = {
+    "uniform": UniformSampler,
+    "proportional": ProportionalSampler,
+    "LAP": lambda: ProportionalSampler(0.4, priority_floor=1.0),
+    "rank": RankSampler,
+    "PSER": PSERSampler,
+    "recency": lambda: RecencySampler(20.0, alpha=0.5),
+    "need by features": lambda: FeatureNeedSampler(2),
+    "need by state": lambda: StateNeedSampler(3),
+    "need by slot": ExhaustiveNeedSampler,
+}
 EPISODE, EPISODES, CAPACITY, DISCOUNT, SIZE = 12, 8, 60, 0.5, 8
 
 
-def outcome(pair: tuple[str, str]) -> tuple[bool, str]:
-    """Whether both work together, every row right; or the sentence that says they do not."""
+def outcome(pair: tuple[str, str], sampler: str = "proportional") -> tuple[bool, str]:
+    """Whether both work together, every row right; or the sentence that says they do not.
+
+    A ``NeedBuffer`` has a sampler of its own.
+    """
     with tempfile.TemporaryDirectory() as place:
         try:
-            check(set(pair), f"{place}/replay")
+            check(set(pair), f"{place}/replay", sampler)
         except NeedReplayError as error:
             return False, str(error)
     return True, ""
 
 
-def check(features: set[str], folder: str) -> None:
+def check(features: set[str], folder: str, sampler: str = "proportional") -> None:
     """Add episodes, sample, and compare each row with the step of its number."""
     stacks, n_step = "frames" in features, 3 if "n-step" in features else 1
     space: Any = Box(0, 255, (2, 1) if stacks else (1,), np.uint8)
@@ -43,8 +71,10 @@ def check(features: set[str], folder: str) -> None:
         options["hindsight"] = Hindsight(compute_reward=minus_5)
 
     def made() -> Any:
-        kind: Any = NeedBuffer if "NeedBuffer" in features else ReplayBuffer
-        return kind.for_spaces(space, Discrete(256), **options)
+        if "NeedBuffer" in features:
+            return NeedBuffer.for_spaces(space, Discrete(256), **options)
+        how = SAMPLERS[sampler]()
+        return ReplayBuffer.for_spaces(space, Discrete(256), sampler=how, **options)
 
     buffer, now = made(), {}
 
@@ -66,6 +96,8 @@ def check(features: set[str], folder: str) -> None:
             terminated=step == EPISODE - 1,
             truncated=False,
         )
+    if "NeedBuffer" not in features:
+        now["need"] = describe(buffer, sampler)
     if "disk" in features:
         buffer.close()
         buffer = made()
@@ -73,6 +105,20 @@ def check(features: set[str], folder: str) -> None:
         check_rows(batch, n_step, seen)
         errors = np.ones(batch["mask"].shape if "sequences" in features else SIZE)
         buffer.update_priorities(batch.ids, errors)
+
+
+def describe(buffer: ReplayBuffer, sampler: str) -> Any:
+    """Set what need is read from, for a sampler by need; returns a query."""
+    ids = np.arange(buffer.oldest_id, buffer.next_id)
+    if sampler == "need by features":
+        buffer.set_features(ids, np.stack([np.ones(len(ids)), ids % 3], axis=1))
+        return np.ones(2)
+    if sampler == "need by state":
+        buffer.set_states(ids, ids % 3)
+        return np.array([0.5, 0.0, 1.0])
+    if sampler == "need by slot":
+        return np.ones(len(buffer.sampler.occupied))  # type: ignore[attr-defined]
+    return None
 
 
 def minus_5(achieved: Any, desired: Any, infos: Any) -> Any:
@@ -85,10 +131,11 @@ def batches(buffer: Any, features: set[str], now: dict[str, Any]) -> Iterator[Ba
     by_need = "NeedBuffer" in features
     if "prefetch" in features:
         views = [lambda: now["obs"]] if by_need else []
-        yield from itertools.islice(buffer.prefetch(SIZE, *views, depth=2), 6)
+        query = {} if by_need else {"need": lambda: now["need"]}
+        yield from itertools.islice(buffer.prefetch(SIZE, *views, depth=2, **query), 6)
         return
     for _ in range(6):
-        yield buffer.sample(SIZE, *([now["obs"]] if by_need else []))
+        yield buffer.sample(SIZE, now["obs"]) if by_need else buffer.sample(SIZE, need=now["need"])
 
 
 def check_rows(batch: Batch, n_step: int, seen: Any) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from needreplay import NeedReplayError
 from needreplay.integrations.sb3 import PrioritizedReplay
 
 from .sb3_models import ALGORITHMS, CONTINUOUS, priorities, small
@@ -159,6 +160,40 @@ def test_priorities_are_the_absolute_td_errors_not_clipped(name: str, critics: A
     last = dict(zip(step.data.ids.tolist(), expected.tolist(), strict=True))
     for number, error in last.items():
         assert step.priorities[number] == pytest.approx(error + 1e-6, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["DQN", "SAC", "TD3", "DDPG"])
+def test_lap_is_hubers_loss_without_weights(name: str) -> None:
+    floor = 2.0
+    step = Step(name, alpha=0.4, priority_floor=floor)
+    assert (step.data.weights == 1.0).all()
+    absolute = step.errors.abs()
+    assert absolute.min() < floor < absolute.max()
+    huber = torch.where(
+        absolute < floor, absolute.square() / 2, floor * (absolute - floor / 2)
+    ).sum(0)
+    loss: Tensor = ((0.5 if name == "SAC" else 1.0) * huber).mean()
+    loss.backward()  # type: ignore[no-untyped-call]
+    expected = [p.grad for p in critic_of(step.reference).parameters() if p.grad is not None]
+    for found, wanted in zip(step.gradients, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    sampler: Any = step.model.replay_buffer.buffer.sampler
+    np.testing.assert_allclose(
+        sampler._tree.masses[:60], np.maximum(sampler.priorities[:60], floor) ** 0.4
+    )
+    assert step.model.replay.beta_at(0.5) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["rank", "pser"])
+def test_lap_is_proportional_alone(kind: Any) -> None:
+    with pytest.raises(NeedReplayError, match=f"priority_floor is 1.0 and kind '{kind}'"):
+        PrioritizedReplay(kind=kind, priority_floor=1.0)
+
+
+@pytest.mark.parametrize("name", ["QRDQN", "TQC"])
+def test_lap_is_not_for_quantiles(name: str) -> None:
+    with pytest.raises(NeedReplayError, match=f"those of {name} are quantiles"):
+        small(name, replay=PrioritizedReplay(priority_floor=1.0))
 
 
 def test_the_actors_loss_has_no_weights() -> None:

@@ -179,6 +179,36 @@ def test_a_saved_buffer_goes_on_as_before(how: str, tmp_path: Path) -> None:
     assert other.model.updates == 37
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("capacity", [40, 200, 300])
+def test_another_capacity_or_alpha(capacity: int, shuffle: bool, tmp_path: Path) -> None:
+    """Rows, priorities and the model are those of the file; every vector is the model's."""
+    ours, walk = made(), steps(130)
+    for step in walk[:120]:
+        ours.add(**step)
+        batch = ours.sample(4, step["next_obs"])
+        ours.update_priorities(batch.ids, np.arange(1.0, 5.0))
+    ours.save(tmp_path / "buffer")
+    other = made(capacity=capacity, alpha=0.9, shuffle=shuffle, learn_every=10**6, refresh=0)
+    with pytest.raises(NeedReplayError, match=r"capacity|alpha"):
+        other.load(tmp_path / "buffer")
+    other.add(**walk[0])
+    other.load(tmp_path / "buffer", strict=False)
+    kept = min(capacity, 120)
+    assert len(other) == kept
+    np.testing.assert_array_equal(other.buffer[:]["obs"], ours.buffer[120 - kept :]["obs"])
+    held: Any = [each.buffer.sampler for each in (other, ours)]
+    np.testing.assert_array_equal(held[0].priorities[:kept], held[1].priorities[120 - kept : 120])
+    for step in walk[120:]:
+        other.add(**step)
+        assert len(other.sample(4, step["next_obs"])) == 4
+    ids, columns = other._source_of(np.arange(other.buffer.oldest_id, other.buffer.next_id))
+    vectors = other.model.vectors(columns)
+    np.testing.assert_allclose(other.buffer.features(ids), vectors, rtol=1e-5, atol=1e-6)
+    assert isinstance(other.model, NeedModel)
+    assert other.model.updates == 30
+
+
 def test_a_file_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     ours = made()
     for step in steps(60):

@@ -26,7 +26,7 @@ from needreplay import (
 
 PLACE = Box(-np.inf, np.inf, (3,), np.float32)
 GOALS = Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), PLACE))
-SAMPLERS = {
+SAMPLERS: dict[str, Any] = {
     "uniform": UniformSampler,
     "proportional": ProportionalSampler,
     "rank": RankSampler,
@@ -38,6 +38,8 @@ SAMPLERS = {
 }
 
 
+BLOCKS = ("blocks", "block_of", "length", "order", "spare", "sizes")
+"""How the order of ranks is cut into blocks, which no sample depends on."""
 UNITS = ("sampler/tree", "sampler/base", "sampler/clock")
 """What recency counts ages by: weights grow from the last time that the tree was scaled."""
 
@@ -81,10 +83,12 @@ def assert_same(one: ReplayBuffer, other: ReplayBuffer) -> None:
     for name, array in ones.items():
         if one.sampler.name == "recency" and name in UNITS:
             continue
+        if one.sampler.name == "rank" and name.removeprefix("sampler/") in BLOCKS:
+            continue
         np.testing.assert_array_equal(array, others[name], err_msg=name)
     one.check_valid()
     other.check_valid()
-    if one.sampler.name == "recency":
+    if one.sampler.name in ("recency", "rank"):
         left, right = (r.sampler.sample(50, np.random.default_rng(0)) for r in (one, other))
         np.testing.assert_array_equal(left.slots, right.slots)
         np.testing.assert_allclose(left.probabilities, right.probabilities)
@@ -119,6 +123,26 @@ def test_many_steps_are_stored_as_one_by_one(
         assert_same(one, third)
 
 
+@pytest.mark.parametrize("sampler", ["features", "states"])
+@pytest.mark.parametrize("capacity", [5, 60, 5_000])
+def test_only_some_steps_have_features_or_a_state(sampler: str, capacity: int) -> None:
+    """Windows that are open from one call to the next keep what they have."""
+    rng = np.random.default_rng(0)
+    one, other = (make(2, sampler=SAMPLERS[sampler](), capacity=capacity) for _ in "ab")
+    for call in range(6):
+        time = int(rng.integers(1, 1_500))
+        values = steps(time, 2, seed=call)
+        if call % 3 > 0:
+            if sampler == "features":
+                values["features"] = rng.normal(size=(time, 2, 2))
+            else:
+                values["state"] = rng.integers(4, size=(time, 2))
+        for t in range(time):
+            one.add(**part(values, t))
+        other.add(**values)
+        assert_same(one, other)
+
+
 @pytest.mark.parametrize(
     ("space", "options"),
     [
@@ -137,6 +161,24 @@ def test_entries_of_many_steps(space: Any, options: Any, n_envs: int) -> None:
     other.add(**values)
     assert_same(one, other)
     assert len(one) > 5
+
+
+@pytest.mark.parametrize("many", [1, 40, 3_000])
+def test_ranks_of_many_steps_among_other_priorities(many: int) -> None:
+    """New rows replace old ones all over the order; they enter it together."""
+    rng = np.random.default_rng(0)
+    one, other = (make(1, sampler=RankSampler(), capacity=4_000, n_step=1) for _ in "ab")
+    for replay in (one, other):
+        replay.add(**part(steps(4_000, 1, 0), slice(None), 0))
+    for call in range(4):
+        gains = rng.integers(20, size=4_000) / 10.0 if call % 2 else rng.random(4_000)
+        values = part(steps(many, 1, call), slice(None), 0)
+        for replay in (one, other):
+            replay.update_priorities(np.arange(replay.oldest_id, replay.next_id), gains)
+        for t in range(many):
+            one.add(**part(values, t))
+        other.add(**values)
+        assert_same(one, other)
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
@@ -206,10 +248,15 @@ def test_mistakes_are_one_sentence() -> None:
             replay.add(env=env, **part(values, 0, 0))
     with pytest.raises(NeedReplayError, match=r"action has shape \(\), but add takes \(3,\)"):
         replay.add(env=1, **{**part(values, 0, 0), "obs": values["obs"][0]})
-    with pytest.raises(NeedReplayError, match=r"reward has shape \(4, 3\), but add takes \(15,\)"):
+    with pytest.raises(NeedReplayError, match=r"reward has shape \(4, 3\), but add takes \(5, 3\)"):
         replay.add(**{**values, "reward": values["reward"][:4]})
     with pytest.raises(NeedReplayError, match=r"obs has shape \(5, 2, 3\)"):
         replay.add(**part(values, slice(None), slice(0, 2)))
+    swapped = {name: np.swapaxes(column, 0, 1) for name, column in values.items()}
+    with pytest.raises(NeedReplayError, match=r"first an axis of time, .*the 3 environments"):
+        replay.add(**swapped)
+    with pytest.raises(NeedReplayError, match=r"\(5,\), but add takes \(3,\) here: an axis"):
+        replay.add(env=0, **{**part(values, slice(0, 3), 0), "action": np.zeros(5, int)})
     with pytest.raises(NeedReplayError, match=r"obs has shape \(0, 3, 3\)"):
         replay.add(**part(values, slice(0, 0)))
     assert (len(replay), replay.next_id) == (0, 0)

@@ -355,6 +355,12 @@ def test_a_floor_is_kept_and_checked() -> None:
     file.seek(0)
     with pytest.raises(NeedReplayError, match=r"sampler.priority_floor 2.0, but this buffer has 0"):
         ReplayBuffer(8, {"x": np.float64}).load(file)
+    for other in (UniformSampler, RankSampler, PSERSampler, lambda **o: FeatureNeedSampler(2, **o)):
+        made: Any = other
+        with pytest.raises(NeedReplayError, match=r"no priority_floor; LAP is Proportional"):
+            made(priority_floor=1.0)
+    with pytest.raises(NeedReplayError, match=r"RankSampler 'exacct'.* Did you mean 'exact'"):
+        RankSampler(exacct=True)  # type: ignore[call-arg]
     with pytest.raises(NeedReplayError, match="priority_floor is -1"):
         ProportionalSampler(priority_floor=-1)
     assert repr(lap.sampler) == "ProportionalSampler(priority_floor=2.0)"

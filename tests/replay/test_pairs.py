@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-from pairs import PAIRS, check, outcome
+from pairs import PAIRS, SAMPLERS, check, outcome
 
 from needreplay.replay.batch import Batch
 
@@ -34,6 +34,13 @@ def test_each_pair_is_as_the_docs_say(pair: tuple[str, str]) -> None:
     works, sentence = outcome(pair)
     assert of_the_docs()[pair] == ("works" if works else "raises")
     assert works or (sentence.endswith(".") and len(sentence) < 300)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("pair", [p for p in PAIRS if "NeedBuffer" not in p], ids="-".join)
+def test_each_pair_with_every_sampler(pair: tuple[str, str], sampler: str) -> None:
+    works, sentence = outcome(pair, sampler)
+    assert of_the_docs()[pair] == ("works" if works else "raises"), sentence
 
 
 def test_the_table_has_every_pair() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -329,6 +330,7 @@ def test_frames_that_are_lost_before_their_rows_are_gathered_in_time() -> None:
         ({"beta": 2.0}, "beta is 2.0"),
         ({"need": np.ones(2)}, "need=lambda: need"),
         ({"device": "toaster"}, "device is 'toaster'"),
+        ({"device": "cuda:99"}, "device is 'cuda:99', which torch cannot use here"),
     ],
 )
 def test_what_is_refused(replay: ReplayBuffer, options: dict[str, Any], said: str) -> None:
@@ -336,3 +338,6 @@ def test_what_is_refused(replay: ReplayBuffer, options: dict[str, Any], said: st
         replay.prefetch(**{"size": 4, **options})
     with pytest.raises(NeedReplayError, match="empty"):
         next(ReplayBuffer(4, {"x": float}).prefetch(2))
+    for taken in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(NeedReplayError, match="pickle the buffer, and call prefetch again"):
+            taken(replay.prefetch(4))

@@ -193,6 +193,8 @@ def test_a_batch_of_tensors_shares_memory() -> None:
     assert tensors.ids is batch.ids
     assert batch.weights.dtype == np.float64
     assert replay.sample(4).torch("meta")["done"].device.type == "meta"
+    with pytest.raises(NeedReplayError, match="device is 'cuda:99', which torch cannot use here"):
+        replay.sample(4).torch("cuda:99")
     wide = ReplayBuffer(5, {"x": np.float64})
     wide.add(x=np.ones(5))
     assert wide.sample(2).torch().weights.dtype == torch.float64

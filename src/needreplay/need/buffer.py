@@ -382,11 +382,16 @@ class NeedBuffer:
             file.write(_MAGIC + struct.pack("<Q", size) + state.getvalue())
             self.buffer.save(file)
 
-    def load(self, path: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str], *, strict: bool = True) -> None:
         """Read what ``save`` of a buffer with the same settings wrote; runs no code of the file.
 
         It then samples exactly what the saved one would have sampled. A file that is damaged or of
         other settings raises, and nothing is changed.
+
+        Args:
+            path: the file.
+            strict: False: another capacity and other settings of the sampler are fine, as for
+                ``ReplayBuffer.load``; the model computes all vectors again.
         """
         try:
             with Path(path).open("rb") as file:
@@ -399,11 +404,11 @@ class NeedBuffer:
                 before = copy.deepcopy(self.model.state_dict())
                 self.model.load_state_dict(saved["model"])
                 try:
-                    self.buffer.load(file)
+                    self.buffer.load(file, strict=strict)
                 except BaseException:
                     self.model.load_state_dict(before)
                     raise
-                self._next_new = int(saved["next_new"])
+                self._next_new = int(saved["next_new"]) if strict else self.buffer.oldest_id
         except (NeedReplayError, OSError):
             raise
         except Exception as error:

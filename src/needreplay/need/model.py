@@ -24,6 +24,7 @@ from gymnasium.spaces import Space
 from torch import Tensor, nn
 
 from needreplay._core.checks import COUNT, check_number
+from needreplay._core.devices import checked_device
 from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.files import replacing
 from needreplay._core.rng import stream
@@ -114,7 +115,7 @@ class NeedModel:
             "seed": seed, "device": device,
         }  # fmt: skip
         self._space = observation_space
-        self.device = torch.device(device)
+        self.device = checked_device(device)
         self.learner_name, self.updates = learner, 0
         self._queries, self._has_looked = 0, False
         self._parts, self._shape = _inputs(observation_space)

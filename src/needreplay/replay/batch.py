@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
+from needreplay._core.devices import FAILURES, checked_device
 from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.types import Device, FloatArray, IntArray
 from needreplay.equations import annealed
@@ -57,7 +58,11 @@ class Batch:
         On the CPU columns share the memory of this batch. Weights and probabilities are
         float32, unless a column is float64.
         """
-        return self._as_tensors(lambda tensor: tensor.to(device))
+        try:
+            return self._as_tensors(lambda tensor: tensor.to(device))
+        except FAILURES:
+            checked_device(device)
+            raise
 
     def _as_tensors(self, place: Callable[[Any], Any]) -> Batch:
         """This batch with torch tensors, each of which ``place`` brings where it is wanted."""

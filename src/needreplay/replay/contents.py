@@ -166,8 +166,10 @@ class Contents:
             if stored is not None:
                 self.follow(len(stored), {})
                 return range(first, self.ring.next_id)
-        columns = self.writer.converted(rows, size)
+        columns = self.writer.converted(rows, size, step)
         many = size if self._stores_all else step
+        if self._takes_plain and self.entries is None and self.writer.windows is not None:
+            many = step * self.writer.windows.block(step)
         for begin in range(0, size, many):
             some, known = (
                 {name: a[begin : begin + many] for name, a in part.items()}
@@ -258,7 +260,7 @@ class Contents:
         """Tell the sampler about the ``count`` newest transitions, as far as they are stored."""
         ring = self.ring
         slots, previous = self.writer.placed(ring, count)
-        rows = {name: held[self.writer.sources(count)] for name, held in info.items()}
+        rows = {name: held[self.writer.told(count)] for name, held in info.items()}
         if count > ring.capacity:
             slots, previous = slots[-ring.capacity :], previous[-ring.capacity :]
             rows = {name: held[-ring.capacity :] for name, held in rows.items()}
@@ -416,8 +418,8 @@ class Contents:
         self.writer.check_valid(self.rows)
         if self.entries is not None:
             self.entries.check_valid()
-        for name, rows in self._info_rows.items():
-            self._check_info(name, rows[:-1][_is_known(rows[:-1])])
+        for name, rows in self.writer.pending_info().items():
+            self._check_info(name, rows[_is_known(rows)])
         self.sampler.check_valid()
         stored = np.zeros(capacity, dtype=np.bool_)
         stored[np.arange(oldest_id, next_id) % capacity] = True

@@ -20,6 +20,7 @@ from needreplay.replay._kernels.columns import Table
 from needreplay.replay._kernels.steps import Windows, follow
 from needreplay.replay.frames import FrameStore
 from needreplay.replay.storage import (
+    BLOCK,
     NO_ID,
     Bytes,
     Column,
@@ -43,10 +44,6 @@ _STACKS = ("obs", "next_obs")
 _HEAD, _HELD, _LAST, _ENDED, _EPISODE, _TIME = range(6)
 """Of each environment: its oldest open step, how many are open, its last id, whether it ended, and
 the episode and the step in it of its last transition."""
-
-
-_BLOCK = 1024
-"""Steps of an ``add`` of many after which the sampler follows."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +183,9 @@ class EpisodeWriter(Writer):
         self._state: IntArray = np.zeros((n_envs, 6), dtype=np.int64)
         self._following: IntArray = np.full(capacity, NO_ID, dtype=np.int64)
         self._places: IntArray = np.full((capacity, 2), NO_ID, dtype=np.int64)
-        most = pairs + max(n_envs, _BLOCK)
+        most = pairs + max(n_envs, min(BLOCK, capacity))
         self._slots, self._previous, self._sources = np.zeros((3, most), dtype=np.int64)
-        # A row more, which kernels work in.
-        self._info = {n: np.zeros((pairs + 1, *c.shape), c.dtype) for n, c in info.items()}
+        self._info = {n: np.zeros((pairs + most, *c.shape), c.dtype) for n, c in info.items()}
         self._targets = column_views(self._step, self.layout)
         del self._targets["discount"]
         self._targets["reward"] = self._rewards[:, -1]
@@ -213,7 +209,7 @@ class EpisodeWriter(Writer):
         self.clear()
 
     def info_rows(self, info: Mapping[str, Column]) -> dict[str, AnyArray]:  # noqa: ARG002
-        """A row for each open step, and one more."""
+        """A row for each open step, and one for each transition just written."""
         return self._info
 
     def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:
@@ -239,16 +235,21 @@ class EpisodeWriter(Writer):
         """All open windows may close, and those of new steps."""
         return self.episodes.n_envs * (self.episodes.n_step - 1) + self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
+    def converted(self, values: Mapping[str, Any], size: int, step: int) -> dict[str, AnyArray]:
         """``values``, checked, as arrays; stacks as the bytes of their frames."""
+        lead: tuple[int, ...] = (size,)
+        axes = ": an axis of time comes first, or none with one step"
+        if step > 1:
+            lead = (size,) if size == step else (size // step, step)
+            axes = f": first an axis of time, or none with one step, then the {step} environments"
         if self._frames is None:
-            return self._with_rewards(as_columns(self._targets, size, values))
+            return self._with_rewards(as_columns(self._targets, size, values, lead, axes))
         if "obs" not in values or "next_obs" not in values:
             raise NeedReplayError("add takes obs and next_obs; nothing was stored.")
         stacks = {name: self._frames.as_bytes(name, values[name], size) for name in _STACKS}
         rest = {name: value for name, value in values.items() if name not in stacks}
         others = {n: a for n, a in self._targets.items() if n not in (_OBS_FRAME, _NEXT_FRAME)}
-        return self._with_rewards(as_columns(others, size, rest)) | stacks
+        return self._with_rewards(as_columns(others, size, rest, lead, axes)) | stacks
 
     def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:
         """Store the frames of one step; their numbers take the place of its stacks."""
@@ -319,9 +320,9 @@ class EpisodeWriter(Writer):
         found: IntArray = self._places[ids % len(self._places)]
         return found
 
-    def sources(self, count: int) -> slice | IntArray:
+    def told(self, count: int) -> slice:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
-        return self._sources[:count]
+        return slice(len(self._pending), len(self._pending) + count)
 
     def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
         """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
@@ -396,7 +397,7 @@ class EpisodeWriter(Writer):
 
     def arrays(self) -> dict[str, AnyArray]:
         """Open windows and frames."""
-        info = {f"pending {name}": rows[:-1] for name, rows in self._info.items()}
+        info = {f"pending {name}": rows for name, rows in self.pending_info().items()}
         return {**self._windows(), **info, **(self._frames.arrays() if self._frames else {})}
 
     def _windows(self) -> dict[str, AnyArray]:
@@ -423,6 +424,10 @@ class EpisodeWriter(Writer):
             rows.view(np.uint8)[...] = 0xFF  # no state or features yet
         if self._frames is not None and other._frames is not None:
             self._frames.take_newest(other._frames)
+
+    def pending_info(self) -> dict[str, AnyArray]:
+        """States or features of open steps."""
+        return {name: rows[: len(self._pending)] for name, rows in self._info.items()}
 
     def links(self, count: int) -> IntArray:
         """The id after each of the first ``count`` slots in its episode, or -1."""

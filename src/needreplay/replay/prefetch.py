@@ -16,8 +16,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
 
 from needreplay._core.checks import COUNT, check_number
+from needreplay._core.devices import checked_device
 from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.forks import fork_safe_lock
+from needreplay._core.lazy import has_torch
 from needreplay._core.types import AnyArray, Device, IntArray
 from needreplay.replay.batch import Batch
 
@@ -153,6 +155,12 @@ class Prefetch:
             if self._thread is not None:
                 self._queue.put(None)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise NeedReplayError(
+            "A prefetch is neither pickled nor copied, since its thread is not; pickle the buffer, "
+            "and call prefetch again."
+        )
+
     def __enter__(self) -> Self:
         return self
 
@@ -174,14 +182,9 @@ def _mover(device: Device | None) -> Callable[[Batch], Batch] | None:
     """What brings a batch to a device: None for numpy. To CUDA it goes through pinned memory."""
     if device is None:
         return None
-    try:
-        import torch
-    except ImportError as error:
-        raise not_installed("prefetch(device=...) needs torch", "deep") from error
-    try:
-        target = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise NeedReplayError(f"device is {device!r}, which torch does not know.") from error
+    if not has_torch():
+        raise not_installed("prefetch(device=...) needs torch", "deep")
+    target = checked_device(device)
     if target.type == "cuda":
         return lambda batch: batch._as_tensors(
             lambda tensor: tensor.pin_memory().to(target, non_blocking=True)

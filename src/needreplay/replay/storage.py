@@ -34,6 +34,8 @@ MOST_IDS = 2**62
 """Ids are below it."""
 LINE = 64
 """Bytes of a cache line."""
+BLOCK = 1024
+"""Rows of an ``add`` of many after which the sampler follows."""
 _REMEDY = (
     "Images take least as uint8, with each frame of a stack stored once (frame_stack of for_env)."
 )
@@ -311,8 +313,12 @@ class Writer:
         self._targets = column_views(aligned_rows(1, self.layout.stride), self.layout)
 
     def info_rows(self, info: Mapping[str, Column]) -> dict[str, AnyArray]:
-        """Memory for what ``add`` takes for the sampler: here a row that kernels work in."""
-        return {name: np.zeros((1, *c.shape), c.dtype) for name, c in info.items()}
+        """Memory for what ``add`` takes for the sampler: here rows that kernels work in."""
+        return {name: np.zeros((BLOCK, *c.shape), c.dtype) for name, c in info.items()}
+
+    def pending_info(self) -> dict[str, AnyArray]:
+        """States or features of what is not yet in the ring."""
+        return {}
 
     def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:  # noqa: ARG002
         """``values``; how many rows these are (as the first column has), and those of a step."""
@@ -325,8 +331,11 @@ class Writer:
         """The most rows that adding ``values`` writes."""
         return self.rows_of(values, env)[1]
 
-    def converted(self, values: Mapping[str, Any], size: int) -> dict[str, AnyArray]:
-        """``values``, checked, as an array of its own dtype for each column."""
+    def converted(self, values: Mapping[str, Any], size: int, step: int) -> dict[str, AnyArray]:  # noqa: ARG002
+        """``values``, checked, as an array of its own dtype for each column.
+
+        ``step``: how many of the ``size`` rows are of one time.
+        """
         return as_columns(self._targets, size, values)
 
     def with_frames(self, step: dict[str, AnyArray], env: int | None) -> dict[str, AnyArray]:  # noqa: ARG002
@@ -364,7 +373,7 @@ class Writer:
             "does)."
         )
 
-    def sources(self, count: int) -> slice | IntArray:
+    def told(self, count: int) -> slice:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return slice(count)
 

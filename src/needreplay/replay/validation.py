@@ -203,10 +203,15 @@ def is_within(numbers: AnyArray, low: float, end: float) -> bool:
 
 
 def as_columns(
-    targets: Mapping[str, AnyArray], size: int, values: Mapping[str, object]
+    targets: Mapping[str, AnyArray],
+    size: int,
+    values: Mapping[str, object],
+    lead: tuple[int, ...] | None = None,
+    axes: str = "",
 ) -> dict[str, AnyArray]:
     """``values``, checked, as new arrays of ``size`` rows like those of ``targets``.
 
+    ``lead`` and ``axes`` are for messages: the axes of rows that were passed, and what they mean.
     Where ``size`` is 1 the leading axis may be missing. A value may be cast within its kind
     (float64 to float32), but not across kinds (a float to an integer), nor where it does not fit.
     """
@@ -220,10 +225,11 @@ def as_columns(
         part = rows[0, ...] if single else rows
         array = _as_column(name, values[name], target.dtype)
         if array.shape != part.shape:
+            expected = part.shape if lead is None or single else (*lead, *part.shape[1:])
             raise NeedReplayError(
-                f"{name} has shape {array.shape}, but add takes {part.shape} here"
-                + (", with or without a leading axis of 1" if size == 1 else "")
-                + "; nothing was stored."
+                f"{name} has shape {array.shape}, but add takes {expected} here"
+                + (", with or without a leading axis of 1" if size == 1 and not axes else "")
+                + f"{axes}; nothing was stored."
             )
         with np.errstate(over="ignore"):
             part[...] = array

@@ -3,8 +3,9 @@
 ``train`` is Stable-Baselines3's own code, run with its loss functions replaced. The replacement
 sees prediction and target, so TD errors are exact and not clipped, and it multiplies the gradient
 that enters the prediction by the importance weights. For a loss that is a mean over transitions,
-this is the gradient of the weighted loss. The losses of actor and entropy do not pass through it.
-The logged loss is that without weights. No module of Stable-Baselines3 is changed.
+this is the gradient of the weighted loss. With LAP the loss is Huber's. The losses of actor and
+entropy do not pass through it. The logged loss is that without weights. No module of
+Stable-Baselines3 is changed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ ANOTHER_LOSS = (
 LOG_EVERY, MEASURE_EVERY = 1_000, 10_000
 """Gradient steps between two looks at the vectors, and between two measurements of need's quality:
 they take less than 1% of the time."""
+QUANTILES = "quantile_huber_loss"
 LOSSES = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 
 
@@ -78,6 +80,8 @@ class _Losses:
             self._buffer.note_errors(errors)
             weights = self._buffer.weights.view(-1, *[1] * (prediction.ndim - 1))
             prediction.register_hook(lambda gradient: gradient * weights)  # type: ignore[no-untyped-call]
+            if floor := getattr(self._buffer.replay, "priority_floor", 0.0):
+                return functional.huber_loss(*given, delta=floor)
             return loss(*given, *args, **options)
 
         return call
@@ -110,6 +114,12 @@ class WithReplay(OffPolicyAlgorithm):
             raise NeedReplayError(
                 f"replay is {self.replay!r}; pass UniformReplay(), PrioritizedReplay() or "
                 "NeedReplay()."
+            )
+        own: Any = super().train
+        if getattr(self.replay, "priority_floor", 0.0) and QUANTILES in own.__func__.__globals__:
+            raise NeedReplayError(
+                f"priority_floor is for critics of single values, and those of "
+                f"{type(self).__name__} are quantiles; leave it out."
             )
         if self.replay_buffer_class is HerReplayBuffer:
             self._take_hindsight()
@@ -191,8 +201,8 @@ class WithReplay(OffPolicyAlgorithm):
         train = own.__func__
         losses, names = _Losses(buffer), dict(train.__globals__)
         names["F"] = losses
-        if "quantile_huber_loss" in names:
-            names["quantile_huber_loss"] = losses.weighted(names["quantile_huber_loss"])
+        if QUANTILES in names:
+            names[QUANTILES] = losses.weighted(names[QUANTILES])
         with_losses = FunctionType(
             train.__code__, names, train.__name__, train.__defaults__, train.__closure__
         )

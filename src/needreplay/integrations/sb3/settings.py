@@ -98,17 +98,31 @@ class PrioritizedReplay(_ByGain):
     stratified: bool = True
     """Sample one transition from each of ``batch_size`` equal shares of the total, as Schaul et al.
     ``NeedReplay`` cannot: compare it with ``stratified=False``."""
+    priority_floor: float = 0.0
+    """1 is LAP (Fujimoto et al. 2020, who take alpha 0.4): smaller priorities count as this, the
+    critics' loss is Huber's with this threshold, and weights are 1, whatever beta is."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind not in KINDS:
             raise unknown("kind", self.kind, tuple(KINDS))
+        if self.priority_floor != 0.0 and self.kind != "proportional":
+            raise NeedReplayError(
+                f"priority_floor is {self.priority_floor} and kind {self.kind!r}; LAP is for "
+                'kind="proportional" alone: leave out one of the two.'
+            )
         self.sampler()
+
+    def beta_at(self, progress: float) -> float:
+        """β after a share ``progress`` of the steps of ``learn``."""
+        return 0.0 if self.priority_floor > 0.0 else super().beta_at(progress)
 
     def sampler(self) -> Sampler:
         """A new sampler with these settings."""
         rank = self.kind == "rank"
-        how = {"exact": not self.stratified} if rank else {"stratified": self.stratified}
+        how: dict[str, Any] = {"exact" if rank else "stratified": self.stratified != rank}
+        if self.kind == "proportional":
+            how["priority_floor"] = self.priority_floor
         return KINDS[self.kind](self.alpha, uniform_mix=self.uniform_mix, **how)
 
 

@@ -49,7 +49,8 @@ cdef class Core:
         counts: batches, and updates that came too late.
         max_seen: the largest priority so far.
         windows: the episodes, if there are any.
-        info: what ``add`` takes for the sampler: a row for each step of an open window, and one more.
+        info: what ``add`` takes for the sampler. Of windows see ``Windows``; otherwise some rows to
+            work in.
         kernel: the sampler's, if the library knows what it does.
         watch: what is told of mistakes; see ``needreplay.replay.watch``.
     """
@@ -143,7 +144,7 @@ cdef class Core:
         if not self.look(table, count, max(0, env), row):
             return None
         if self.windows is not None:
-            return self.add_steps(count // row, env, told)
+            return self.add_steps(count // row, env)
         else:
             for i in range(max(0, count - self.capacity), count):
                 self.columns.write(i, (self.ids[NEXT] + i) % self.capacity)
@@ -174,41 +175,39 @@ cdef class Core:
                 self.watch.jumps(self.continuity.env)
         return 1
 
-    cdef add_steps(self, Py_ssize_t steps, Py_ssize_t env, bint told):
+    cdef add_steps(self, Py_ssize_t steps, Py_ssize_t env):
         """Steps that were taken, of ``env`` or of all; the sampler follows after each block of them.
-
-        What is told to a sampler lies in the open windows, so each step is a block there.
         """
         cdef Windows windows = self.windows
         cdef Py_ssize_t begin = max(0, env), end = env + 1 if env >= 0 else windows.n_envs
-        cdef Py_ssize_t open = windows.n_envs * windows.n_step, block = 1, done = 0, stored, step
+        cdef Py_ssize_t block = windows.block(end - begin), done = 0, stored, step
         cdef int64_t first = self.ids[NEXT]
-        if self.info is None:
-            block = max(1, min(windows.most - open, self.capacity - open) // (end - begin))
         while done < steps:
             stored = 0
             for step in range(done, min(done + block, steps)):
                 stored = windows.add(
                     self.rows, self.ids[NEXT], stored, step * (end - begin), begin, end
                 )
-            self.advance(stored, told)
+            self.advance(stored, False)
             done += block
         return range(first, self.ids[NEXT])
 
     def cut(self):
         """Write the open windows of the environments that are not skipped; returns how many."""
         count = self.windows.close(self.rows, self.ids[NEXT], 0, 0, self.windows.n_envs, True)
-        self.advance(count, True)
+        self.advance(count, False)
         return count
 
     cdef int advance(self, Py_ssize_t count, bint told) except -1:
         """``count`` more ids have been written: what they overwrote is gone, the sampler follows.
 
-        ``told``: some of them may have a state or features.
+        ``told``: the states or features of some of them are in what ``info`` has taken. Those of
+        windows are in its rows.
         """
         cdef int64_t first = self.ids[NEXT], before
-        cdef Py_ssize_t i, stored = min(count, self.capacity), skipped = count - stored, row
-        cdef const char* info
+        cdef Py_ssize_t i, stored = min(count, self.capacity), skipped = count - stored, begin
+        cdef Py_ssize_t step = 0, at_once = stored, some
+        cdef const char* rows = NULL
         self.ids[NEXT] += count
         self.ids[OLDEST] = max(self.ids[OLDEST], self.ids[NEXT] - self.capacity)
         if self.kernel is None or count == 0:
@@ -218,18 +217,20 @@ cdef class Core:
             before = -1 if self.windows is None else self.windows.previous[skipped + i]
             self.previous[i] = before % self.capacity if before >= self.ids[OLDEST] else -1
             self.numbers[i] = self.max_seen[0]
-        self.kernel.enter(self.slots, self.previous, stored)
-        self.kernel.assign(self.slots, self.numbers, stored)
-        if self.info is None or not (told or self.windows is not None):
-            return 0
-        for i in range(stored):
-            if self.windows is None:
-                info = self.scratch_row(skipped + i)
-            else:
-                row = self.windows.sources[skipped + i]
-                info = self.info.columns[0].data + row * self.info.columns[0].step
-            if (<const int64_t*>info)[0] != -1:  # where there is none all bits are set
-                self.kernel.describe((first + skipped + i) % self.capacity, info)
+        if self.info is not None and self.windows is not None:
+            step = self.info.columns[0].step
+            rows = self.info.columns[0].data
+            rows += (self.windows.n_envs * self.windows.n_step + skipped) * step
+        elif told:
+            step, at_once = self.info.columns[0].step, self.info.rows
+            rows = self.info.columns[0].data
+        for begin in range(0, stored, at_once):
+            some = min(at_once, stored - begin)
+            for i in range(some if told else 0):
+                self.info.write(skipped + begin + i, i)
+            self.kernel.arrive(
+                self.slots + begin, self.previous + begin, self.numbers + begin, rows, step, some
+            )
         return 0
 
     cdef const char* scratch_row(self, Py_ssize_t i):

@@ -45,5 +45,6 @@ cdef class Table:
     cdef int take_some(self, dict values, Py_ssize_t rows, bint leading, bint converted) except -1
     cdef bint leads(self, dict values)
     cdef int not_finite(self, Py_ssize_t rows, Py_ssize_t* row) noexcept
+    cdef void copy(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil
     cdef void write(self, Py_ssize_t i, Py_ssize_t row) noexcept nogil
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size)

@@ -290,6 +290,18 @@ cdef class Table:
                     column.nbytes,
                 )
 
+    cdef void copy(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+        """Copy row ``source`` to row ``target``."""
+        cdef Column* column
+        cdef Py_ssize_t c
+        for c in range(self.count):
+            column = &self.columns[c]
+            memcpy(
+                column.data + target * column.step,
+                column.data + source * column.step,
+                column.nbytes,
+            )
+
     cdef dict gather(self, const int64_t* slots, Py_ssize_t size):
         """New arrays with the rows ``slots``, by name."""
         cdef dict batch = {}

@@ -16,12 +16,19 @@ cdef class Kernel:
     ) except -1
     cdef int leave(self, const int64_t* slots, Py_ssize_t count) except -1
     cdef bint takes(self, const char* row) noexcept
-    cdef int describe(self, int64_t slot, const char* row) except -1
+    cdef int arrive(
+        self, const int64_t* slots, const int64_t* previous, const double* priorities,
+        const char* rows, Py_ssize_t step, Py_ssize_t count,
+    ) except -1
+    cdef int describe(
+        self, const int64_t* slots, const char* rows, Py_ssize_t step, Py_ssize_t count
+    ) except -1
     cdef bint draw(self, double* uniforms, int64_t* slots, Py_ssize_t count) noexcept nogil
     cdef Py_ssize_t occupied(self) noexcept nogil
     cdef void pick_into(self, const double* uniforms, int64_t* slots, Py_ssize_t count) noexcept nogil
 
 
+cdef bint is_unknown(const char* row) noexcept nogil
 cdef int powers_into(
     const double* priorities, double* powers, Py_ssize_t count, double alpha
 ) noexcept nogil

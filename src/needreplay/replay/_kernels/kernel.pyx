@@ -34,6 +34,11 @@ cdef int powers_into(
     return 0
 
 
+cdef bint is_unknown(const char* row) noexcept nogil:
+    """Whether ``row`` says that a transition has no state or no features."""
+    return (<const int64_t*>row)[0] == -1
+
+
 def powers_of(priorities, double alpha):
     """priority^alpha, each."""
     cdef Py_ssize_t count = len(priorities)
@@ -168,12 +173,32 @@ cdef class Kernel:
             self.window[COUNT] -= count
         return 0
 
+    cdef int arrive(
+        self, const int64_t* slots, const int64_t* previous, const double* priorities,
+        const char* rows, Py_ssize_t step, Py_ssize_t count,
+    ) except -1:
+        """New transitions with all that is known of them: states or features in ``rows``, or NULL.
+
+        A row is ``step`` bytes. Where there is no state or are no features, all bits are set.
+        """
+        cdef Py_ssize_t i, begin = 0
+        self.enter(slots, previous, count)
+        self.assign(slots, priorities, count)
+        for i in range(count + 1 if rows != NULL else 0):
+            if i == count or is_unknown(rows + i * step):
+                if i > begin:
+                    self.describe(slots + begin, rows + begin * step, step, i - begin)
+                begin = i + 1
+        return 0
+
     cdef bint takes(self, const char* row) noexcept:
         """Whether this state or these features can be those of a slot."""
         return True
 
-    cdef int describe(self, int64_t slot, const char* row) except -1:
-        """Set the state or the features of ``slot``."""
+    cdef int describe(
+        self, const int64_t* slots, const char* rows, Py_ssize_t step, Py_ssize_t count
+    ) except -1:
+        """Set the states or the features of ``slots``, in rows of ``step`` bytes."""
         return 0
 
     cdef bint draw(self, double* uniforms, int64_t* slots, Py_ssize_t count) noexcept nogil:

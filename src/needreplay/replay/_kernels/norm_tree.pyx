@@ -89,12 +89,16 @@ cdef class NormTree(Proportional):
     cdef bint takes(self, const char* row) noexcept:
         return self.features.convert(<const double*>row)
 
-    cdef int describe(self, int64_t slot, const char* row) except -1:
-        self.features.convert(<const double*>row)
-        self.features.store(slot)
-        self.norms[slot] = power(self.features.norm(slot), self.need_alpha)
-        self.end[0] = max(self.end[0], slot + 1)
-        return self.bound(&slot, 1)
+    cdef int describe(
+        self, const int64_t* slots, const char* rows, Py_ssize_t step, Py_ssize_t count
+    ) except -1:
+        cdef Py_ssize_t i
+        for i in range(count):
+            self.features.convert(<const double*>(rows + i * step))
+            self.features.store(slots[i])
+            self.norms[slots[i]] = power(self.features.norm(slots[i]), self.need_alpha)
+            self.end[0] = max(self.end[0], slots[i] + 1)
+        return self.bound(slots, count)
 
     def set_features(self, slots, rows):
         """Set the features of ``slots``, a row each, which are fine."""

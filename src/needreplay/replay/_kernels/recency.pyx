@@ -12,7 +12,6 @@ import numpy as np
 cimport numpy as cnp
 
 from needreplay.replay._kernels.arrays cimport f64, i64
-from needreplay.replay._kernels.equations cimport power
 from needreplay.replay._kernels.kernel cimport Kernel
 from needreplay.replay._kernels.proportional cimport EMPTY, Proportional
 from needreplay.replay._kernels.sumtree cimport SumTree
@@ -74,9 +73,8 @@ cdef class Recency(Proportional):
         return self.write(slots, count)
 
     cdef double log_mass(self, int64_t slot) noexcept nogil:
-        """log(priority^alpha) + rate (stamp - age) + base."""
-        cdef double priority = self.priorities[slot]
-        cdef double gain = 0.0 if priority == EMPTY else power(priority, self.alpha)
+        """log(priority^alpha) + rate (stamp - age) + base, by the leaf of ``gains``."""
+        cdef double gain = self.gains.numbers[slot]
         cdef int64_t age = (self.clock[NEWEST] - slot + self.capacity) % self.capacity
         if gain <= 0.0:
             return -INFINITY
@@ -96,11 +94,12 @@ cdef class Recency(Proportional):
             return 0
         self.clock[STAMP], self.base[0] = 0, 0.0
         for i in range(self.capacity):
-            largest = max(largest, self.log_mass(i))
+            self.tree.numbers[i] = self.log_mass(i)
+            largest = max(largest, self.tree.numbers[i])
         self.base[0] = 0.0 if largest == -INFINITY else -largest
-        every = np.arange(self.capacity)
         for i in range(self.capacity):
-            self.tree.numbers[i] = self.mass(i)
+            self.tree.numbers[i] = exp(self.tree.numbers[i] + self.base[0])
+        every = np.arange(self.capacity)
         return self.tree.sum_above(i64(every, self.capacity), self.capacity)
 
     def masses(self):

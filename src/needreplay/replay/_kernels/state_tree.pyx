@@ -13,7 +13,7 @@ cimport numpy as cnp
 
 from needreplay.replay._kernels.arrays cimport as_i64, f64, i64, new_array, truth
 from needreplay.replay._kernels.equations cimport combine, power, uniform_index
-from needreplay.replay._kernels.kernel cimport Kernel
+from needreplay.replay._kernels.kernel cimport Kernel, is_unknown
 
 cnp.import_array()
 
@@ -95,11 +95,36 @@ cdef class StateTree(Kernel):
             self.set_empty(slots[i])
         return 0
 
+    cdef int arrive(
+        self, const int64_t* slots, const int64_t* previous, const double* priorities,
+        const char* rows, Py_ssize_t step, Py_ssize_t count,
+    ) except -1:
+        """The same as one after the other, with one change of tree for each slot."""
+        cdef Py_ssize_t i
+        cdef int64_t slot
+        Kernel.assign(self, slots, priorities, count)
+        for i in range(count):
+            slot = slots[i]
+            if self.occupied[slot]:
+                self.detach(slot)
+            self.occupied[slot] = True
+            self.group[slot] = self.n_groups - 1
+            if rows != NULL and not is_unknown(rows + i * step):
+                self.group[slot] = (<const int64_t*>(rows + i * step))[0]
+            self.priorities[slot] = priorities[i]
+            self.power[2 * slot + OWN] = power(priorities[i], self.alpha)
+            self.attach(slot)
+        return 0
+
     cdef bint takes(self, const char* row) noexcept:
         return 0 <= (<const int64_t*>row)[0] < self.n_groups - 1
 
-    cdef int describe(self, int64_t slot, const char* row) except -1:
-        self.set_group(slot, (<const int64_t*>row)[0])
+    cdef int describe(
+        self, const int64_t* slots, const char* rows, Py_ssize_t step, Py_ssize_t count
+    ) except -1:
+        cdef Py_ssize_t i
+        for i in range(count):
+            self.set_group(slots[i], (<const int64_t*>(rows + i * step))[0])
         return 0
 
     def set_states(self, slots, states):

@@ -24,6 +24,7 @@ cdef class Windows:
     cdef double discount
     cdef readonly bint skips_resets
 
+    cpdef Py_ssize_t block(self, Py_ssize_t envs)
     cdef Py_ssize_t add(
         self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t taken,
         Py_ssize_t begin, Py_ssize_t end,

@@ -20,7 +20,8 @@ cdef class Windows:
 
     Args:
         step: the columns of one step of each environment, views of ``arrays``.
-        info: what belongs to a step and is for the sampler, a row for each pending step.
+        info: what belongs to a step and is for the sampler: a row for each pending step, and then
+            one for each window that was written since the sampler was told.
         arrays: the writer's.
         layout: where the columns of a window's last step begin and end in a row, and where its
             reward and its discount are, in bytes.
@@ -50,6 +51,14 @@ cdef class Windows:
         self.sources = i64(arrays["sources"], self.most)
         self.following = i64(arrays["following"], self.capacity)
         self.places = i64(arrays["places"], 2 * self.capacity)
+
+    cpdef Py_ssize_t block(self, Py_ssize_t envs):
+        """How many steps of ``envs`` environments may come before the sampler follows.
+
+        Then the rows of all windows that they close are still there.
+        """
+        cdef Py_ssize_t held = self.n_envs * self.n_step
+        return max(1, min(self.most - held, self.capacity - held) // envs)
 
     cdef Py_ssize_t add(
         self, char* rows, int64_t first_id, Py_ssize_t stored, Py_ssize_t taken,
@@ -119,6 +128,8 @@ cdef class Windows:
                 self.places[2 * slot], self.places[2 * slot + 1] = state[EPISODE], state[TIME]
                 self.slots[stored], self.previous[stored] = slot, before
                 self.sources[stored] = e * self.n_step + state[HEAD]
+                if self.info is not None:
+                    self.info.copy(self.sources[stored], self.n_envs * self.n_step + stored)
                 state[LAST] = new
                 state[HEAD] = (state[HEAD] + 1) % self.n_step
                 state[HELD] -= 1

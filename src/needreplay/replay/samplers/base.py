@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from needreplay import equations
 from needreplay._core.checks import SHARE, as_made, check_number
-from needreplay._core.errors import NeedReplayError, warn
+from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.replay._kernels.kernel import Kernel, powers_of
 from needreplay.replay.validation import MAX_PRIORITY, MIN_PRIORITY, is_within
@@ -108,6 +110,11 @@ class BaseSampler(ABC):
     name: str
     _compiled: ClassVar[bool] = False
     """Whether a buffer calls the kernel instead of these methods; a derived class has its own."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            cls.__init__ = _checking_names(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, uniform_mix: float = 0.0) -> None:
         self.uniform_mix = check_number("uniform_mix", uniform_mix, float, SHARE)
@@ -233,6 +240,27 @@ class BaseSampler(ABC):
     def arrays(self) -> dict[str, AnyArray]:
         """Every array that a checkpoint has to store, live."""
         return dict(self._stored)
+
+
+def _checking_names(init: Callable[..., None]) -> Callable[..., None]:
+    """``init``, which says in one sentence that there is no option of a name."""
+    known = inspect.signature(init).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **options: Any) -> None:
+        name = next((n for n in options if n not in known and not takes_any), None)
+        if name == "priority_floor":
+            raise NeedReplayError(
+                f"{type(self).__name__} has no priority_floor; LAP is "
+                "ProportionalSampler(alpha=0.4, priority_floor=1.0) alone."
+            )
+        if name is not None:
+            others = [*known][1:] or ["none"]
+            raise unknown(f"option of {type(self).__name__}", name, others)
+        init(self, *args, **options)
+
+    return checked
 
 
 def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
