@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from needlab.core.equations import moved_towards, td_error
 from needlab.core.jit import jit
 from needlab.linear.encodings import Encoding, OneHot, feature_matrix
 from needlab.linear.settings import LinearSettings
 from needlab.tabular import successor
-from needreplay import equations
 from needreplay._core.checks import AT_LEAST_ONE, check_number, is_whole
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
@@ -37,7 +37,6 @@ from needreplay.replay.samplers import (
     UniformSampler,
 )
 
-td_error, moved_towards = jit(equations.td_error), jit(equations.moved_towards)
 td_lambda_features = jit(successor.td_lambda_features)
 
 SMALLEST_TRACE = 1e-8

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from needlab.core.equations import uniform_index
 from needlab.core.tables import Table
 from needlab.tabular.agents import DynaQ, Environment, PrioritizedSweeping, play
 from needlab.tabular.arrays import EVENTS, SEEN
 from needlab.tabular.decoded import detect_events
-from needlab.tabular.dyna import td_error_of, uniform_index, update_model, update_q
+from needlab.tabular.dyna import td_error_of, update_model, update_q
 from needlab.tabular.evb import episodes as evb_episodes
 from needlab.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
 from needlab.tabular.evb.need import need_of

@@ -16,25 +16,26 @@ from needlab.runs.trials import trial_runner
 from needlab.studies import cliffwalk as fig3
 from needlab.studies import load_study, study_names
 from needlab.studies.cliffwalk.agent import run_trial
-from needlab.studies.cliffwalk.beside import (
-    NOTHING,
-    Change,
-    Effect,
-    changes_between,
-    effects_of,
-    sentences,
-    variants_of,
-)
 from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
     centre_interval,
+    compare,
     data_table,
     need_row_table,
     run_cases,
     summary_table,
 )
-from needlab.studies.cliffwalk.claims import claims_of, compare
+from needlab.studies.cliffwalk.claims import (
+    NOTHING,
+    Change,
+    Effect,
+    changes_between,
+    claims_of,
+    effects_of,
+    sentences,
+    variants_of,
+)
 from needlab.studies.cliffwalk.figure import buffer_size_of
 from needlab.studies.cliffwalk.settings import (
     METHODS,

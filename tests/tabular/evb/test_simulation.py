@@ -12,10 +12,11 @@ import pytest
 
 from needlab.tabular.evb import episodes
 from needlab.tabular.evb.backups import BACKUP, rule_of
-from needlab.tabular.evb.episodes import END, START, learn, move_row, sampled_reward, start_after
+from needlab.tabular.evb.episodes import END, START, learn, move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
 from needlab.tabular.replay_events import FORWARD, REVERSE, replay_events
+from needlab.tabular.trial import sampled_reward, start_after
 from needlab.worlds.boards import linear_track
 from needlab.worlds.make import tabular_world
 from needlab.worlds.tabular import world_of_arrays

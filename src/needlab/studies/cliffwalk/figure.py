@@ -13,9 +13,8 @@ from needlab.core.tables import Table
 from needlab.report.data import shipped_table
 from needlab.report.figures import AGENT_COLORS, PALETTE, draw_band, label_of, new_figure
 from needlab.report.statistics import Band
-from needlab.studies.cliffwalk.beside import COMPARED, NOTHING, Effect
-from needlab.studies.cliffwalk.cases import CaseResult, centre_interval
-from needlab.studies.cliffwalk.claims import Comparison, compare
+from needlab.studies.cliffwalk.cases import CaseResult, Comparison, centre_interval, compare
+from needlab.studies.cliffwalk.claims import COMPARED, NOTHING, Effect
 from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset, in_words
 
 COLORS: dict[str, str] = {

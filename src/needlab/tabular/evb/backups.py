@@ -12,18 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.equations import absolute_gain, combine, moved_towards
 from needlab.core.jit import jit
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.settings import numbers_of
-from needreplay import equations
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 Records: TypeAlias = npt.NDArray[Any]
 Rng: TypeAlias = np.random.Generator
-
-absolute_gain = jit(equations.absolute_gain)
-combine = jit(equations.combine)
-moved_towards = jit(equations.moved_towards)
 
 BACKUP = np.dtype(
     [
