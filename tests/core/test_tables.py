@@ -193,6 +193,18 @@ def test_a_table_is_a_mapping_of_columns_and_a_data_frame(monkeypatch: pytest.Mo
         table.to_pandas()
 
 
+def test_rows_and_what_is_distinct() -> None:
+    table = Table({"agent": ["b", "a", "b"], "seed": [2, 1, 2]})
+    assert list(table.rows())[1:] == [{"agent": "a", "seed": 1}, {"agent": "b", "seed": 2}]
+    assert table.distinct("agent") == ["b", "a"]
+    assert table.distinct("agent", "seed") == [("b", 2), ("a", 1)]
+
+
+def test_an_empty_cell_is_a_number_that_is_not_known() -> None:
+    np.testing.assert_array_equal(tables.as_numbers(np.array(["1.5", "", "2"])), [1.5, np.nan, 2])
+    np.testing.assert_array_equal(tables.as_numbers(np.array([True, False])), [1.0, 0.0])
+
+
 def test_a_notebook_shows_the_first_rows() -> None:
     shown = Table({"when": ["<after>"] * 12})._repr_html_()
     assert shown.count("<tr>") == 11

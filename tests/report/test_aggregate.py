@@ -139,6 +139,13 @@ def test_the_ratio_of_two_agents_by_hand() -> None:
     assert (twice.low, twice.high) == pytest.approx((2.0**0.5, 8.0**0.5))
 
 
+def test_the_ratio_of_paired_runs_has_no_spread_where_every_pair_has_the_same() -> None:
+    found = geometric_ratio([[1.0, 1.0, 4.0]] * 2, [[2.0, 2.0, 8.0]] * 2, rng(), paired=True)
+    assert (found.estimate, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    with pytest.raises(NeedReplayError, match="paired"):
+        geometric_ratio([[1.0, 2.0]], [[1.0]], rng(), paired=True)
+
+
 def test_the_mean_over_tasks_has_students_interval() -> None:
     """By hand: a - b is 1, 3 in one task and 0, 4 in the other; v = s² / n is 1 and 4."""
     one = stratified_difference([np.array([1.0, 3.0])], [np.zeros(2)])

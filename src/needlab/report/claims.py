@@ -123,6 +123,13 @@ def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Ve
     return "undecided"
 
 
+def tested_verdict(p: float, as_claimed: bool) -> Verdict:
+    """The verdict of a two-sided test: undecided from p = 0.05 on, else by the direction found."""
+    if p < 0.05:
+        return "holds" if as_claimed else "does not hold"
+    return "undecided"
+
+
 def less_claim(difference: Interval, said: str, *, digits: int = 3, **words: str) -> Claim:
     """The claim that a difference is below 0; ``said`` is what it is a difference of."""
     measured = f"{said}: {difference.text(digits)}"

@@ -129,7 +129,7 @@ def _draw_updates(
 def _draw_published(axes: Axes, panel: str) -> None:
     """The points of the paper's figure, over the authors' own axis."""
     table = shipped_table("fig3_published").where(panel=panel)
-    for method in dict.fromkeys(table["method"].tolist()):
+    for method in table.distinct("method"):
         own = table.where(method=method)
         before = own["states"] - 1.0
         axes.plot(before * 2.0**before, own["updates"], "x", color=COLORS[method], markersize=6)

@@ -18,6 +18,7 @@ import numpy as np
 
 from needlab.core.tables import (
     Table,
+    as_numbers,
     long_table,
     prepare_folder,
     read_table,
@@ -39,7 +40,7 @@ from needlab.studies.deep.minatar_analysis import (
     pilot_of,
     ratios_of,
 )
-from needlab.studies.deep.ours import SECONDS_PER_STEP, numbers_of, random_return
+from needlab.studies.deep.ours import SECONDS_PER_STEP, random_return
 from needlab.studies.study import Options, Result, Study
 from needreplay._core.errors import NeedReplayError, counted
 
@@ -180,7 +181,7 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
         stepped = now
 
     metrics = read_table(run_training(case.config, folder, on_steps=on_steps))
-    record = {name: numbers_of(metrics[name]) for name in COLUMNS}
+    record = {name: as_numbers(metrics[name]) for name in COLUMNS}
     record["train_cpu_seconds"] = np.array(rows)
     write_table(path, Table(record))
     shutil.rmtree(folder)
@@ -234,7 +235,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     data = long_table(
         keys,
         {
-            (case.game, case.arm, case.seed): {n: numbers_of(table[n]) for n in table.names}
+            (case.game, case.arm, case.seed): {n: as_numbers(table[n]) for n in table.names}
             for case, table in zip(cases, found, strict=True)
         },
     )

@@ -294,7 +294,7 @@ class _Rows:
 def accuracy_of(data: Table) -> Table:
     """The last AUCs of each need of each run, beside the best trivial score, and the gate."""
     rows = {}
-    runs = dict.fromkeys(zip(*(data[name].tolist() for name in Case._fields), strict=True))
+    runs = data.distinct(*Case._fields)
     for run in runs:
         own = data.where(**dict(zip(Case._fields, run, strict=True)))
         last = {need.replace("/4", ""): row for row, need in enumerate(own["need"].tolist())}
@@ -345,7 +345,7 @@ def claims_of(accuracy: Table) -> list[Claim]:
 
 def draw(accuracy: Table) -> Figure:
     """The AUC of each need in each world, one dot for each run."""
-    worlds: Sequence[str] = list(dict.fromkeys(accuracy["world"].tolist()))
+    worlds: Sequence[str] = accuracy.distinct("world")
     arms = [f"{need}, {number}" for number in COLUMNS for need in NEEDS.values()]
 
     def runs(world: str, arm: str) -> Any:

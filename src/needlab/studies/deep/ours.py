@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needlab.core.tables import Table, long_table, read_table, write_bytes
+from needlab.core.tables import Table, as_numbers, long_table, read_table, write_bytes
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.runner import OnUnits
@@ -19,7 +19,7 @@ from needlab.runs.train_loop import reset_seed
 from needlab.runs.trials import TrialRunner
 from needlab.worlds.named import make_world
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, FloatArray
+from needreplay._core.types import FloatArray
 
 PRESET = "corrected"
 SECONDS_PER_STEP = 0.001
@@ -124,17 +124,12 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
         COLUMNS[:4],
         {
             (run.config.world, run.label, PRESET, run.config.seed): {
-                name: metrics[name] if name in INTEGERS else numbers_of(metrics[name])
+                name: metrics[name] if name in INTEGERS else as_numbers(metrics[name])
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
         },
     )
-
-
-def numbers_of(column: AnyArray) -> FloatArray:
-    """A cell is empty if there is nothing to report: no need, or no update yet."""
-    return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
 
 
 INTEGERS = ("iteration", "steps")

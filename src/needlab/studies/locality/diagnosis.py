@@ -150,7 +150,7 @@ def tau(data: Table, task: str, number: str) -> float:
 def claims_of(data: Table, preset: str) -> list[Claim]:
     """One claim for each number: tau is at least .8 on average over tasks."""
     claims = []
-    tasks = list(dict.fromkeys(data["task"].tolist()))
+    tasks = data.distinct("task")
     for number in NUMBERS:
         each = {task: tau(data, task, number) for task in tasks}
         average = float(np.mean(list(each.values())))
@@ -175,7 +175,7 @@ def draw(data: Table) -> Figure:
     figure, (row,) = new_figure(1, len(NUMBERS))
     colors = colors_of(list(CLASSES))
     for axes, number in zip(row, NUMBERS, strict=True):
-        for name in dict.fromkeys(data["function"].tolist()):
+        for name in data.distinct("function"):
             own = data.where(function=name)
             axes.plot(
                 own[f"exact_{number}"], own[f"diagnosed_{number}"], "o",
