@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from needlab.cli.arguments import AllowCode, check_least, folder_named
 from needlab.core.processes import usable_cores
+from needlab.core.types import JsonObject
 from needlab.studies import SWEEP_KINDS
 from needreplay._core.errors import NeedReplayError, counted
 
@@ -178,11 +179,11 @@ def _report(result: RunState, sweep: SweepOfRuns, out: Path) -> None:
     )
 
 
-def _machines(out: Path, sweep: SweepOfRuns) -> list[dict[str, Any]]:
+def _machines(out: Path, sweep: SweepOfRuns) -> list[JsonObject]:
     """The machines that runs of a sweep worked on."""
     from needlab.core.machine import machines_of
 
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     for spec in sweep.runs:
         with suppress(NeedReplayError):
             found += machines_of(out / "runs" / spec.name)

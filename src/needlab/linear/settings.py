@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from needlab.core.presets import changed
 from needlab.tabular.settings import LearningSettings
@@ -95,7 +95,7 @@ LINEAR_AGENTS = {
 Algorithm 2 as printed."""
 
 
-def linear_settings(agent: str, **overrides: Any) -> LinearSettings:
+def linear_settings(agent: str, **overrides: object) -> LinearSettings:
     """The settings of an agent by name, with any field changed.
 
     >>> linear_settings("linear-per", capacity=500).capacity

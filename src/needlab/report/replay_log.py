@@ -16,6 +16,7 @@ import numpy as np
 
 from needlab.core.equations import uniform_index
 from needlab.core.tables import Table
+from needlab.core.types import Info
 from needlab.tabular.agents import DynaQ, Environment, PrioritizedSweeping, play
 from needlab.tabular.arrays import EVENTS, SEEN
 from needlab.tabular.decoded import detect_events
@@ -210,9 +211,7 @@ class _ChangingEnv(TabularEnv):
         self._schedule = dict(schedule)
         self._begun = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
         """Begin an episode in the world that it has."""
         self.world = self._schedule.get(self._begun, self.world)
         self._begun += 1

@@ -13,6 +13,7 @@ import numpy as np
 
 import needlab.worlds  # noqa: F401  (registers our worlds)
 from needlab.core.tables import Table, long_table
+from needlab.core.types import Values
 from needlab.linear import LinearQ, encode_space, linear_settings
 from needlab.report.aggregate import holm, stratified_difference
 from needlab.report.claims import Claim, Verdict, tested_verdict
@@ -58,7 +59,7 @@ TASKS = {
     ),
     "continuous maze": Task("needreplay/ContinuousMaze-v1", {}, (6, 9), 0.95, 5_000, True, 60),
 }
-SETTINGS: dict[str, Any] = {
+SETTINGS: Values = {
     "step_size": 0.5, "epsilon": 0.1, "batch_size": 4, "target_period": 100, "capacity": 10_000,
 }  # fmt: skip
 TILINGS = 4
@@ -75,7 +76,7 @@ class Case(NamedTuple):
     """of the steps that count; less for a quick look"""
 
 
-def learn(case: Case, trial: int) -> dict[str, Any]:
+def learn(case: Case, trial: int) -> dict[str, float]:
     """One run: how many goals were reached, and the CPU time that it took."""
     began, task, seed = time.process_time(), TASKS[case.task], case.first_seed + trial
     env = gymnasium.make(task.world, **task.options)

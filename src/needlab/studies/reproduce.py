@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from needlab.core.lock import locked
 from needlab.core.source import source_digest
 from needlab.core.tables import prepare_folder, read_json
+from needlab.core.types import JsonObject
 from needlab.report.claims import tallies
 from needlab.report.figures import house_style
 from needlab.report.figures_page import write_figures_page
@@ -216,13 +216,13 @@ def command_of(names: Sequence[str], options: Options, out: Path) -> str:
     return shlex.join(words)
 
 
-def made_from(study: Study, options: Options) -> dict[str, Any]:
+def made_from(study: Study, options: Options) -> JsonObject:
     """What a figure's numbers follow from: options (except workers), source, library versions."""
     own = inspect.getsourcefile(study.run)
     source = hashlib.sha256(source_digest().encode())
     source.update(Path(own).read_bytes() if own else b"")
     source.update(json.dumps(versions()).encode())
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(replace(options, workers=0))))
+    plain: JsonObject = json.loads(json.dumps(asdict(replace(options, workers=0))))
     if options.world and Path(options.world).is_file():
         plain["world"] = Path(options.world).read_text(encoding="utf-8", errors="replace")
     return {"options": plain, "source": source.hexdigest()}

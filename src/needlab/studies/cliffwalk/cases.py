@@ -352,7 +352,7 @@ def summary_table(results: Sequence[CaseResult], seed: int) -> Table:
     return _table(results, columns)
 
 
-def interval_columns(interval: Interval, name: str, prefix: str = "") -> dict[str, Any]:
+def interval_columns(interval: Interval, name: str, prefix: str = "") -> dict[str, float]:
     """An estimate and its interval, rounded for a table."""
     return {
         name: round(interval.estimate, 1),

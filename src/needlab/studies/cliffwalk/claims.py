@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from needlab.core.presets import changed
 from needlab.core.tables import Table, long_table
 from needlab.report.claims import Claim, Verdict, published_claim
 from needlab.report.data import shipped_table
@@ -193,11 +193,11 @@ def changes_between(presets: Sequence[str]) -> list[tuple[Change, CliffwalkSetti
             for name, (_, value) in differences(base, towards).items():
                 if name not in _NOT_SETTINGS:
                     change = Change(base, towards, name, _text(value))
-                    found.setdefault(change.label, (change, replace(settings, **{name: value})))
+                    found.setdefault(change.label, (change, changed(settings, **{name: value})))
     return list(found.values())
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, float):
         return "the task's" if math.isnan(value) else f"{value:g}"
     return str(value)
@@ -291,7 +291,7 @@ def _with(effect: Effect) -> str:
 # Need in the probability or in the size of the update --------------------------------------------
 
 BATCH = 8
-WAYS: dict[str, Any] = {"per": "gain alone", "need": "sampled", "need-magnitude": "scaled"}
+WAYS: dict[str, str] = {"per": "gain alone", "need": "sampled", "need-magnitude": "scaled"}
 
 
 class Variant(NamedTuple):
@@ -339,7 +339,7 @@ def magnitude_table(variants: Sequence[Variant], results: Sequence[CaseResult], 
     rows = {}
     for r in results:
         v = by_label[r.label]
-        rows[*v._replace(method=WAYS[v.method]), r.states] = {
+        rows[v.preset, WAYS[v.method], *v[2:], r.states] = {
             **interval_columns(centre_interval(r, v.settings().centre, seed), "updates"),
             "trials": len(r.converged),
             "not_converged": r.censored,

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from needlab.core.tables import (
     write_bytes,
     write_table,
 )
+from needlab.core.types import JsonObject, Values
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.runner import OnUnits
@@ -52,8 +53,8 @@ ITERATIONS = 20
 MIX = 0.25
 """The share of the probability that is uniform, in every arm that has one."""
 
-_NEED: dict[str, Any] = {"need_learner": "cosine", "uniform_mix": MIX}
-ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+_NEED: Values = {"need_learner": "cosine", "uniform_mix": MIX}
+ARMS: dict[str, tuple[str, Values]] = {
     "uniform": ("uniform", {}),
     "PER": ("per", {}),
     "PER .25": ("per", {"uniform_mix": MIX}),
@@ -69,7 +70,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """By name: the agent and the settings that are changed. Need is M / p in all of them."""
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: Values = {
     "stratified": False,  # need samplers never are
     "min_history": 2_000,
     "epsilon_steps": 20_000,
@@ -170,7 +171,7 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
     rows: list[float] = []
     began = stepped = 0.0
 
-    def on_steps(steps: int, row: dict[str, Any] | None) -> None:
+    def on_steps(steps: int, row: JsonObject | None) -> None:
         nonlocal began, stepped
         now = time.process_time()
         if row is not None:  # after the evaluation, which is not part of the cost

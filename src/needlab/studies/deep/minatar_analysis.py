@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -83,7 +82,7 @@ def of_arm(areas: Table, arm: str, column: str) -> list[FloatArray]:
     return [areas.where(game=game, arm=arm)[column] for game in areas.distinct("game")]
 
 
-def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict[str, Any]:
+def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict[str, float]:
     """The geometric mean over games of the ratio of means, its interval, and p.
 
     p is that of a permutation test of ``log_ratio``, the mean over games of the difference of mean

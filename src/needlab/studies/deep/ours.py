@@ -7,11 +7,12 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from needlab.core.tables import Table, as_numbers, long_table, read_table, write_bytes
+from needlab.core.types import Values
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.runner import OnUnits
@@ -25,9 +26,9 @@ PRESET = "corrected"
 SECONDS_PER_STEP = 0.001
 """About what training takes, for the time to finish."""
 
-_COSINE: dict[str, Any] = {"need_learner": "cosine", "learn_every": 4}
+_COSINE: Values = {"need_learner": "cosine", "learn_every": 4}
 
-AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+AGENTS: dict[str, tuple[str, Values]] = {
     "uniform": ("uniform", {}),
     "per": ("per", {}),
     "per, step cut": ("per", {"step_cut": 0.25}),
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
     agents: tuple[str, ...]
     seeds: int
     steps: int
-    overrides: dict[str, Any]
+    overrides: Values
 
 
 QUICK_SETTINGS = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.presets import changed
+from needlab.core.types import Values
 from needlab.studies.mattar_daw.measures import measure, path_lengths
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import new_agent, replay_once, simulate
@@ -25,7 +26,7 @@ LINEAR, OPEN = "linear track", "open field"
 WORLDS = (LINEAR, OPEN)
 AGENTS = ("full", "no replay", "dyna")
 
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Values] = {
     UNCHANGED: {},
     "floor on the sum": {"floor": "sum"},
     "no floor": {"floor": "none"},
@@ -70,7 +71,7 @@ class Variant:
     @property
     def settings(self) -> EVBSettings:
         """Of the agent."""
-        return replace(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
+        return changed(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
 
     @property
     def count(self) -> Count:
