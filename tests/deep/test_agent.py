@@ -276,12 +276,12 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
         ({"wings": 2}, "wings"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(overrides: dict[str, Any], said: str) -> None:
+def test_settings_that_mean_nothing_raise(overrides: dict[str, Any], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         small_agent(**overrides)
 
 
-def test_observations_that_a_network_cannot_see_are_refused() -> None:
+def test_observations_that_a_network_cannot_see_raise() -> None:
     with pytest.raises(NeedReplayError, match="axes"):
         DeepAgent(small_agent().settings, Box(0.0, 1.0, (3, 3)), 2, steps=10)
 

@@ -109,7 +109,7 @@ def test_too_few_runs_have_no_interval() -> None:
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[1.0, float("nan")]], [[[1.0]]]])
-def test_scores_that_are_none_are_refused(scores: list[list[float]]) -> None:
+def test_scores_that_are_none_raise(scores: list[list[float]]) -> None:
     with pytest.raises(NeedReplayError, match="scores"):
         aggregate_interval(scores, optimality_gap, rng())
 

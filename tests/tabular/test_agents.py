@@ -1,4 +1,4 @@
-"""Agents step by step: the same as compiled trials, and what they refuse."""
+"""Agents step by step: the same as compiled trials, and what raises."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_step_that_is_not_terminal_bootstraps(make: Callable[[int, int], Agent
 
 
 @pytest.mark.parametrize("make", MAKERS)
-class TestRefusals:
+class TestErrors:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -189,7 +189,7 @@ class TestRefusals:
         assert isinstance(agent.act(np.int64(0)), int)  # type: ignore[arg-type]
 
 
-def test_a_successor_matrix_that_does_not_fit_is_refused() -> None:
+def test_a_successor_matrix_that_does_not_fit_raises() -> None:
     with pytest.raises(NeedReplayError, match=r"^M has shape \(2, 3\); it must be \(3, 3\)"):
         PrioritizedSweeping(3, 2, M=np.zeros((2, 3)))
     with pytest.raises(NeedReplayError, match=r"^M has entries that are not finite"):
@@ -247,7 +247,7 @@ def test_an_episode_cut_short_is_not_terminated(
     assert (agent.arrays.pairs["discount"][:3] == 0.95).all()
 
 
-def test_no_episodes_are_refused() -> None:
+def test_no_episodes_raise() -> None:
     env = Corridor()
     with pytest.raises(NeedReplayError, match=r"^episodes is 0; it must be at least 1\.$"):
         play(QLearning(4, 1), env, 0)
@@ -286,7 +286,7 @@ def test_learns_to_cross_the_lake(uncompiled: bool) -> None:
     env.close()
 
 
-def test_an_environment_that_is_not_discrete_is_refused() -> None:
+def test_an_environment_that_is_not_discrete_raises() -> None:
     with (
         gymnasium.make(newest("CartPole")) as env,
         pytest.raises(NeedReplayError, match=r"observation space of CartPole-v\d is Box"),

@@ -110,7 +110,7 @@ def test_without_the_package_one_sentence_says_how_to_install_it(
         MinAtarEnv("breakout")
 
 
-def test_what_is_unknown_is_refused_with_what_is_known() -> None:
+def test_what_is_unknown_raises_with_what_is_known() -> None:
     with pytest.raises(NeedReplayError, match="no MinAtar game 'pong'; choose from: asterix"):
         MinAtarEnv("pong")
     with pytest.raises(NeedReplayError, match="no action set 'all'; choose from: full, minimal"):

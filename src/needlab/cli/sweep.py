@@ -84,7 +84,7 @@ class Sweep:
         """Run the command."""
         from needlab.runs import load_sweep
 
-        self._refuse()
+        self._check_options()
         given = None if self.out is None else folder_named("--out", self.out)
         sweep = load_sweep(self.sweep, allow_code=self.allow_code, kinds=SWEEP_KINDS)
         chosen = self._chosen(sweep)
@@ -94,7 +94,7 @@ class Sweep:
             return 0
         return self._run(sweep, chosen, out, argv)
 
-    def _refuse(self) -> None:
+    def _check_options(self) -> None:
         if self.workers is not None:
             check_least(1, workers=self.workers)
         for name in ("cpus_per_run", "gpus_per_run"):

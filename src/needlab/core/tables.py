@@ -208,7 +208,7 @@ def read_table(path: str | Path) -> Table:
     cell true or false bool; any other column is text.
     """
     path = Path(path)
-    refuse_special(path)
+    check_file(path)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
@@ -271,7 +271,7 @@ def plain(value: object) -> object:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file, and explain what is wrong with a damaged one."""
     path = Path(path)
-    refuse_special(path)
+    check_file(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -280,7 +280,7 @@ def read_json(path: str | Path) -> Any:
         raise NeedReplayError(f"{str(path)!r} is not JSON: {error}.") from error
 
 
-def refuse_special(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Raise for a pipe, a device or a folder where a file is expected: reading might never end."""
     try:
         special = path.exists() and not path.is_file()

@@ -54,7 +54,7 @@ class LinearSettings(LearningSettings):
     """λ"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         super().__post_init__()
         shares = ("alpha", "beta", "uniform_mix", "successor_discount", "successor_step_size")
         check_fields(

@@ -62,7 +62,7 @@ class ActorSettings:
     """batches that are on their way while the learner learns; priorities are late by as many"""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot run."""
+        """Raise for what cannot run."""
         at_least_one = dict.fromkeys(("shards", "weights_period", "block"), AT_LEAST_ONE)
         check_fields(self, {**at_least_one, "actors": COUNT, "prefetch": COUNT})
         if self.actors and self.shards > self.actors:

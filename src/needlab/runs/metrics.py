@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from needlab.core.tables import refuse_special, write_bytes
+from needlab.core.tables import check_file, write_bytes
 from needlab.core.types import JsonObject
 from needlab.runs.run_folder import RESUME
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
@@ -164,7 +164,7 @@ class MetricsFile:
         """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
         kept = (",".join(self.columns) + "\n").encode()
         if digest is not None:
-            refuse_special(self.path)
+            check_file(self.path)
             try:
                 kept = b"".join(self.path.read_bytes().splitlines(keepends=True)[: rows + 1])
             except OSError:
@@ -197,7 +197,7 @@ class MetricsFile:
 
         The paper reports the best; the others show whether it lasted.
         """
-        refuse_special(self.path)
+        check_file(self.path)
         try:
             with self.path.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))

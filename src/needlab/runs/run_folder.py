@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from needlab.core.imports import refuse_code
+from needlab.core.imports import check_code
 from needlab.core.lock import locked
 from needlab.core.machine import HISTORY
-from needlab.core.tables import prepare_folder, read_json, refuse_special, write_json
+from needlab.core.tables import check_file, prepare_folder, read_json, write_json
 from needlab.core.types import JsonObject
 from needlab.runs.config import RunConfig
 from needreplay._core.checks import is_whole
@@ -121,7 +121,7 @@ def config_of(folder: Path, allow_code: Collection[str] = ()) -> RunConfig:
         raise NeedReplayError(
             f"{str(path)!r} is not the config of a training run: {error}"
         ) from error
-    refuse_code(config, allow_code, repr(str(path)))
+    check_code(config, allow_code, repr(str(path)))
     return found
 
 
@@ -217,7 +217,7 @@ def _config_digest(config: JsonObject) -> str:
 
 def _digest(path: Path) -> str:
     """Of a file; the buffer's, which may be large, ends with a digest of its own."""
-    refuse_special(path)
+    check_file(path)
     try:
         with path.open("rb") as file:
             if path.name == _BUFFER:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from needlab.core.imports import call_object, load_object, refuse_code
+from needlab.core.imports import call_object, check_code, load_object
 from needlab.core.types import JsonObject
 from needlab.runs.kinds import SHIPPED, check_callable, kind_named
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
@@ -171,7 +171,7 @@ def parsed(
     for spec in specs:
         # What one's own kind does with its config is up to it.
         is_ours = spec.kind in SHIPPED or spec.kind in kinds
-        refuse_code(spec.plain if is_ours else spec.kind, allow_code, source)
+        check_code(spec.plain if is_ours else spec.kind, allow_code, source)
     name = entries.get("name", name)
     if not isinstance(name, str) or not _PLAIN_NAME.fullmatch(name):
         raise NeedReplayError(

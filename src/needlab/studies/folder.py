@@ -35,7 +35,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def refuse_foreign_folder(folder: Path) -> None:
+def check_own_folder(folder: Path) -> None:
     """Raise for a folder that would be replaced although needreplay did not write it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -75,7 +75,7 @@ def _swap(new: Path, folder: Path, old: Path) -> None:
     if not folder.exists():
         new.rename(folder)
         return
-    refuse_foreign_folder(folder)
+    check_own_folder(folder)
     ours = _files_of(folder)
     folder.rename(old)
     try:

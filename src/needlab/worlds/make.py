@@ -18,7 +18,7 @@ from needlab.worlds.tabular import TabularWorld, check_world, world_of_arrays
 from needlab.worlds.text import is_text, read_text, world_of_text
 from needreplay._core.errors import NeedReplayError
 
-Source: TypeAlias = str | Path | TabularWorld | Env
+Source: TypeAlias = "str | Path | TabularWorld | Env"
 
 
 def tabular_world(source: Source, **options: Any) -> TabularWorld:

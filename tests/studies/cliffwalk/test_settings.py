@@ -139,7 +139,7 @@ def test_any_field_can_be_changed() -> None:
     assert (changed.trace_reset, changed.threshold, changed.epsilon) == ("return", 0.5, 0.05)
 
 
-def test_refusals() -> None:
+def test_what_raises() -> None:
     with pytest.raises(NeedReplayError, match="no preset 'x'"):
         cliffwalk_preset("x")
     with pytest.raises(NeedReplayError, match="no setting 'eta'"):
@@ -172,7 +172,7 @@ def test_refusals() -> None:
         ("successor_discount", "0.9", "a number"),
     ],
 )
-def test_values_of_a_wrong_type_are_refused(name: str, value: Any, said: str) -> None:
-    with pytest.raises(NeedReplayError) as refused:
+def test_values_of_a_wrong_type_raise(name: str, value: Any, said: str) -> None:
+    with pytest.raises(NeedReplayError) as raised:
         cliffwalk_preset("printed", **{name: value})
-    assert str(refused.value) == f"{name} is {value!r}; it must be {said}."
+    assert str(raised.value) == f"{name} is {value!r}; it must be {said}."

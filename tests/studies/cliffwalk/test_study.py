@@ -87,9 +87,9 @@ def test_every_setting_that_is_changed_alone_has_words() -> None:
     assert len({(c.setting, c.value) for c in changed}) == len(set(said))
 
 
-def test_options_that_nobody_follows_are_refused() -> None:
+def test_options_that_nobody_follows_raise() -> None:
     options = Options((), trials=None, seed=0, workers=1, size="quick")
-    refusals: tuple[tuple[list[str], dict[str, Any], str], ...] = (
+    errors: tuple[tuple[list[str], dict[str, Any], str], ...] = (
         (
             ["maze-replay"],
             {"trials": 5},
@@ -103,10 +103,10 @@ def test_options_that_nobody_follows_are_refused() -> None:
         (["fig1"], {"states": (4,)}, "--states changes nothing in fig1; it is for: fig3."),
         (["fig3"], {"states": (4, 1)}, "--states must be at least 2, not 1."),
     )
-    for names, asked, said in refusals:
-        with pytest.raises(NeedReplayError) as refused:
+    for names, asked, said in errors:
+        with pytest.raises(NeedReplayError) as raised:
             plan(names, replace(options, **asked))
-        assert str(refused.value).startswith(said)
+        assert str(raised.value).startswith(said)
     # One that somebody follows is taken, and where no figure is named all are meant.
     assert len(plan(["fig1", "maze-replay"], replace(options, trials=5))) == 2
     assert len(plan([], replace(options, states=(4,)))) == len(study_names())

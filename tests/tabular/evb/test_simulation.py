@@ -228,12 +228,12 @@ def test_presets() -> None:
         ("floor_size", -1e-10, "0.0 or more"),
     ],
 )
-def test_settings_refuse_what_means_nothing(field: str, value: Any, message: str) -> None:
+def test_settings_that_mean_nothing_raise(field: str, value: Any, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         EVBSettings(**{field: value})
 
 
-def test_refusals() -> None:
+def test_what_raises() -> None:
     with pytest.raises(NeedReplayError, match=r"slip 0\.1"):
         simulate(world_of_text("S..G\n\nslip: 0.1"), PUBLISHED)
     with pytest.raises(NeedReplayError, match="episodes end at goals only"):
