@@ -95,15 +95,21 @@ def test_what_an_agent_begins_with() -> None:
 
 
 def test_the_trace_is_forgotten_at_an_episodes_start_if_settings_say_so() -> None:
-    for reset_trace, moved in ((True, False), (False, True)):
+    """Both episodes end where nobody has acted, so M[0] += α γ φ(1) in the first.
+
+    The second adds α (γ λ) γ φ(2) if the first state still has a trace.
+    """
+    for reset_trace, share in ((True, 0.0), (False, 1.0)):
         settings = SweepingSettings(reset_trace=reset_trace)
+        alpha, decay = settings.successor_step_size, settings.trace_decay
+        gamma = settings.horizon
         agent = PrioritizedSweeping(3, 1, settings)
         agent.begin(0)
         agent.learn(0, 0, 0.0, 1, terminated=True)
-        row = agent.M[0].copy()
         agent.begin(1)
-        agent.learn(1, 0, 0.0, 2, terminated=False)
-        assert (row.tolist() != agent.M[0].tolist()) == moved
+        agent.learn(1, 0, 0.0, 2, terminated=True)
+        expected = [1.0, alpha * gamma, share * alpha * gamma * decay * gamma]
+        np.testing.assert_allclose(agent.M[0], expected, rtol=1e-12)
 
 
 def test_need_after_the_goal_is_read_from_this_episodes_start() -> None:
