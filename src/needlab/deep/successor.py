@@ -261,7 +261,7 @@ class PaperNeed:
 
     @torch.no_grad()
     def _next_action(self, batch: Transitions, passed: QPass | None) -> Tensor:
-        """a' of the successor target."""
+        """The action a' that the successor target is computed for."""
         if self.paper.successor_action == "stored":
             assert batch.next_action is not None
             return batch.next_action

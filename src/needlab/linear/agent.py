@@ -115,7 +115,7 @@ class LinearQ:
     # What it knows.
 
     def features(self, obs: npt.ArrayLike) -> FloatArray:
-        """φ(s)."""
+        """The features φ(s) of an observation."""
         point = np.array(obs)
         if not np.array_equal(point, self._seen[0]):
             self._seen = (point, feature_matrix(self.encoding, point[np.newaxis])[0])

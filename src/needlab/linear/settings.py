@@ -79,7 +79,7 @@ class LinearSettings(LearningSettings):
 
     @property
     def horizon(self) -> float:
-        """γ of the successor features."""
+        """γ of the successor features: their own, or Q's where they have none."""
         return self.successor_discount or self.discount
 
 

@@ -79,7 +79,7 @@ CONCLUSIONS = {
     "undecided": ("undecided", "undecided"),
     "concludes nothing": ("concludes nothing", "conclude nothing"),
 }
-"""What a claim can count as, in the order in which they are listed, as said of one and of more."""
+"""What a claim can count as, in the order of the list, in words for one and for more."""
 
 
 def tally(claims: Iterable[Claim]) -> dict[str, str]:

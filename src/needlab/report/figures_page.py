@@ -125,7 +125,7 @@ def _is_figure_folder(path: Path) -> bool:
 
 
 def read_section(path: Path) -> Section:
-    """What one figure's folder says."""
+    """Read what one figure's folder holds."""
     folder = UntrustedFolder(path)
     meta = folder.record("meta.json")
     notes, captions = meta.get("notes"), meta.get("captions")

@@ -60,7 +60,7 @@ class Band:
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> Band:
-        """One column for each interval."""
+        """Put intervals side by side, one in each column."""
         rows = [(one.estimate, one.low, one.high) for one in intervals]
         return cls(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
 

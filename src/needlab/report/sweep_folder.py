@@ -30,7 +30,7 @@ NEED = (
 
 @dataclass
 class ReadRun:
-    """What a run's folder says."""
+    """What was read from a run's folder."""
 
     name: str
     config: JsonObject
@@ -47,7 +47,7 @@ class ReadRun:
 
 @dataclass
 class SweepResults:
-    """What a sweep's folder says."""
+    """What was read from a sweep's folder."""
 
     name: str
     about: str

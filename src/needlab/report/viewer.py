@@ -20,7 +20,7 @@ from needreplay._core.types import AnyArray
 
 
 class Moment(NamedTuple):
-    """A moment of some logs."""
+    """A moment of some logs that a page links to."""
 
     title: str
     text: str

@@ -105,7 +105,7 @@ def run_with_bar(
 
 
 def resumption(folder: str | Path) -> str:
-    """Where a run goes on."""
+    """Say where a run goes on, from its newest checkpoint or from the beginning."""
     found = newest_checkpoint(Path(folder))
     return "start from the beginning" if found is None else f"resume from step {steps_of(found):,}"
 

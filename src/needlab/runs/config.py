@@ -124,7 +124,7 @@ class Resolved:
     actors: ActorSettings
 
     def flat(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Every setting by name, those of all parts together."""
         return {**flat(self.agent), **flat(self.world), **flat(self.protocol), **flat(self.actors)}
 
 

@@ -26,7 +26,7 @@ class Played(NamedTuple):
 
 
 def reset_seed(seed: int, *names: str | int) -> int:
-    """The seed of one reset."""
+    """The seed of one reset of the environment."""
     return int(stream(seed, "reset", *names).integers(2**31))
 
 

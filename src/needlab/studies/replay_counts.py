@@ -154,7 +154,7 @@ def _shares(found: Mapping[Case, Mapping[str, AnyArray]]) -> Table:
 
 
 def _share(counts: AnyArray, case: Case, direction: str) -> Interval | None:
-    """None without events."""
+    """The share of short events among all, with its interval; None without events."""
     if not counts[:, 1].any():
         return None
     rng = stream(case.seed, "replay-counts", "short", *_key(case), direction)

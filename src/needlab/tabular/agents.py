@@ -42,13 +42,13 @@ class TabularAgent(Protocol):
         ...
 
     def act(self, state: Any) -> int:
-        """The action to take."""
+        """Choose the action to take."""
         ...
 
     def learn(
         self, state: Any, action: int, reward: float, next_state: Any, terminated: bool
     ) -> None:
-        """What followed."""
+        """Learn from what followed the action."""
         ...
 
 

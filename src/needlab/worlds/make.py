@@ -22,7 +22,7 @@ Source: TypeAlias = "str | Path | TabularWorld | Env"
 
 
 def tabular_world(source: Source, **options: Any) -> TabularWorld:
-    r"""A tabular world.
+    r"""Make a tabular world from a name, text, a file or a Gymnasium environment.
 
     >>> tabular_world("dyna-maze", resolution=2).n_states
     216

@@ -24,7 +24,7 @@ THE_TASKS = "the task's"
 PRINTED = {
     "sizes": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
     "repetitions": 10,
-    "centre": "median",
+    "center": "median",
     "buffer_axis": "transitions",
     "discount_offset": 0,
     "fall": "ends",
@@ -66,7 +66,7 @@ RELEASED = {
     **PRINTED,
     "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "repetitions": 15,
-    "centre": "mean",
+    "center": "mean",
     "buffer_axis": "authors",
     "discount_offset": 1,
     "fall": "teleports",

@@ -19,7 +19,7 @@ from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
-    centre_interval,
+    center_interval,
     compare,
     data_table,
     need_row_table,
@@ -292,7 +292,7 @@ def test_a_bound_at_one_size_leaves_the_others_decided() -> None:
 
 def test_one_trial_has_no_interval() -> None:
     single = found_of("x", "per", 3, [7])
-    assert centre_interval(single, "mean", 0).low == -np.inf
+    assert center_interval(single, "mean", 0).low == -np.inf
     held = compare([single, found_of("x", "need", 3, [5])], "x", "need", "per", "mean", 0)
     assert held.overall().verdict("below") == "undecided"
 

@@ -34,7 +34,7 @@ from needlab.runs.trials import Columns, TrialRunner
 from needlab.studies.cliffwalk.agent import run_trial
 from needlab.studies.cliffwalk.settings import (
     METHODS,
-    Centre,
+    Center,
     CliffwalkSettings,
     Method,
     cliffwalk_preset,
@@ -81,7 +81,7 @@ class CaseResult:
 
     @property
     def converged(self) -> BoolArray:
-        """[trial]."""
+        """[trial]: whether it converged."""
         return self.columns["converged"]
 
     @property
@@ -136,19 +136,19 @@ def run_cases(cases: Sequence[Case], runner: TrialRunner, label: str) -> list[Ca
     return [CaseResult(c.label, c.method, c.states, columns) for c, columns in found.items()]
 
 
-def centre_interval(result: CaseResult, centre: Centre, seed: int) -> Interval:
-    """The centre of one method's updates at one size."""
-    rng = stream(seed, "fig3", "centre", *result.key)
-    interval = median_interval if centre == "median" else mean_interval
+def center_interval(result: CaseResult, center: Center, seed: int) -> Interval:
+    """The center of one method's updates at one size."""
+    rng = stream(seed, "fig3", "centre", *result.key)  # as in the committed data
+    interval = median_interval if center == "median" else mean_interval
     return interval(result.counted, rng)
 
 
 # Two methods compared ---------------------------------------------------------------------------
 
 
-def centre_of(values: FloatArray, centre: Centre) -> FloatArray:
+def center_of(values: FloatArray, center: Center) -> FloatArray:
     """The mean or the median over the last axis."""
-    found: FloatArray = (np.median if centre == "median" else np.mean)(values, axis=-1)
+    found: FloatArray = (np.median if center == "median" else np.mean)(values, axis=-1)
     return found
 
 
@@ -239,7 +239,7 @@ class Comparison:
 
 
 def compare(
-    results: Iterable[CaseResult], label: str, one: str, other: str, centre: Centre, seed: int
+    results: Iterable[CaseResult], label: str, one: str, other: str, center: Center, seed: int
 ) -> Comparison:
     """Compare the trials of two methods under one label."""
     by = {(r.method, r.states): r for r in results if r.label == label}
@@ -253,14 +253,14 @@ def compare(
         count = len(pair[0].converged)
         trials += count
         values = [r.counted for r in pair]
-        logs.append(np.log(centre_of(values[0], centre)) - np.log(centre_of(values[1], centre)))
+        logs.append(np.log(center_of(values[0], center)) - np.log(center_of(values[1], center)))
         if count > 1:
             drawn = resampled(count, stream(seed, "fig3", "compare", size))
-            a, b = (centre_of(value[drawn], centre) for value in values)
+            a, b = (center_of(value[drawn], center) for value in values)
             logs_drawn.append(np.log(a) - np.log(b))
         for side in range(2):
             censored[side] += pair[side].censored
-            bounded[side, index] = count > 1 and _rests_on_budget(pair[side], centre, drawn)
+            bounded[side, index] = count > 1 and _rests_on_budget(pair[side], center, drawn)
     return Comparison(
         one=one,
         other=other,
@@ -273,11 +273,11 @@ def compare(
     )
 
 
-def _rests_on_budget(result: CaseResult, centre: Centre, drawn: IntArray) -> bool:
+def _rests_on_budget(result: CaseResult, center: Center, drawn: IntArray) -> bool:
     """Whether the estimate, or an end of its interval, would move without the budget."""
     without_end = np.where(result.converged, 0.0, np.inf)
-    moved = np.isinf(centre_of(without_end[drawn], centre)).mean()
-    return bool(np.isinf(centre_of(without_end, centre)) or moved >= (1 - LEVEL) / 2)
+    moved = np.isinf(center_of(without_end[drawn], center)).mean()
+    return bool(np.isinf(center_of(without_end, center)) or moved >= (1 - LEVEL) / 2)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def summary_table(results: Sequence[CaseResult], seed: int) -> Table:
 
     def columns(r: CaseResult) -> dict[str, object]:
         trials = len(r.converged)
-        bounds: dict[Centre, bool] = {"mean": r.censored > 0, "median": 2 * r.censored >= trials}
+        bounds: dict[Center, bool] = {"mean": r.censored > 0, "median": 2 * r.censored >= trials}
         found: dict[str, object] = {
             "transitions": r.columns["transitions"][0],
             "budget": r.columns["budget"][0],
@@ -344,9 +344,9 @@ def summary_table(results: Sequence[CaseResult], seed: int) -> Table:
             "not_converged": r.censored,
             "diverged": r.columns["diverged"].sum(),
         }
-        for centre, is_bound in bounds.items():
-            found |= interval_columns(centre_interval(r, centre, seed), centre, f"{centre}_")
-            found[f"{centre}_is_bound"] = is_bound
+        for center, is_bound in bounds.items():
+            found |= interval_columns(center_interval(r, center, seed), center, f"{center}_")
+            found[f"{center}_is_bound"] = is_bound
         return found
 
     return _table(results, columns)

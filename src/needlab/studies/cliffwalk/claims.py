@@ -24,7 +24,7 @@ from needlab.studies.cliffwalk.cases import (
     SHOWN_STATE,
     CaseResult,
     Comparison,
-    centre_interval,
+    center_interval,
     compare,
     interval_columns,
 )
@@ -44,10 +44,10 @@ def claims_of(
     results: Sequence[CaseResult], need_rows: Table, preset: str, seed: int
 ) -> list[Claim]:
     """The claims table of one preset."""
-    centre = cliffwalk_preset(preset).centre
+    center = cliffwalk_preset(preset).center
 
     def compared(one: str, other: str) -> Comparison:
-        return compare(results, preset, one, other, centre, seed)
+        return compare(results, preset, one, other, center, seed)
 
     def claim(
         statement: str, measured: str, verdict: Verdict, *detail: str, source: str = SECTION
@@ -151,7 +151,7 @@ COMPARED: tuple[tuple[Method, Method], ...] = (
 ORDER = ("released", "corrected", "printed")
 """Presets are compared with the next one in this order."""
 NOTHING = "nothing"
-_NOT_SETTINGS = ("sizes", "repetitions", "centre", "buffer_axis")
+_NOT_SETTINGS = ("sizes", "repetitions", "center", "buffer_axis")
 
 
 class Change(NamedTuple):
@@ -164,7 +164,7 @@ class Change(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name among cases."""
+        """The name of its cases."""
         return f"{self.base}, {self.setting} = {self.value}" if self.value else self.base
 
 
@@ -182,7 +182,7 @@ class Effect(NamedTuple):
 
 
 def changes_between(presets: Sequence[str]) -> list[tuple[Change, CliffwalkSettings]]:
-    """Each preset as it is, and with each single setting of its neighbour; settings included."""
+    """Each preset as it is, and with each single setting of its neighbor; settings included."""
     chosen = [name for name in ORDER if name in presets]
     found: dict[str, tuple[Change, CliffwalkSettings]] = {}
     for a, b in pairwise(chosen):
@@ -213,7 +213,7 @@ def effects_of(
         for one, other in COMPARED:
             for states in sorted({r.states for r in ours}):
                 here = [r for r in ours if r.states == states]
-                single = compare(here, change.label, one, other, settings.centre, seed)
+                single = compare(here, change.label, one, other, settings.center, seed)
                 ratio, stopped = single.at(states), sum(single.censored)
                 found = ratio, ratio.verdict("below"), single.trials, stopped
                 effects.append(Effect(change, one, other, states, *found))
@@ -221,7 +221,7 @@ def effects_of(
 
 
 def deciding_table(effects: Sequence[Effect]) -> Table:
-    """``deciding.csv``."""
+    """``deciding.csv``: the effect of each change on each comparison."""
     return long_table(
         ("preset", "setting", "value", "value_of", "compared", "states"),
         (
@@ -306,7 +306,7 @@ class Variant(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name among cases."""
+        """The name of its cases."""
         return "/".join(map(str, self))
 
     def settings(self) -> CliffwalkSettings:
@@ -340,7 +340,7 @@ def magnitude_table(variants: Sequence[Variant], results: Sequence[CaseResult], 
     for r in results:
         v = by_label[r.label]
         rows[v.preset, WAYS[v.method], *v[2:], r.states] = {
-            **interval_columns(centre_interval(r, v.settings().centre, seed), "updates"),
+            **interval_columns(center_interval(r, v.settings().center, seed), "updates"),
             "trials": len(r.converged),
             "not_converged": r.censored,
         }

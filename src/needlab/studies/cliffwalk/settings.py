@@ -55,7 +55,7 @@ Corrected: TypeAlias = Literal["both", "gain"]
 FOR_BOTH, FOR_GAIN = range(2)
 BatchStep: TypeAlias = Literal["sum", "mean"]
 SUM, MEAN = range(2)
-Centre: TypeAlias = Literal["median", "mean"]
+Center: TypeAlias = Literal["median", "mean"]
 BufferAxis: TypeAlias = Literal["transitions", "authors"]
 
 
@@ -67,7 +67,7 @@ class CliffwalkSettings:
     """how many states are not the goal: one experiment for each"""
     repetitions: int = 10
     """trials of each"""
-    centre: Centre = "median"
+    center: Center = "median"
     """what the figure shows of the trials"""
     buffer_axis: BufferAxis = "transitions"
     """the figure's horizontal axis: the buffer's size, or the authors' (n - 1) 2^(n - 1)"""
@@ -179,7 +179,7 @@ _BOUNDS: Bounds = {
 _RELEASED = CliffwalkSettings(
     sizes=tuple(range(2, 12)),
     repetitions=15,
-    centre="mean",
+    center="mean",
     buffer_axis="authors",
     discount_offset=1,
     fall="teleports",

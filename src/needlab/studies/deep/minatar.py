@@ -154,7 +154,7 @@ class Case(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """Of its record."""
+        """The name of the file that holds its record."""
         words = self.arm.replace(".", "").replace(" ", "-")
         every = "" if self.update_period == 4 else f"-every-{self.update_period}"
         return f"{self.game}-{words}-{self.seed}-{self.steps}{every}.csv"

@@ -117,7 +117,7 @@ class Case(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """Of its rows."""
+        """The name of the file that holds its rows."""
         world = "".join(letter if letter.isalnum() else "-" for letter in self.world)
         return f"{self.preset}-{world}-{self.seed}.csv"
 

@@ -83,7 +83,7 @@ class Run(NamedTuple):
 
     @property
     def file_stem(self) -> str:
-        """Equal configs have equal names."""
+        """The name of its file, which is the same for equal configs."""
         plain = {**asdict(self.config), "overrides": dict(self.config.overrides)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

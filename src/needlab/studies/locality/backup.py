@@ -183,7 +183,7 @@ class Moment:
         return Stored(batch, error, (self._buffer.next_id - 1 - ids).astype(np.float64))
 
     def _factors(self, stored: Stored) -> FloatArray:
-        """[factor, view, transition]."""
+        """What each factor predicts, [factor, view, transition]."""
         world, n_views = self._task.world, len(self._views)
         T = transition_matrix(world.next_state, world.ends, self._policy)
         M = closed_form(T, HORIZON)

@@ -53,7 +53,7 @@ def _by_seed(seeds: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def rank_correlation(first: FloatArray, second: FloatArray) -> float:
-    """Spearman's."""
+    """Spearman's rank correlation."""
     return float(spearmanr(first, second).statistic)
 
 

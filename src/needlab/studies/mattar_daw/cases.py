@@ -70,7 +70,7 @@ class Variant:
 
     @property
     def settings(self) -> EVBSettings:
-        """Of the agent."""
+        """The agent's settings."""
         return changed(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
 
     @property
@@ -186,7 +186,7 @@ SECONDS = {"events": 0.04, "behavior": 0.01, "sleep": 0.02, "shock": 0.001}
 
 
 def run_case(job: tuple[str, Case], simulation: int) -> dict[str, npt.ArrayLike]:
-    """One simulation of a kind."""
+    """Run one simulation of a kind: events, behavior, sleep or shock."""
     kind, case = job
     run = {"events": run_events, "behavior": run_behavior, "sleep": run_sleep, "shock": run_shock}
     return run[kind](case, simulation)
