@@ -43,13 +43,13 @@ def test_a_figure_from_the_command_line(fakes_folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("reproduce fig9", "There is no figure 'fig9'; choose from: curve, hanging, refusing."),
+        ("reproduce fig9", "There is no figure 'fig9'; choose from: curve, hanging, raising."),
         ("reproduce curve --preset x y", "There is no preset 'x'; choose from: printed, released."),
         ("reproduce --preset printed curve", "'curve' is a figure, not a preset"),
         ("reproduce --trials 0", "--trials must be at least 1, not 0."),
         ("reproduce --workers 0", "--workers must be at least 1, not 0."),
         ("reproduce curve --out /proc/x", "The folder '/proc/x' cannot be written"),
-        ("reproduce refusing", "refusing: The maze has no goal."),
+        ("reproduce raising", "raising: The maze has no goal."),
     ],
 )
 @pytest.mark.usefixtures("fake_studies")

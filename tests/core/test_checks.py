@@ -28,13 +28,13 @@ def test_words_become_values(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a", "=1", "a="])
-def test_what_is_no_setting_is_refused(wrong: str) -> None:
+def test_what_is_no_setting_raises(wrong: str) -> None:
     with pytest.raises(NeedReplayError, match=f"it '{wrong}' is not of the form NAME=VALUE"):
         parsed_settings(["b=1", wrong], "it")
 
 
 def test_watch_reads_whole_numbers_as_train_does() -> None:
-    """A setting that must be whole: 1e1 was a float here, and refused."""
+    """A setting that must be whole: 1e1 was a float here, and raised."""
     track = world_named("linear-track")
     ten, same = (watched_run(f"evb,backups={text}", track, episodes=2) for text in ("10", "1e1"))
     assert ten.backups.tolist() == same.backups.tolist()

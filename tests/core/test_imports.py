@@ -1,4 +1,4 @@
-"""Code is named by the user alone: what a file asks for is refused unless its module is allowed."""
+"""Code is named by the user alone: what a file asks for raises unless its module is allowed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from needlab.core.imports import find_module, load_object, refuse_code
+from needlab.core.imports import check_code, find_module, load_object
 from needreplay._core.errors import NeedReplayError, unknown
 
 
@@ -23,10 +23,10 @@ from needreplay._core.errors import NeedReplayError, unknown
         {"agent": "evil:x", "device": "cpu"},
     ],
 )
-def test_a_module_that_was_not_named_is_refused(values: Any) -> None:
+def test_a_module_that_was_not_named_raises(values: Any) -> None:
     with pytest.raises(NeedReplayError, match=r"a\.toml asks for .*--allow-code evil"):
-        refuse_code(values, ["other", "evi", "evil2"], "a.toml")
-    refuse_code(values, ["other", "evil"], "a.toml")
+        check_code(values, ["other", "evi", "evil2"], "a.toml")
+    check_code(values, ["other", "evil"], "a.toml")
 
 
 def test_plain_values_and_submodules_pass() -> None:
@@ -36,8 +36,8 @@ def test_plain_values_and_submodules_pass() -> None:
         "steps": 5,
         "maze": "S.G\n\nstarts: in",
     }
-    refuse_code(plain, [], "a.toml")
-    refuse_code({"world": "pack.envs:Foo-v0"}, ["pack"], "a.toml")
+    check_code(plain, [], "a.toml")
+    check_code({"world": "pack.envs:Foo-v0"}, ["pack"], "a.toml")
 
 
 @pytest.mark.parametrize(

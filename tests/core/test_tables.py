@@ -61,7 +61,7 @@ def test_a_table_without_rows_keeps_its_columns(tmp_path: Path) -> None:
         ({"a": [[1], [1, 2]]}, "Column 'a'"),
     ],
 )
-def test_what_is_no_table_is_refused(columns: dict[str, list[object]], said: str) -> None:
+def test_what_is_no_table_raises(columns: dict[str, list[object]], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         Table(columns)
 
@@ -83,7 +83,7 @@ def test_a_table_does_not_change_with_the_array_it_was_made_of() -> None:
         (b'a\n"1\n', "not a CSV table"),
     ],
 )
-def test_a_damaged_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_damaged_table_raises(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(NeedReplayError, match=said):
         tables.read_table(tmp_path / "t.csv")
@@ -112,7 +112,7 @@ def test_json_of_what_a_config_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "\ud800"])
-def test_damaged_json_is_refused(tmp_path: Path, content: str) -> None:
+def test_damaged_json_raises(tmp_path: Path, content: str) -> None:
     (tmp_path / "m.json").write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(NeedReplayError, match="is not JSON"):
         tables.read_json(tmp_path / "m.json")
@@ -164,7 +164,7 @@ def test_written_files_can_be_read_by_whom_the_user_lets(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o644
 
 
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_raises(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/needreplay")):
         with pytest.raises(NeedReplayError, match=r"cannot be written: .*; choose another"):
@@ -191,6 +191,18 @@ def test_a_table_is_a_mapping_of_columns_and_a_data_frame(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(NeedReplayError, match="pip install pandas"):
         table.to_pandas()
+
+
+def test_rows_and_what_is_distinct() -> None:
+    table = Table({"agent": ["b", "a", "b"], "seed": [2, 1, 2]})
+    assert list(table.rows())[1:] == [{"agent": "a", "seed": 1}, {"agent": "b", "seed": 2}]
+    assert table.distinct("agent") == ["b", "a"]
+    assert table.distinct("agent", "seed") == [("b", 2), ("a", 1)]
+
+
+def test_an_empty_cell_is_a_number_that_is_not_known() -> None:
+    np.testing.assert_array_equal(tables.as_numbers(np.array(["1.5", "", "2"])), [1.5, np.nan, 2])
+    np.testing.assert_array_equal(tables.as_numbers(np.array([True, False])), [1.0, 0.0])
 
 
 def test_a_notebook_shows_the_first_rows() -> None:

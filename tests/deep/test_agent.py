@@ -52,11 +52,20 @@ def test_with_need_1_per_sr_learns_what_per_learns(
         assert torch.allclose(values(per, network), values(per_sr, network), rtol=0.0, atol=1e-6)
 
 
-def test_need_changes_what_is_learned() -> None:
-    per, per_sr = small_agent(sampler="per"), small_agent(sampler="per-sr")
-    taught(per)
-    taught(per_sr)
-    assert not torch.equal(values(per, "q"), values(per_sr, "q"))
+@pytest.mark.parametrize("factor", [0.0, 3.0])
+def test_need_multiplies_the_loss(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With eps far above the gradient g, Adam's first step is learning_rate g / eps, here g."""
+    moved = []
+    for scale in (1.0, factor):
+        agent = small_agent(sampler="per-sr", learning_rate=1e6, optimizer_eps=1e6, min_history=20)
+        monkeypatch.setattr(
+            "needlab.deep.agent.rescale", lambda need, _, by=scale: torch.full_like(need, by)
+        )
+        before = values(agent, "q").double()
+        taught(agent, 20)
+        moved.append(values(agent, "q").double() - before)
+    assert moved[0].abs().max() > 1e-3
+    torch.testing.assert_close(moved[1], factor * moved[0], rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["printed", "corrected", "released"])
@@ -276,12 +285,12 @@ def test_the_action_taken_next_is_what_released_learns_from() -> None:
         ({"wings": 2}, "wings"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(overrides: dict[str, Any], said: str) -> None:
+def test_settings_that_mean_nothing_raise(overrides: dict[str, Any], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         small_agent(**overrides)
 
 
-def test_observations_that_a_network_cannot_see_are_refused() -> None:
+def test_observations_that_a_network_cannot_see_raise() -> None:
     with pytest.raises(NeedReplayError, match="axes"):
         DeepAgent(small_agent().settings, Box(0.0, 1.0, (3, 3)), 2, steps=10)
 
@@ -388,23 +397,6 @@ def test_a_need_model_learns_at_every_period_of_updates(sampler: str) -> None:
         while agent.updates < 28:
             taught(agent, 1)
         assert model_of(agent).updates == expected
-
-
-def test_a_need_model_changes_what_is_sampled_and_scaled() -> None:
-    base: dict[str, Any] = {"need_learner": "cosine"}
-    learned: list[Tensor] = []
-    more: dict[str, Any]
-    for more in (
-        {"sampler": "per"},
-        {"sampler": "per-sr"},
-        {"sampler": "per-sr-sampling"},
-        {"sampler": "per-sr-sampling", "need_discount": 0.5},
-    ):
-        agent = small_agent(**base, **more)
-        taught(agent, 60)
-        learned.append(values(agent, "q"))
-    for i, one in enumerate(learned):
-        assert not any(torch.equal(one, other) for other in learned[:i])
 
 
 @pytest.mark.parametrize("encoder", ["own", "shared"])

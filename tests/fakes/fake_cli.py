@@ -10,7 +10,7 @@ from needlab.studies import Listing
 FAKES = (
     Listing("curve", "fake_curve", "exponentials that look like learning"),
     Listing("hanging", "fake_hanging", "what never ends"),
-    Listing("refusing", "fake_refusing", "what cannot be done"),
+    Listing("raising", "fake_raising", "what cannot be done"),
 )
 
 if __name__ == "__main__":

@@ -147,6 +147,6 @@ def test_board_coordinates() -> None:
         (lambda: FeatureTable([[math.inf]]), "finite"),
     ],
 )
-def test_refusals(make: Callable[[], object], words: str) -> None:
+def test_what_raises(make: Callable[[], object], words: str) -> None:
     with pytest.raises(NeedReplayError, match=words):
         make()

@@ -247,6 +247,6 @@ def test_values_that_diverge_are_named() -> None:
         (lambda: LinearSettings(trace_decay=1.5), "trace_decay"),
     ],
 )
-def test_refusals(make: Any, words: str) -> None:
+def test_what_raises(make: Any, words: str) -> None:
     with pytest.raises(NeedReplayError, match=words):
         make()

@@ -109,7 +109,7 @@ def test_too_few_runs_have_no_interval() -> None:
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[1.0, float("nan")]], [[[1.0]]]])
-def test_scores_that_are_none_are_refused(scores: list[list[float]]) -> None:
+def test_scores_that_are_none_raise(scores: list[list[float]]) -> None:
     with pytest.raises(NeedReplayError, match="scores"):
         aggregate_interval(scores, optimality_gap, rng())
 
@@ -137,6 +137,13 @@ def test_the_ratio_of_two_agents_by_hand() -> None:
     # Doubling one agent's scores in a task of two multiplies all three numbers by the root of 2.
     twice = geometric_ratio([[1.0, 1.0, 4.0], [10.0] * 3], [[1.0] * 3, [5.0] * 3], rng())
     assert (twice.low, twice.high) == pytest.approx((2.0**0.5, 8.0**0.5))
+
+
+def test_the_ratio_of_paired_runs_has_no_spread_where_every_pair_has_the_same() -> None:
+    found = geometric_ratio([[1.0, 1.0, 4.0]] * 2, [[2.0, 2.0, 8.0]] * 2, rng(), paired=True)
+    assert (found.estimate, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    with pytest.raises(NeedReplayError, match="paired"):
+        geometric_ratio([[1.0, 2.0]], [[1.0]], rng(), paired=True)
 
 
 def test_the_mean_over_tasks_has_students_interval() -> None:

@@ -113,12 +113,12 @@ def test_a_claim_comes_back_from_its_record() -> None:
         ({"extra": "x"}, "is a record of"),
     ],
 )
-def test_a_damaged_record_is_refused(change: dict[str, Any], said: str) -> None:
+def test_a_damaged_record_raises(change: dict[str, Any], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         claim_from({**RECORD, **change})
 
 
 @pytest.mark.parametrize("record", [None, [], "x", {"statement": "x"}])
-def test_what_is_no_claim_is_refused(record: object) -> None:
+def test_what_is_no_claim_raises(record: object) -> None:
     with pytest.raises(NeedReplayError, match="A claim"):
         claim_from(record)

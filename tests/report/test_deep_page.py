@@ -192,6 +192,6 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert path.stat().st_size < 5_000_000
 
 
-def test_an_empty_buffer_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_an_empty_buffer_raises(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NeedReplayError, match="buffer is empty"):
         write_deep_page(tmp_path / "a.html", load_player(folder))

@@ -185,7 +185,7 @@ def test_an_interval_in_words(interval: Interval, said: str) -> None:
     assert interval.text() == said
 
 
-def test_what_has_no_interval_is_refused() -> None:
+def test_what_has_no_interval_raises() -> None:
     rng = stream(0, "bad")
     with pytest.raises(NeedReplayError, match="samples is empty"):
         mean_interval([], rng)

@@ -336,7 +336,7 @@ def test_text_that_is_no_text_is_replaced(sweep: Path) -> None:
     assert r"no\udcfftext" in read_table(sweep / "report" / "runs.csv")["run"].tolist()
 
 
-def test_a_report_that_leads_elsewhere_is_refused(sweep: Path, tmp_path: Path) -> None:
+def test_a_report_that_leads_elsewhere_raises(sweep: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (sweep / "report").symlink_to(elsewhere)

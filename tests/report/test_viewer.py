@@ -505,7 +505,7 @@ def test_worlds_by_name(tmp_path: Path) -> None:
         ("/", "needreplay eval / --watch"),
     ],
 )
-def test_runs_that_are_refused(world: World, name: str, said: str) -> None:
+def test_runs_that_raise(world: World, name: str, said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         watched_run(name, world, episodes=2)
 

@@ -164,7 +164,7 @@ def test_of_need_that_is_not_accurate_nothing_is_concluded(
     assert said[0].conclusion == verdict, "that need was not accurate is itself beyond doubt"
 
 
-def test_a_run_that_cannot_be_is_refused() -> None:
+def test_a_run_that_cannot_be_raises() -> None:
     plan = ours.Plan(("minatar/breakout",), ("per",), 1, 100, {"device_of_no_kind": 1})
     with trial_runner() as runner, pytest.raises(NeedReplayError, match="device_of_no_kind"):
         ours.train_all(ours.runs_of(plan, 0), runner)

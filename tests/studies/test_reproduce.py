@@ -1,4 +1,4 @@
-"""Running studies: what is written, refused and kept."""
+"""Running studies: what is written, raised and kept."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_stop_says_what_is_done_and_how_to_resume(
         reproduce([], replace(OPTIONS, trials=None), tmp_path, ARGV)
     assert str(stop.value) == (
         f"stopped; finished in {tmp_path}: curve. Run the rest with:\n"
-        f"  needreplay reproduce hanging refusing --seed 3 --size quick --out {tmp_path}"
+        f"  needreplay reproduce hanging raising --seed 3 --size quick --out {tmp_path}"
     )
     assert 'id="figure-curve"' in (tmp_path / "report.html").read_text("utf-8")
 
@@ -316,9 +316,9 @@ def test_a_study_may_keep_its_runs(
     assert len(run_so_far(log)) == 40
 
 
-def test_a_refusal_of_a_study_names_it(tmp_path: Path) -> None:
-    with pytest.raises(NeedReplayError, match=r"^refusing: The maze has no goal\.$"):
-        reproduce(["refusing"], OPTIONS, tmp_path, ARGV)
+def test_an_error_of_a_study_names_it(tmp_path: Path) -> None:
+    with pytest.raises(NeedReplayError, match=r"^raising: The maze has no goal\.$"):
+        reproduce(["raising"], OPTIONS, tmp_path, ARGV)
 
 
 def test_presets_of_named_and_of_all_studies() -> None:
@@ -329,15 +329,15 @@ def test_presets_of_named_and_of_all_studies() -> None:
     assert planned(["curve", "curve"]) == [("curve", ("printed", "released"))]
     assert planned(["curve"], "released") == [("curve", ("released",))]
     assert planned([], "printed") == [("curve", ("printed",)), ("hanging", ("printed",))]
-    assert planned([], "corrected", "corrected") == [("refusing", ("corrected",))]
+    assert planned([], "corrected", "corrected") == [("raising", ("corrected",))]
     with pytest.raises(NeedReplayError, match=r"curve has no preset 'corrected'; .*: printed, rel"):
-        planned(["curve", "refusing"], "corrected")
+        planned(["curve", "raising"], "corrected")
 
 
 @pytest.mark.parametrize(
     ("names", "change", "said"),
     [
-        (["fig9"], {}, "There is no figure 'fig9'; choose from: curve, hanging, refusing."),
+        (["fig9"], {}, "There is no figure 'fig9'; choose from: curve, hanging, raising."),
         (["curve"], {"presets": ("x",)}, "There is no preset 'x'; choose from: printed, released."),
         ([], {"presets": ("curve",)}, "'curve' is a figure, not a preset"),
         ([], {"trials": 0}, "--trials must be at least 1, not 0."),
@@ -345,12 +345,12 @@ def test_presets_of_named_and_of_all_studies() -> None:
         ([], {"seed": -1}, "--seed must be at least 0, not -1."),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_written(
+def test_what_makes_no_sense_raises_before_anything_is_written(
     tmp_path: Path, names: list[str], change: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(NeedReplayError) as refusal:
+    with pytest.raises(NeedReplayError) as error:
         reproduce(names, replace(OPTIONS, **change), tmp_path / "out", ARGV)
-    assert said in str(refusal.value)
+    assert said in str(error.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -362,9 +362,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(
         ({"captions": {"other": "x"}}, "a caption without a figure: 'other'"),
     ],
 )
-def test_an_incomplete_outcome_is_refused(
-    tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_an_incomplete_outcome_raises(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     table = tables.Table({"a": [1]})
     result = Result(tables={"data": table}, figures={"figure": figures.new_figure()[0]})
     with pytest.raises(NeedReplayError, match=said):
@@ -378,7 +376,7 @@ def test_an_incomplete_outcome_is_refused(
 
 
 def test_the_list_of_studies() -> None:
-    assert study_names() == ("curve", "hanging", "refusing")
+    assert study_names() == ("curve", "hanging", "raising")
     assert load_study("curve").presets == ("printed", "released")
     with pytest.raises(NeedReplayError, match="no figure 'x'"):
         load_study("x")

@@ -88,7 +88,7 @@ def test_trials_are_in_order_for_any_number_of_workers(tmp_path: Path) -> None:
     assert len(names[0]) == 1 + 3 + 7
 
 
-def test_a_case_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_case_that_stands_twice_raises(tmp_path: Path) -> None:
     run = TrialRunner(LocalEngine(1), tmp_path).run
     with pytest.raises(NeedReplayError, match="squares has a case twice"):
         run(lambda _case, _trial: {}, [1, 2, 1], 1, label="squares")

@@ -160,10 +160,10 @@ def test_the_deep_sweeps_that_ship() -> None:
         ("[[runs]]\nkind = 'cliffwalk'\nagent = 'per'\nsizes = 3", "sizes is 3; it must be a list"),
     ],
 )
-def test_what_is_refused_names_the_file(text: str, said: str) -> None:
-    with pytest.raises(NeedReplayError, match=r"^a\.toml") as refused:
+def test_what_raises_names_the_file(text: str, said: str) -> None:
+    with pytest.raises(NeedReplayError, match=r"^a\.toml") as raised:
         parsed(text, "a.toml", allow_code=["nothing", "json"], kinds=SWEEP_KINDS)
-    assert said in str(refused.value)
+    assert said in str(raised.value)
 
 
 def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fakes_folder: Path) -> None:

@@ -146,13 +146,13 @@ def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "metrics.csv").read_text() == "as it is"
 
 
-def test_a_metrics_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_metrics_file_of_something_else_raises(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("trial,episode,steps\n0,0,1\n")
     with pytest.raises(NeedReplayError, match="complete trials"):
         execute(one(MAZE), tmp_path)
 
 
-def test_a_run_is_refused_where_it_cannot_be_right(tmp_path: Path) -> None:
+def test_a_run_raises_where_it_cannot_be_right(tmp_path: Path) -> None:
     item = item_of(one(MAZE), tmp_path / "a")
     with pytest.raises(NeedReplayError, match="the same version on every machine"):
         cluster._task(item, str(tmp_path / "a"), "runs", "token", version="0.0.0")

@@ -1,4 +1,4 @@
-"""Sweeps of linear agents: rows, resumed and split trials, and what is refused."""
+"""Sweeps of linear agents: rows, resumed and split trials, and what raises."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_the_sweep_on_the_page_can_run(tmp_path: Path) -> None:
         ({**MAZE, "overrides": {"alpha": 2.0}}, "alpha"),
     ],
 )
-def test_refusals(config: dict[str, Any], words: str) -> None:
+def test_what_raises(config: dict[str, Any], words: str) -> None:
     with pytest.raises(NeedReplayError, match=words):
         KIND.complete(config)

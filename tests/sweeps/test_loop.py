@@ -107,24 +107,24 @@ def test_results_do_not_depend_on_workers_or_order(tmp_path: Path) -> None:
     assert results(tmp_path / "a") == results(tmp_path / "b")
 
 
-def test_a_second_sweep_in_one_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_sweep_in_one_folder_raises(tmp_path: Path) -> None:
     from fake_runs import counting
 
-    refused: list[str] = []
+    raised: list[str] = []
 
     def second(state: RunState) -> None:
-        if not refused:
+        if not raised:
             with pytest.raises(NeedReplayError, match=f"process {os.getpid()} on") as error:
                 run(tmp_path, [counting(0)])
-            refused.append(str(error.value))
+            raised.append(str(error.value))
 
     found = run(tmp_path, [counting(0, seconds=0.5)], watch=second)
     assert len(found.done) == 1
-    assert "Another sweep works in" in refused[0]
+    assert "Another sweep works in" in raised[0]
     assert run(tmp_path, [counting(0, seconds=0.5)]).done == []
 
 
-def test_a_folder_that_somebody_changed_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_somebody_changed_raises(tmp_path: Path) -> None:
     from fake_runs import counting
 
     spec = counting(0)
@@ -241,14 +241,14 @@ def test_the_command_line(
     assert "2 runs, 1 of them done." in said.out
     assert "on this machine" not in said.out, "nothing is known of it"
     assert "The speed of 1 run is not known." in said.out
-    for words, refusal in (
+    for words, error in (
         (["--workers", "0"], "--workers must be at least 1"),
         (["--only", "zzz"], "has no run 'zzz'"),
         (["--address", "auto"], "are for --engine ray"),
         (["--cpus-per-run", "-1"], "must not be negative"),
     ):
         assert main([*allowed, "--out", out, *words]) == 2
-        assert refusal in capfd.readouterr().err
+        assert error in capfd.readouterr().err
     assert main(["report", str(tmp_path / "nothing")]) == 2
 
 

@@ -193,7 +193,7 @@ def test_a_studys_trials_run_on_a_cluster(
     }
 
 
-def test_what_a_cluster_cannot_do_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+def test_what_a_cluster_cannot_do_raises(environment: dict[str, str], tmp_path: Path) -> None:
     from needlab.runs.cluster import RayEngine
 
     with pytest.raises(NeedReplayError, match="No node of the cluster has 1 CPUs and 3 GPUs"):

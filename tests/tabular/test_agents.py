@@ -1,4 +1,4 @@
-"""Agents step by step: the same as compiled trials, and what they refuse."""
+"""Agents step by step: the same as compiled trials, and what raises."""
 
 from __future__ import annotations
 
@@ -95,15 +95,21 @@ def test_what_an_agent_begins_with() -> None:
 
 
 def test_the_trace_is_forgotten_at_an_episodes_start_if_settings_say_so() -> None:
-    for reset_trace, moved in ((True, False), (False, True)):
+    """Both episodes end where nobody has acted, so M[0] += α γ φ(1) in the first.
+
+    The second adds α (γ λ) γ φ(2) if the first state still has a trace.
+    """
+    for reset_trace, share in ((True, 0.0), (False, 1.0)):
         settings = SweepingSettings(reset_trace=reset_trace)
+        alpha, decay = settings.successor_step_size, settings.trace_decay
+        gamma = settings.horizon
         agent = PrioritizedSweeping(3, 1, settings)
         agent.begin(0)
         agent.learn(0, 0, 0.0, 1, terminated=True)
-        row = agent.M[0].copy()
         agent.begin(1)
-        agent.learn(1, 0, 0.0, 2, terminated=False)
-        assert (row.tolist() != agent.M[0].tolist()) == moved
+        agent.learn(1, 0, 0.0, 2, terminated=True)
+        expected = [1.0, alpha * gamma, share * alpha * gamma * decay * gamma]
+        np.testing.assert_allclose(agent.M[0], expected, rtol=1e-12)
 
 
 def test_need_after_the_goal_is_read_from_this_episodes_start() -> None:
@@ -139,7 +145,7 @@ def test_a_step_that_is_not_terminal_bootstraps(make: Callable[[int, int], Agent
 
 
 @pytest.mark.parametrize("make", MAKERS)
-class TestRefusals:
+class TestErrors:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -189,7 +195,7 @@ class TestRefusals:
         assert isinstance(agent.act(np.int64(0)), int)  # type: ignore[arg-type]
 
 
-def test_a_successor_matrix_that_does_not_fit_is_refused() -> None:
+def test_a_successor_matrix_that_does_not_fit_raises() -> None:
     with pytest.raises(NeedReplayError, match=r"^M has shape \(2, 3\); it must be \(3, 3\)"):
         PrioritizedSweeping(3, 2, M=np.zeros((2, 3)))
     with pytest.raises(NeedReplayError, match=r"^M has entries that are not finite"):
@@ -247,7 +253,7 @@ def test_an_episode_cut_short_is_not_terminated(
     assert (agent.arrays.pairs["discount"][:3] == 0.95).all()
 
 
-def test_no_episodes_are_refused() -> None:
+def test_no_episodes_raise() -> None:
     env = Corridor()
     with pytest.raises(NeedReplayError, match=r"^episodes is 0; it must be at least 1\.$"):
         play(QLearning(4, 1), env, 0)
@@ -286,7 +292,7 @@ def test_learns_to_cross_the_lake(uncompiled: bool) -> None:
     env.close()
 
 
-def test_an_environment_that_is_not_discrete_is_refused() -> None:
+def test_an_environment_that_is_not_discrete_raises() -> None:
     with (
         gymnasium.make(newest("CartPole")) as env,
         pytest.raises(NeedReplayError, match=r"observation space of CartPole-v\d is Box"),

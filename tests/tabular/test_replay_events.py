@@ -131,7 +131,7 @@ def test_unknown_outcomes_are_no_steps() -> None:
         ([1, 2], [1, 1], CORRIDOR, {"level": 0.7}, "level is 0.7"),
     ],
 )
-def test_refusals(states: Any, actions: Any, table: Any, options: Any, message: str) -> None:
+def test_what_raises(states: Any, actions: Any, table: Any, options: Any, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         replay_events(states, actions, table, **options)
 

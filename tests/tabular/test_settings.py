@@ -96,7 +96,7 @@ def test_every_field_can_be_changed_alone(name: str, override: dict[str, Any]) -
     assert asdict(preset(PS_SR, name, **override)) == {**asdict(PS_SR[name]), **override}
 
 
-def test_names_that_do_not_exist_are_refused() -> None:
+def test_names_that_do_not_exist_raise() -> None:
     with pytest.raises(NeedReplayError, match=r"no preset 'print'; choose from: printed, released"):
         preset(PS_SR, "print")
     with pytest.raises(NeedReplayError, match=r"no setting 'gamma': it is 'discount' here"):
@@ -111,7 +111,7 @@ def test_names_that_do_not_exist_are_refused() -> None:
     "name", ["discount", "step_size", "epsilon", "successor_step_size", "trace_decay"]
 )
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, -math.inf])
-def test_shares_outside_0_to_1_are_refused(name: str, value: float) -> None:
+def test_shares_outside_0_to_1_raise(name: str, value: float) -> None:
     with pytest.raises(
         NeedReplayError, match=rf"^{name} is {value}; it must be a (finite )?number from 0.0 to 1.0"
     ):
@@ -121,7 +121,7 @@ def test_shares_outside_0_to_1_are_refused(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [-1e-9, math.nan, -math.inf])
-def test_a_threshold_below_0_is_refused(value: float) -> None:
+def test_a_threshold_below_0_raises(value: float) -> None:
     with pytest.raises(
         NeedReplayError, match=r"^threshold is .*; it must be a (finite )?number, 0.0 or more"
     ):
@@ -143,7 +143,7 @@ def test_switches_are_true_or_false(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [["none"], 3, None])
-def test_a_choice_of_a_wrong_type_is_refused(value: Any) -> None:
+def test_a_choice_of_a_wrong_type_raises(value: Any) -> None:
     with pytest.raises(NeedReplayError, match="There is no need "):
         preset(PS_SR, "printed", need=value)
 

@@ -203,7 +203,7 @@ class TestRunTrials:
             ({"max_episode_steps": 0}, "max_episode_steps is 0; it must be"),
         ],
     )
-    def test_what_cannot_be_run_is_refused(
+    def test_what_cannot_be_run_raises(
         self, small_maze: TabularWorld, change: dict[str, Any], message: str
     ) -> None:
         request: dict[str, Any] = {"settings": "ps", "world": small_maze, "episodes": 1}

@@ -23,7 +23,7 @@ def test_nothing_hostile_gets_through(name: str, count: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("way", attacks.WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("file", ["networks.pt", "replay", "metrics.csv", "config.json"])
-def test_damage_is_refused_in_one_sentence(way: attacks.Way, file: str, tmp_path: Path) -> None:
+def test_damage_raises_in_one_sentence(way: attacks.Way, file: str, tmp_path: Path) -> None:
     """Of a run that was stopped: it must not resume to other results."""
     folder = attacks.copied(tmp_path, stopped=True)
     (path,) = folder.rglob(file)
@@ -49,7 +49,7 @@ def test_a_changed_row_of_a_complete_run_is_noticed(tmp_path: Path) -> None:
     assert "does not fit the rows" in said
 
 
-def test_a_buffer_of_another_moment_of_the_run_is_refused(tmp_path: Path) -> None:
+def test_a_buffer_of_another_moment_of_the_run_raises(tmp_path: Path) -> None:
     """Whole, with a digest of its own that fits: but not the one of this checkpoint."""
     folder = attacks.copied(tmp_path, stopped=True)
     words = [*attacks.WORDS, "--seed", "0", "--out"]

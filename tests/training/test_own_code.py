@@ -105,7 +105,7 @@ def test_need_with_an_own_network(tmp_path: Path) -> None:
         ("per", {"sampler": "own:"}, "is not of the form module:name"),
     ],
 )
-def test_wrong_own_code_is_refused(
+def test_wrong_own_code_raises(
     agent: str, overrides: dict[str, str], said: str, tmp_path: Path
 ) -> None:
     config = RunConfig("CartPole-v1", agent, steps=2_000, overrides=overrides)

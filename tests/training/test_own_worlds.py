@@ -123,7 +123,7 @@ def test_a_network_for_flattened_observations_learns_the_corridor(
     assert float(rows[-1]["eval_return"]) == 1.0
 
 
-def test_text_is_refused_before_anything_is_written(corridor: None, tmp_path: Path) -> None:
+def test_text_raises_before_anything_is_written(corridor: None, tmp_path: Path) -> None:
     with pytest.raises(NeedReplayError, match=r"Text-v0.*Supported are Box \(a row of"):
         run_training(RunConfig("corridor_module:Text-v0", steps=10), tmp_path / "run")
     assert not (tmp_path / "run").exists()

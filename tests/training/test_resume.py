@@ -138,7 +138,7 @@ def test_a_half_written_checkpoint_does_not_count(
 
 
 @pytest.mark.parametrize("file", ["networks.pt", "replay", "agent.json", "run.json"])
-def test_a_damaged_checkpoint_is_refused_in_prose(file: str, killed: Any, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_raises_in_prose(file: str, killed: Any, tmp_path: Path) -> None:
     killed(CARTPOLE, tmp_path, "step", 150)
     checkpoint = newest_checkpoint(tmp_path)
     assert checkpoint is not None
@@ -148,9 +148,7 @@ def test_a_damaged_checkpoint_is_refused_in_prose(file: str, killed: Any, tmp_pa
         run_training(CARTPOLE, tmp_path)
 
 
-def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(
-    killed: Any, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_version_raises_in_a_sentence(killed: Any, tmp_path: Path) -> None:
     killed(CARTPOLE, tmp_path, "step", 150)
     checkpoint = newest_checkpoint(tmp_path)
     assert checkpoint is not None

@@ -1,4 +1,4 @@
-"""A run's folder: what is written, who may write, and what is refused before anything is."""
+"""A run's folder: what is in it, who may write, and what raises before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from needreplay.need.quality import Scores
 pytest.importorskip("torch")
 
 
-def test_a_second_process_is_refused_and_the_lock_goes_with_its_holder(tmp_path: Path) -> None:
+def test_a_second_process_raises_and_the_lock_goes_with_its_holder(tmp_path: Path) -> None:
     with (
         claimed(tmp_path, CARTPOLE),
         pytest.raises(NeedReplayError, match="Another process trains in"),
@@ -39,7 +39,7 @@ def test_a_second_process_is_refused_and_the_lock_goes_with_its_holder(tmp_path:
         pass
 
 
-def test_a_folder_that_holds_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_holds_another_run_raises(tmp_path: Path) -> None:
     with claimed(tmp_path, CARTPOLE):
         pass
     before = (tmp_path / "config.json").read_bytes()
@@ -62,7 +62,7 @@ def test_a_folder_that_holds_another_run_is_refused(tmp_path: Path) -> None:
         (RunConfig("CartPole-v1", device="abacus"), "device 'abacus' cannot be used"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_anything_is_written(
+def test_what_cannot_be_run_raises_before_anything_is_written(
     config: RunConfig, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(NeedReplayError, match=said):
@@ -157,7 +157,7 @@ def test_an_unknown_mean_survives_a_checkpoint(tmp_path: Path) -> None:
     ("counts", "said"),
     [({"loss": 0}, "counts.loss"), ({"loss": 2.5}, "counts.loss"), ({}, "different names")],
 )
-def test_sums_without_their_counts_are_refused(counts: dict[str, Any], said: str) -> None:
+def test_sums_without_their_counts_raise(counts: dict[str, Any], said: str) -> None:
     returns = {"episodes": 1, "returns": 0.0, "steps": 9, "returns_by_step": 0.0}
     plain = {**returns, "updates": 3, "sums": {"loss": 0.1}, "counts": counts}
     with pytest.raises(NeedReplayError, match=said):
@@ -204,7 +204,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(tmp_path: Path) -> No
     assert not (tmp_path / "checkpoint.part").exists(), "half-written, it would keep the disk full"
 
 
-def test_metrics_that_lost_rows_are_refused(tmp_path: Path) -> None:
+def test_metrics_that_lost_rows_raise(tmp_path: Path) -> None:
     metrics = MetricsFile(tmp_path / "metrics.csv")
     with pytest.raises(NeedReplayError, match="does not hold the 2 rows"):
         metrics.start(2, "a digest")

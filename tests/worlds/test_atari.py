@@ -1,4 +1,4 @@
-"""Atari's games: frames, seeds, lost lives, idle starts, and what is refused."""
+"""Atari's games: frames, seeds, lost lives, idle starts, and what raises."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_cap_is_in_steps_and_only_ours() -> None:
         ("qqqqqq", "choose from: Adventure, AirRaid, "),
     ],
 )
-def test_an_unknown_game_is_refused_with_those_spelt_alike(game: str, said: str) -> None:
+def test_an_unknown_game_raises_with_those_spelt_alike(game: str, said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         make_world(f"atari/{game}", PLAIN)
 

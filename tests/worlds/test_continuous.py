@@ -60,7 +60,7 @@ def test_gymnasium_finds_no_fault() -> None:
         ({"noise": -0.1}, "noise -0.1"),
     ],
 )
-def test_refusals(options: Any, words: str) -> None:
+def test_what_raises(options: Any, words: str) -> None:
     with pytest.raises(NeedReplayError, match=words):
         ContinuousMazeEnv(**options)
     with pytest.raises(NeedReplayError, match="action must be"):

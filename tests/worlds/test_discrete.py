@@ -1,4 +1,4 @@
-"""Tabular agents on any Gymnasium environment that is discrete, and a clear refusal of others."""
+"""Tabular agents on any Gymnasium environment that is discrete, and a clear error for others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_table_is_still_in_reach() -> None:
         check_env(env, skip_render_check=True)
 
 
-def test_cartpole_is_refused() -> None:
+def test_cartpole_raises() -> None:
     with pytest.raises(NeedReplayError) as caught:
         as_discrete(gymnasium.make("CartPole-v1"))
     message = str(caught.value)
@@ -108,7 +108,7 @@ def test_cartpole_is_refused() -> None:
         (spaces.Tuple([spaces.Discrete(2)]), spaces.Discrete(2), r"Tuple\(.*number its elements"),
     ],
 )
-def test_other_spaces_are_refused_by_name(
+def test_other_spaces_raise_by_name(
     states: spaces.Space[Any], actions: spaces.Space[Any], message: str
 ) -> None:
     env = Spaces(states, actions)
@@ -117,7 +117,7 @@ def test_other_spaces_are_refused_by_name(
             ask(env)
 
 
-def test_what_is_no_environment_is_refused() -> None:
+def test_what_is_no_environment_raises() -> None:
     vector = gymnasium.make_vec("FrozenLake-v1", num_envs=2)
     with pytest.raises(NeedReplayError, match="not a vector of them; this is a SyncVectorEnv"):
         require_discrete(vector)  # type: ignore[arg-type]

@@ -115,7 +115,7 @@ def test_walks_stay_on_free_cells(actions: list[int], resolution: int) -> None:
             break
 
 
-def test_steps_outside_an_episode_are_refused() -> None:
+def test_steps_outside_an_episode_raise() -> None:
     env = MazeEnv("SG")
     with pytest.raises(NeedReplayError, match=r"call reset\(\) before step"):
         env.step(0)
@@ -126,7 +126,7 @@ def test_steps_outside_an_episode_are_refused() -> None:
 
 
 @pytest.mark.parametrize("action", [4, -1, 1.0, "up", None])
-def test_actions_that_do_not_exist_are_refused(action: Any) -> None:
+def test_actions_that_do_not_exist_raise(action: Any) -> None:
     env = MazeEnv()
     env.reset()
     with pytest.raises(NeedReplayError, match="action must be an integer from 0 to 3; it was"):
@@ -134,7 +134,7 @@ def test_actions_that_do_not_exist_are_refused(action: Any) -> None:
     assert env.step(np.int64(DOWN))[0] == 27
 
 
-def test_render_modes_that_do_not_exist_are_refused() -> None:
+def test_render_modes_that_do_not_exist_raise() -> None:
     with pytest.raises(NeedReplayError, match="no render mode 'human'; choose from: ansi, rgb"):
         MazeEnv(render_mode="human")
     with pytest.raises(NeedReplayError, match="no render mode 'ansi'; choose from: None"):

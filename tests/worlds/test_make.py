@@ -64,12 +64,12 @@ def test_the_table_of_a_toy_text_environment_walks_like_it() -> None:
         (3, {}, "it was of type int"),
     ],
 )
-def test_what_is_no_table_is_refused(world: Any, options: dict[str, Any], message: str) -> None:
+def test_what_is_no_table_raises(world: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         tabular_world(world, **options)
 
 
-def test_an_environment_without_a_table_is_refused() -> None:
+def test_an_environment_without_a_table_raises() -> None:
     class Bare(gymnasium.Env[Any, Any]):
         observation_space = gymnasium.spaces.Discrete(2)
         action_space = gymnasium.spaces.Discrete(2)

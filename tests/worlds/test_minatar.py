@@ -84,10 +84,9 @@ def test_an_episode_follows_from_its_seed_alone_whatever_was_played_before(game:
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_another_seed_is_another_episode() -> None:
+def test_every_seed_has_an_episode_of_its_own() -> None:
     env = MinAtarEnv("asterix")
-    first, second = walked(env, seed=1), walked(env, seed=2)
-    assert any(not np.array_equal(a, b) for a, b in zip(first, second, strict=False))
+    assert len({b"".join(each.tobytes() for each in walked(env, seed=k)) for k in range(20)}) == 20
 
 
 def test_a_picture_has_a_cell_for_each_cell() -> None:
@@ -110,7 +109,7 @@ def test_without_the_package_one_sentence_says_how_to_install_it(
         MinAtarEnv("breakout")
 
 
-def test_what_is_unknown_is_refused_with_what_is_known() -> None:
+def test_what_is_unknown_raises_with_what_is_known() -> None:
     with pytest.raises(NeedReplayError, match="no MinAtar game 'pong'; choose from: asterix"):
         MinAtarEnv("pong")
     with pytest.raises(NeedReplayError, match="no action set 'all'; choose from: full, minimal"):

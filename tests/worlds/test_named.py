@@ -1,4 +1,4 @@
-"""Worlds by name: CartPole as it is, and a clear refusal of what cannot be played."""
+"""Worlds by name: CartPole as it is, and a clear error for what cannot be played."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ TWO = spaces.Discrete(2)
         (spaces.Box(0, 255, (2, 9, 1), np.uint8), TWO, "images of 2 x 9 pixels; .*at least 3 x 3"),
     ],
 )
-def test_worlds_that_cannot_be_played_are_refused(
+def test_worlds_that_cannot_be_played_raise(
     odd: Any, observation_space: Any, action_space: Any, said: str
 ) -> None:
     with pytest.raises(NeedReplayError, match=said):
@@ -139,7 +139,7 @@ def test_channels_and_actions_are_those_of_the_world(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("world", ["CartPole-v99", "x y", "no.such.module:Env-v0", ""])
-def test_unknown_worlds_are_refused(world: str) -> None:
+def test_unknown_worlds_raise(world: str) -> None:
     with pytest.raises(NeedReplayError, match=f"There is no world '{world}' .*minatar/<game>"):
         make_world(world, WorldSettings())
 
@@ -163,6 +163,6 @@ def test_the_kind_of_a_world(odd: Any) -> None:
         ({"action_set": "all"}, "no action_set 'all'; choose from: full, minimal"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(changed: dict[str, Any], said: str) -> None:
+def test_settings_that_mean_nothing_raise(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         WorldSettings(**changed)

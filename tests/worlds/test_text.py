@@ -118,7 +118,7 @@ def test_one_way_doors_cannot_be_passed_against_their_arrow() -> None:
         ("S.G\n\nG 1", "write it as 'name: value'"),
     ],
 )
-def test_refusals(text: str, message: str) -> None:
+def test_what_raises(text: str, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         world_of_text(text)
 

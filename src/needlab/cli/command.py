@@ -65,8 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if missing.name not in LAB:
             raise
-        refusal = not_installed(f"The command line needs {missing.name}", "lab")
-        print(f"needreplay: {refusal}", file=sys.stderr)
+        advice = not_installed(f"The command line needs {missing.name}", "lab")
+        print(f"needreplay: {advice}", file=sys.stderr)
         return USAGE_ERROR
     except BrokenPipeError:
         # The reader of our output (head, less) has left.

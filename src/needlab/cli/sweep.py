@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from needlab.cli.arguments import AllowCode, check_least, folder_named
 from needlab.core.processes import usable_cores
+from needlab.core.types import JsonObject
 from needlab.studies import SWEEP_KINDS
 from needreplay._core.errors import NeedReplayError, counted
 
@@ -83,7 +84,7 @@ class Sweep:
         """Run the command."""
         from needlab.runs import load_sweep
 
-        self._refuse()
+        self._check_options()
         given = None if self.out is None else folder_named("--out", self.out)
         sweep = load_sweep(self.sweep, allow_code=self.allow_code, kinds=SWEEP_KINDS)
         chosen = self._chosen(sweep)
@@ -93,7 +94,7 @@ class Sweep:
             return 0
         return self._run(sweep, chosen, out, argv)
 
-    def _refuse(self) -> None:
+    def _check_options(self) -> None:
         if self.workers is not None:
             check_least(1, workers=self.workers)
         for name in ("cpus_per_run", "gpus_per_run"):
@@ -178,11 +179,11 @@ def _report(result: RunState, sweep: SweepOfRuns, out: Path) -> None:
     )
 
 
-def _machines(out: Path, sweep: SweepOfRuns) -> list[dict[str, Any]]:
+def _machines(out: Path, sweep: SweepOfRuns) -> list[JsonObject]:
     """The machines that runs of a sweep worked on."""
     from needlab.core.machine import machines_of
 
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     for spec in sweep.runs:
         with suppress(NeedReplayError):
             found += machines_of(out / "runs" / spec.name)

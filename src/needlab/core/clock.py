@@ -23,7 +23,7 @@ class Speed:
 
 
 def duration(seconds: float) -> str:
-    """A duration as text.
+    """Write a duration as text.
 
     >>> duration(42), duration(90 * 60), duration(3 * 86_400)
     ('42 s', '90 min', '72 h')

@@ -1,6 +1,6 @@
 """Objects of the user's own modules, named ``module:name``.
 
-Only the user may name code: what a file asks for is checked with ``refuse_code`` first.
+Only the user may name code: what a file asks for is checked with ``check_code`` first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def call_users(name: str, function: Callable[..., Any], *args: object) -> Any:
         ) from error
 
 
-def refuse_code(values: object, allowed: Collection[str], source: object) -> None:
+def check_code(values: object, allowed: Collection[str], source: object) -> None:
     """Raise for ``values`` of a file that name code of a module which is not ``allowed``.
 
     A module allows its submodules, too.

@@ -108,7 +108,7 @@ class _Announcer(event.Listener):
         self._said = False
 
     def on_start(self, event: Any) -> None:
-        """A kernel, or one that it calls, is compiled."""
+        """The compiler begins with a kernel, or with one that it calls."""
         if not self._said and event.data["dispatcher"].py_func.__module__.startswith(
             ("needreplay.", "needlab.")
         ):
@@ -117,7 +117,7 @@ class _Announcer(event.Listener):
                 self._began = time.monotonic()
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
-        """It is."""
+        """A kernel is compiled."""
         if self._said or self._depth == 0:
             return
         self._depth -= 1

@@ -15,10 +15,10 @@ _POLL = 0.2
 
 
 @contextmanager
-def locked(path: Path, refusal: str, *, wait: float = 0.0) -> Iterator[None]:
+def locked(path: Path, busy: str, *, wait: float = 0.0) -> Iterator[None]:
     """Hold the lock ``path`` inside the block.
 
-    Where another process holds it for longer than ``wait`` seconds, raise ``refusal``; ``{holder}``
+    Where another process holds it for longer than ``wait`` seconds, raise ``busy``; ``{holder}``
     in it becomes that process. Systems without such locks (Windows) lock nothing.
     """
     try:
@@ -40,7 +40,7 @@ def locked(path: Path, refusal: str, *, wait: float = 0.0) -> Iterator[None]:
                 if time.monotonic() >= deadline:
                     holder = os.pread(file, 200, 0).decode(errors="replace").strip()
                     raise NeedReplayError(
-                        refusal.replace("{holder}", holder or "another process")
+                        busy.replace("{holder}", holder or "another process")
                     ) from error
             time.sleep(_POLL)
         # For the other process's message; a full disk must not stop this one.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from needlab.core.tables import read_json, write_json
+from needlab.core.types import JsonObject
 from needreplay._core.errors import NeedReplayError
 from needreplay._version import __version__
 
@@ -41,7 +42,7 @@ def machine() -> dict[str, str]:
     return found
 
 
-def machines_of(folder: Path) -> list[dict[str, Any]]:
+def machines_of(folder: Path) -> list[JsonObject]:
     """The machines that worked on the run in ``folder``, in order; none if nothing says so."""
     path = folder / HISTORY
     if not path.exists():
@@ -53,7 +54,7 @@ def machines_of(folder: Path) -> list[dict[str, Any]]:
     return machines
 
 
-def cpu_types(machines: Iterable[Mapping[str, Any]]) -> list[str]:
+def cpu_types(machines: Iterable[JsonObject]) -> list[str]:
     """The types of CPU among machines.
 
     Only a run that used torch knows torch's instructions, so a run that does not name them is of no

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from needlab.core.types import Values
 from needreplay._core.errors import NeedReplayError, unknown
 
 S = TypeVar("S")
@@ -49,7 +50,7 @@ def flat(settings: Any) -> dict[str, Any]:
     return found
 
 
-def changed(settings: S, **overrides: Any) -> S:
+def changed(settings: S, **overrides: object) -> S:
     """Copy ``settings`` with settings changed; an unknown name raises and lists the known ones."""
     known = flat(settings)
     for name in overrides:
@@ -58,9 +59,9 @@ def changed(settings: S, **overrides: Any) -> S:
     return _changed(settings, overrides)
 
 
-def _changed(settings: S, overrides: Mapping[str, Any]) -> S:
+def _changed(settings: S, overrides: Values) -> S:
     record: Any = settings
-    new = {}
+    new: dict[str, object] = {}
     for each in fields(record):
         value = getattr(record, each.name)
         if is_dataclass(value):
@@ -71,7 +72,7 @@ def _changed(settings: S, overrides: Mapping[str, Any]) -> S:
     return result
 
 
-def preset(presets: Mapping[str, S], name: str, **overrides: Any) -> S:
+def preset(presets: Mapping[str, S], name: str, **overrides: object) -> S:
     """The settings of a named preset, with any field changed.
 
     >>> from needlab.tabular.settings import PS_SR

@@ -22,7 +22,7 @@ import numpy as np
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.files import reason, replacing
-from needreplay._core.types import AnyArray
+from needreplay._core.types import AnyArray, FloatArray
 
 _KINDS_OF_COLUMN = "iufbU"
 _SHOWN_ROWS = 10
@@ -88,6 +88,21 @@ class Table:
         rows = np.logical_and.reduce([self[name] == value for name, value in wanted.items()])
         return Table({name: self[name][rows] for name in self.names})
 
+    def distinct(self, *names: str) -> list[Any]:
+        """The different values of a column, in order; of several columns, the different tuples.
+
+        >>> table = Table({"agent": ["ps", "ps", "dyna"], "seed": [1, 2, 1]})
+        >>> table.distinct("agent"), table.distinct("agent", "seed")
+        (['ps', 'dyna'], [('ps', 1), ('ps', 2), ('dyna', 1)])
+        """
+        columns = [self[name].tolist() for name in names]
+        return list(dict.fromkeys(columns[0] if len(names) == 1 else zip(*columns, strict=True)))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Each row, by the names of the columns."""
+        for row in zip(*(self[name].tolist() for name in self.names), strict=True):
+            yield dict(zip(self.names, row, strict=True))
+
 
 def joined(parts: Sequence[Mapping[str, AnyArray]]) -> Table:
     """Concatenate tables that have the same columns."""
@@ -112,6 +127,13 @@ def long_table(
         keys = {name: np.full(length, value) for name, value in values}
         stacked.append(keys | {n: np.broadcast_to(a, length) for n, a in arrays.items()})
     return joined(stacked)
+
+
+def as_numbers(column: AnyArray) -> FloatArray:
+    """A column as numbers; an empty cell is one that is not known, NaN."""
+    if column.dtype.kind != "U":
+        return column.astype(np.float64)
+    return np.array([float(cell) if cell else np.nan for cell in column.tolist()])
 
 
 def _column(name: str, values: Sequence[Any] | AnyArray) -> AnyArray:
@@ -186,7 +208,7 @@ def read_table(path: str | Path) -> Table:
     cell true or false bool; any other column is text.
     """
     path = Path(path)
-    refuse_special(path)
+    check_file(path)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, strict=True))
@@ -249,7 +271,7 @@ def plain(value: object) -> object:
 def read_json(path: str | Path) -> Any:
     """Read a JSON file, and explain what is wrong with a damaged one."""
     path = Path(path)
-    refuse_special(path)
+    check_file(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -258,7 +280,7 @@ def read_json(path: str | Path) -> Any:
         raise NeedReplayError(f"{str(path)!r} is not JSON: {error}.") from error
 
 
-def refuse_special(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Raise for a pipe, a device or a folder where a file is expected: reading might never end."""
     try:
         special = path.exists() and not path.is_file()

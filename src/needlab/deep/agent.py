@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from needlab.core.imports import call_object
+from needlab.core.types import Values
 from needlab.deep.dqn import (
     QLearner,
     Transitions,
@@ -71,7 +72,7 @@ class DeepAgent:
         make_buffer: makes the buffer, as ``ReplayBuffer.for_spaces`` does.
     """
 
-    changes: ClassVar[Mapping[str, Any]] = {}
+    changes: ClassVar[Values] = {}
     """Settings in which a subclass differs from its preset."""
 
     def __init__(
@@ -311,7 +312,7 @@ class DeepAgent:
         for name, part in {"online": self.q.online, "target": self.q.target}.items():
             part.load_state_dict({k: torch.tensor(value) for k, value in weights[name].items()})
 
-    def priorities_of(self, columns: dict[str, Any]) -> AnyArray:
+    def priorities_of(self, columns: dict[str, AnyArray]) -> AnyArray:
         """The priorities of transitions by their TD errors, as this agent sees them now."""
         ones = np.ones(len(columns["reward"]))
         batch = Batch(np.zeros(len(ones), dtype=np.int64), ones, ones, columns)

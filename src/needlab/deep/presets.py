@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from needlab.core.presets import changed
+from needlab.core.types import Values
 from needlab.deep.settings import DeepSettings, Network
 from needreplay._core.errors import unknown
 from needreplay.need import UNIFORM_MIX
@@ -18,10 +19,10 @@ from needreplay.need import UNIFORM_MIX
 DEFAULT = "default"
 """The preset where none is named: that of the evidence, with a need model."""
 
-_PAPER: dict[str, Any] = {"need_learner": "successor", "learn_every": 1}
+_PAPER: Values = {"need_learner": "successor", "learn_every": 1}
 _RMSPROP = {"optimizer": "rmsprop", "learning_rate": 2.5e-4, "rms_decay": 0.95}
 
-LEARNING: dict[str, dict[str, Any]] = {
+LEARNING: dict[str, Values] = {
     "printed": {
         "base": "double-dqn",
         "gain": "abs",
@@ -65,7 +66,7 @@ LEARNING: dict[str, dict[str, Any]] = {
 """How an agent learns, by preset, where it is not as ``DeepSettings`` has it; what does not depend
 on the size of the world."""
 
-_NATURE: dict[str, dict[str, Any]] = {
+_NATURE: dict[str, Values] = {
     "printed": {
         "optimizer_eps": 1e-5,
         "min_history": 50_000,
@@ -96,7 +97,7 @@ _NATURE: dict[str, dict[str, Any]] = {
 _NATURE_SIZE = {"capacity": 1_000_000, "frame_stack": 4, "update_period": 4, "features": 512}
 
 _MINATAR_RMSPROP = {"learning_rate": 2.5e-4, "optimizer_eps": 0.01}
-_MINATAR: dict[str, dict[str, Any]] = {
+_MINATAR: dict[str, Values] = {
     "printed": {**_MINATAR_RMSPROP, "successor_target_period": 1_000},
     "released": _MINATAR_RMSPROP,
     "corrected": {"learning_rate": 2.5e-4, "optimizer_eps": 3.125e-4},
@@ -111,7 +112,7 @@ _MINATAR_SIZE = {
     "features": 64,
 }
 
-_VECTOR: dict[str, dict[str, Any]] = {
+_VECTOR: dict[str, Values] = {
     "printed": {"learning_rate": 5e-4, "optimizer_eps": 0.01, "successor_target_period": 500},
     "released": {"learning_rate": 5e-4, "optimizer_eps": 0.01},
     "corrected": {
@@ -131,7 +132,7 @@ _VECTOR_SIZE = {
     "reward_clip": False,
 }
 
-SIZES: dict[Network, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
+SIZES: dict[Network, tuple[dict[str, Any], dict[str, Values]]] = {
     "nature": (_NATURE_SIZE, _NATURE),
     "minatar": (_MINATAR_SIZE, _MINATAR),
     "vector": (_VECTOR_SIZE, _VECTOR),
@@ -139,7 +140,7 @@ SIZES: dict[Network, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
 """What suits a kind of world: the same for all presets, and by preset (``default`` has the sizes of
 ``corrected``)."""
 
-AGENTS: dict[str, dict[str, Any]] = {
+AGENTS: dict[str, Values] = {
     "dqn": {"base": "dqn", "sampler": "uniform"},
     "double-dqn": {"base": "double-dqn", "sampler": "uniform"},
     "uniform": {"sampler": "uniform"},
@@ -152,14 +153,16 @@ AGENTS: dict[str, dict[str, Any]] = {
 }
 """Agents by name. All but the first two take their base from the preset."""
 
-_BASELINES: dict[str, dict[str, Any]] = {
+_BASELINES: dict[str, Values] = {
     "rank": {"gain": "abs", "alpha": 0.7, "beta_start": 0.5, "beta_end": 1.0},
     "pser": {"gain": "sqrt-huber", "alpha": 1.0, "beta_start": 0.5, "beta_end": 0.5},
 }
 """Where a baseline's own paper chose differently, in every preset."""
 
 
-def deep_preset(name: str, network: Network, agent: str = "per", **overrides: Any) -> DeepSettings:
+def deep_preset(
+    name: str, network: Network, agent: str = "per", **overrides: object
+) -> DeepSettings:
     """The settings of a preset for a kind of world and an agent, with any field changed.
 
     In ``default`` a quarter of the probability of ``per-sr-sampling`` is uniform.

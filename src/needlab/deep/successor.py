@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -68,6 +68,12 @@ class Pair(NamedTuple):
     action: int
 
 
+Views: TypeAlias = AnyArray | Pair
+"""An observation, a batch of these, or the pair that need is seen from."""
+Columns: TypeAlias = Mapping[str, AnyArray]
+"""Of stored transitions."""
+
+
 class PaperNeed:
     """The paper's need: successor features m(s, a), projected on the features φ of other states.
 
@@ -121,14 +127,14 @@ class PaperNeed:
             uniform_mix=uniform_mix,
         )
 
-    def views(self, buffer: ReplayBuffer, size: int, obs: Any) -> Any:  # noqa: ARG002
+    def views(self, buffer: ReplayBuffer, size: int, obs: AnyArray) -> Views:  # noqa: ARG002
         """The present observation, or with ``need_row`` "previous" the newest stored pair."""
         if self.paper.need_row == "greedy" or not len(buffer):
             return obs
         newest = buffer.read([buffer.next_id - 1])
         return Pair(newest["obs"][0], int(newest["action"][0]))
 
-    def queries(self, views: Any) -> FloatArray:
+    def queries(self, views: Views) -> FloatArray:
         """The query of a pair, of an observation and its greedy action, or of each of a batch."""
         rows = self._rows(views)
         with torch.no_grad():
@@ -136,14 +142,12 @@ class PaperNeed:
         return self._query
 
     @torch.no_grad()
-    def vectors(self, columns: dict[str, Any]) -> FloatArray:
+    def vectors(self, columns: Columns) -> FloatArray:
         """The stored vectors of transitions with these columns."""
         return self._vectors(columns, self.features(obs_tensor(columns["obs"], self.device)))
 
     @torch.no_grad()
-    def vectors_and_queries(
-        self, columns: dict[str, Any], views: Any
-    ) -> tuple[FloatArray, FloatArray]:
+    def vectors_and_queries(self, columns: Columns, views: Views) -> tuple[FloatArray, FloatArray]:
         """``vectors`` and ``queries``, in one pass through the encoder."""
         obs, rows = obs_tensor(columns["obs"], self.device), self._rows(views)
         features = self.features(torch.cat((obs, rows)))
@@ -154,7 +158,7 @@ class PaperNeed:
         """The products themselves: of any sign."""
         return products
 
-    def needs_of(self, views: Any, columns: dict[str, Any]) -> FloatArray:
+    def needs_of(self, views: Views, columns: Columns) -> FloatArray:
         """Need of transitions with these columns, seen from a view: [i, j], or [j] from one."""
         needs: FloatArray = self.queries(views) @ self.vectors(columns).T
         return needs
@@ -166,13 +170,13 @@ class PaperNeed:
         with torch.no_grad():
             return self.q.hidden(obs)
 
-    def _rows(self, views: Any) -> Tensor:
+    def _rows(self, views: Views) -> Tensor:
         obs = np.asarray(views.obs if isinstance(views, Pair) else views)
         rows = obs if obs.ndim > len(self.q.shape) else obs[None]
         return obs_tensor(np.ascontiguousarray(rows), self.device)
 
     @torch.no_grad()
-    def _queries(self, views: Any, rows: Tensor, features: Tensor) -> FloatArray:
+    def _queries(self, views: Views, rows: Tensor, features: Tensor) -> FloatArray:
         if self.settings.direction == "backward":
             found = projected(features)
         else:
@@ -186,7 +190,7 @@ class PaperNeed:
         one = isinstance(views, Pair) or np.ndim(views) == len(self.q.shape)
         return queries[0] if one else queries
 
-    def _vectors(self, columns: Mapping[str, Any], features: Tensor) -> FloatArray:
+    def _vectors(self, columns: Columns, features: Tensor) -> FloatArray:
         if self.settings.direction == "backward":
             action = to_tensor(columns["action"], self.device)
             found = self.online.successor(features, action)
@@ -195,7 +199,7 @@ class PaperNeed:
         vectors: FloatArray = found.cpu().numpy()
         return vectors
 
-    def moving(self, need: Tensor, batch: Transitions, views: Any) -> Tensor:
+    def moving(self, need: Tensor, batch: Transitions, views: Views) -> Tensor:
         """The same need, with the gradient of its 1 / |φ|² if ``need_moves_features``.
 
         The product m · φ carries none, as in the released code.
@@ -257,7 +261,7 @@ class PaperNeed:
 
     @torch.no_grad()
     def _next_action(self, batch: Transitions, passed: QPass | None) -> Tensor:
-        """a' of the successor target."""
+        """The action a' that the successor target is computed for."""
         if self.paper.successor_action == "stored":
             assert batch.next_action is not None
             return batch.next_action

@@ -18,12 +18,13 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from needlab.core.equations import moved_towards, td_error
 from needlab.core.jit import jit
 from needlab.linear.encodings import Encoding, OneHot, feature_matrix
 from needlab.linear.settings import LinearSettings
 from needlab.tabular import successor
-from needreplay import equations
 from needreplay._core.checks import AT_LEAST_ONE, check_number, is_whole
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
@@ -33,11 +34,11 @@ from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import (
     FeatureNeedSampler,
     ProportionalSampler,
+    Sampler,
     StateNeedSampler,
     UniformSampler,
 )
 
-td_error, moved_towards = jit(equations.td_error), jit(equations.moved_towards)
 td_lambda_features = jit(successor.td_lambda_features)
 
 SMALLEST_TRACE = 1e-8
@@ -91,7 +92,7 @@ class LinearQ:
         columns: dict[str, Any] = {"obs": obs, "next_obs": obs, "action": np.int64}
         columns |= {"reward": np.float64, "discount": np.float64}
         mix, alpha = settings.uniform_mix, settings.alpha
-        sampler: Any = UniformSampler()
+        sampler: Sampler = UniformSampler()
         if settings.replay_by == "gain":
             sampler = ProportionalSampler(alpha, stratified=False, uniform_mix=mix)
         elif settings.by_need:
@@ -113,19 +114,19 @@ class LinearQ:
 
     # What it knows.
 
-    def features(self, obs: Any) -> FloatArray:
-        """φ(s)."""
+    def features(self, obs: npt.ArrayLike) -> FloatArray:
+        """The features φ(s) of an observation."""
         point = np.array(obs)
         if not np.array_equal(point, self._seen[0]):
             self._seen = (point, feature_matrix(self.encoding, point[np.newaxis])[0])
         return self._seen[1]
 
-    def values(self, obs: Any) -> FloatArray:
+    def values(self, obs: npt.ArrayLike) -> FloatArray:
         """Q(s, a) of every action."""
         values: FloatArray = self.theta @ self.features(obs)
         return values
 
-    def successor(self, obs: Any) -> FloatArray:
+    def successor(self, obs: npt.ArrayLike) -> FloatArray:
         """ψ(s): the expected discounted sum of features from here on, this state's included."""
         if not self.settings.uses_successor:
             raise NeedReplayError(
@@ -139,7 +140,7 @@ class LinearQ:
         psi: FloatArray = features[active] @ self.W[active]
         return psi
 
-    def transferred_value(self, obs: Any) -> float:
+    def transferred_value(self, obs: npt.ArrayLike) -> float:
         """V(s) = (ψ(s) − φ(s)) · w / γ, of the policy that ψ was learned with.
 
         A goal that moved needs new reward weights alone. ψ counts this state, too, whose reward is
@@ -150,11 +151,11 @@ class LinearQ:
 
     # Acting and learning.
 
-    def begin(self, state: Any) -> None:  # noqa: ARG002
+    def begin(self, state: npt.ArrayLike) -> None:  # noqa: ARG002
         """An episode begins."""
         self._trace[:] = 0.0
 
-    def act(self, state: Any) -> int:
+    def act(self, state: npt.ArrayLike) -> int:
         """An epsilon-greedy action, ties broken at random."""
         if self.rng.random() < self.settings.epsilon:
             return int(self.rng.integers(self.n_actions))
@@ -163,7 +164,12 @@ class LinearQ:
         return int(best[0] if len(best) == 1 else self.rng.choice(best))
 
     def learn(
-        self, state: Any, action: int, reward: float, next_state: Any, terminated: bool
+        self,
+        state: npt.ArrayLike,
+        action: int,
+        reward: float,
+        next_state: npt.ArrayLike,
+        terminated: bool,
     ) -> None:
         """Learn from one step, store it, and replay if it is time."""
         settings = self.settings
@@ -199,7 +205,7 @@ class LinearQ:
         error = reward - float(after @ self.reward_weights)
         self.reward_weights += settings.successor_step_size * error * after
 
-    def _store(self, obs: Any, features: FloatArray, **columns: Any) -> None:
+    def _store(self, obs: npt.ArrayLike, features: FloatArray, **columns: Any) -> None:
         if not self.settings.by_need:
             self.buffer.add(obs=obs, **columns)
         elif self._is_table:

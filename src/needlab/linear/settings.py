@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from needlab.core.presets import changed
 from needlab.tabular.settings import LearningSettings
@@ -54,7 +54,7 @@ class LinearSettings(LearningSettings):
     """λ"""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Raise for values that mean nothing."""
         super().__post_init__()
         shares = ("alpha", "beta", "uniform_mix", "successor_discount", "successor_step_size")
         check_fields(
@@ -79,7 +79,7 @@ class LinearSettings(LearningSettings):
 
     @property
     def horizon(self) -> float:
-        """γ of the successor features."""
+        """γ of the successor features: their own, or Q's where they have none."""
         return self.successor_discount or self.discount
 
 
@@ -95,7 +95,7 @@ LINEAR_AGENTS = {
 Algorithm 2 as printed."""
 
 
-def linear_settings(agent: str, **overrides: Any) -> LinearSettings:
+def linear_settings(agent: str, **overrides: object) -> LinearSettings:
     """The settings of an agent by name, with any field changed.
 
     >>> linear_settings("linear-per", capacity=500).capacity

@@ -100,25 +100,34 @@ def improvement_probability(first: Scores, second: Scores, rng: np.random.Genera
     return percentile_interval(estimate, drawn)
 
 
-def geometric_ratio(first: Scores, second: Scores, rng: np.random.Generator) -> Interval:
+def geometric_ratio(
+    first: Scores,
+    second: Scores,
+    rng: np.random.Generator,
+    *,
+    paired: bool = False,
+    resamples: int = FINE,
+) -> Interval:
     """The geometric mean over tasks of mean(first) / mean(second), for positive scores.
 
     The interval is from a stratified bootstrap: the runs of either agent are drawn within their
-    task, independently of the other's.
+    task, independently of the other's, or together where they are ``paired`` (entry i of both
+    shares its randomness).
 
     >>> geometric_ratio([[4.0], [9.0]], [[1.0], [1.0]], np.random.default_rng(0)).estimate
     6.0
     """
-    tasks = _pairs(first, second)
+    tasks = _pairs(first, second, paired)
     if min(float(runs.min()) for pair in tasks for runs in pair) <= 0.0:
         raise NeedReplayError("first and second must be positive everywhere: they make ratios.")
     estimate = float(np.exp(np.mean([np.log(x.mean() / y.mean()) for x, y in tasks])))
     drawn = np.zeros(0)
     if not _too_few([runs for pair in tasks for runs in pair]):
-        logs = [
-            np.log(_drawn(x, rng, FINE).mean(axis=1) / _drawn(y, rng, FINE).mean(axis=1))
-            for x, y in tasks
-        ]
+        logs = []
+        for x, y in tasks:
+            rows = resampled(len(x), rng, resamples)
+            others = rows if paired else resampled(len(y), rng, resamples)
+            logs.append(np.log(x[rows].mean(axis=1) / y[others].mean(axis=1)))
         drawn = np.exp(np.mean(logs, axis=0))
     return percentile_interval(estimate, drawn)
 
@@ -146,9 +155,7 @@ def stratified_difference(first: Scores, second: Scores) -> Difference:
     """
     from scipy.stats import t
 
-    tasks = _pairs(first, second)
-    if any(len(x) != len(y) for x, y in tasks):
-        raise NeedReplayError("first and second are paired: they need as many runs of each task.")
+    tasks = _pairs(first, second, paired=True)
     gaps = [x - y for x, y in tasks]
     estimate, counts = float(np.mean([gap.mean() for gap in gaps])), np.array([*map(len, gaps)])
     if counts.min() < 2:
@@ -222,11 +229,15 @@ def _checked(scores: Scores) -> list[FloatArray]:
     return tasks
 
 
-def _pairs(first: Scores, second: Scores) -> list[tuple[FloatArray, FloatArray]]:
+def _pairs(
+    first: Scores, second: Scores, paired: bool = False
+) -> list[tuple[FloatArray, FloatArray]]:
     """The runs of two agents, task by task."""
     one, other = _checked(first), _checked(second)
     if len(one) != len(other):
         raise NeedReplayError("first and second must hold the same tasks, in the same order.")
+    if paired and any(len(x) != len(y) for x, y in zip(one, other, strict=True)):
+        raise NeedReplayError("first and second are paired: they need as many runs of each task.")
     return list(zip(one, other, strict=True))
 
 
@@ -234,9 +245,9 @@ def _too_few(tasks: Sequence[AnyArray]) -> bool:
     return min(map(len, tasks)) < FEWEST_RUNS
 
 
-def _drawn(runs: AnyArray, rng: np.random.Generator, resamples: int | None = None) -> AnyArray:
+def _drawn(runs: AnyArray, rng: np.random.Generator) -> AnyArray:
     """[resample, run]: runs of one task, drawn with replacement."""
-    drawn: AnyArray = runs[resampled(len(runs), rng, resamples)]
+    drawn: AnyArray = runs[resampled(len(runs), rng)]
     return drawn
 
 

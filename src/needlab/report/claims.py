@@ -79,7 +79,7 @@ CONCLUSIONS = {
     "undecided": ("undecided", "undecided"),
     "concludes nothing": ("concludes nothing", "conclude nothing"),
 }
-"""What a claim can count as, in the order in which they are listed, as said of one and of more."""
+"""What a claim can count as, in the order of the list, in words for one and for more."""
 
 
 def tally(claims: Iterable[Claim]) -> dict[str, str]:
@@ -120,6 +120,13 @@ def verdict_of(interval: Interval, threshold: float, direction: Direction) -> Ve
         return "holds" if direction == "above" else "does not hold"
     if interval.high < threshold:
         return "holds" if direction == "below" else "does not hold"
+    return "undecided"
+
+
+def tested_verdict(p: float, as_claimed: bool) -> Verdict:
+    """The verdict of a two-sided test: undecided from p = 0.05 on, else by the direction found."""
+    if p < 0.05:
+        return "holds" if as_claimed else "does not hold"
     return "undecided"
 
 

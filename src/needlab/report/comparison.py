@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from needlab.core.types import JsonObject
 from needlab.report.data import shipped_table
 from needlab.report.series import Measure, Series, Trial
 from needlab.report.sweep_folder import ReadRun
@@ -64,7 +65,7 @@ def agent_labels(runs: Sequence[ReadRun]) -> dict[str, str]:
     return labels
 
 
-def _flat(config: dict[str, Any]) -> dict[str, Any]:
+def _flat(config: JsonObject) -> JsonObject:
     own = {name: value for name, value in config.items() if name not in _NOT_AGENT}
     overrides = config.get("overrides")
     return own | (overrides if isinstance(overrides, dict) else {})

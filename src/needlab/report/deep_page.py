@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from needlab.core.types import JsonObject
 from needlab.report.page import write_page
 from needlab.report.viewer import packed, script_data
 from needlab.worlds.minatar import colored
@@ -78,7 +79,7 @@ def write_deep_page(
     if len(pool) > LOOKED:
         pool = np.sort(stream(seed, "deep page").choice(pool, LOOKED, replace=False))
     rows: dict[str, list[list[int]]] = {"drawn": often}
-    quantities: dict[str, Any] = {}
+    quantities: JsonObject = {}
     need_of: dict[int, FloatArray] = {}
     if agent.need is not None:
         others = {*most, *(i for row in often for i in row)} - {*pool.tolist()}
@@ -180,7 +181,7 @@ def _needs(
     return needs, np.array(list(places.values()))
 
 
-def _spread(share: FloatArray) -> dict[str, Any]:
+def _spread(share: FloatArray) -> JsonObject:
     """The histogram of need / its mean at every step, and how many transitions need selects."""
     places = np.searchsorted(EDGES, share, side="right")
     bins = np.stack([np.bincount(row, minlength=len(EDGES) + 1) for row in places])
@@ -227,7 +228,7 @@ def _halved(pictures: AnyArray) -> AnyArray:
     return smaller
 
 
-def _sheet(pictures: AnyArray) -> tuple[dict[str, Any], IntArray]:
+def _sheet(pictures: AnyArray) -> tuple[JsonObject, IntArray]:
     """All frames as one PNG, equal ones once, and where each picture is in it."""
     from PIL import Image
 

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from needlab.core import tables
 from needlab.report.statistics import Band
+from needreplay._core.types import AnyArray
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#000000")
 
@@ -95,7 +96,7 @@ def house_style() -> Iterator[None]:
 
 def new_figure(
     rows: int = 1, columns: int = 1, *, height: float = 3.6, width: float = WIDTH, **subplots: Any
-) -> tuple[Figure, npt.NDArray[Any]]:
+) -> tuple[Figure, AnyArray]:
     """A figure in the house style and its axes, always as an array of shape (rows, columns).
 
     Args:
@@ -124,7 +125,14 @@ def label_of(name: str) -> str:
 
 
 def draw_band(
-    axes: Axes, x: Any, band: Band, *, color: str, label: str, alpha: float = 0.2, **line: Any
+    axes: Axes,
+    x: npt.ArrayLike,
+    band: Band,
+    *,
+    color: str,
+    label: str,
+    alpha: float = 0.2,
+    **line: Any,
 ) -> None:
     """A curve with its interval; the interval is left out where too few trials leave it open."""
     axes.plot(x, band.estimate, color=color, label=label, **line)
@@ -132,7 +140,7 @@ def draw_band(
     axes.fill_between(x, band.low, band.high, where=known, color=color, alpha=alpha, linewidth=0)
 
 
-def error_bars(band: Band) -> npt.NDArray[Any]:
+def error_bars(band: Band) -> AnyArray:
     """Distances to both ends, as ``errorbar`` takes them; 0 where an interval is open."""
     ends = np.stack([band.low, band.high])
     return np.where(np.isfinite(ends), np.abs(ends - band.estimate), 0.0)

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from needlab.core.types import JsonObject
 from needlab.report.claims import Claim, claim_from, tallies, tally
 from needlab.report.files import UntrustedFolder, is_plain
 from needlab.report.page import MOST_SCREENS, Link, Picture, inlined, write_page
@@ -125,7 +125,7 @@ def _is_figure_folder(path: Path) -> bool:
 
 
 def read_section(path: Path) -> Section:
-    """What one figure's folder says."""
+    """Read what one figure's folder holds."""
     folder = UntrustedFolder(path)
     meta = folder.record("meta.json")
     notes, captions = meta.get("notes"), meta.get("captions")
@@ -164,7 +164,7 @@ def _claims(folder: UntrustedFolder) -> list[Claim]:
     return claims
 
 
-def _pictures(folder: UntrustedFolder, captions: dict[str, Any]) -> list[Picture]:
+def _pictures(folder: UntrustedFolder, captions: JsonObject) -> list[Picture]:
     files = [path for path in folder.path.iterdir() if path.suffix in (".svg", ".png")]
     stems = {path.stem for path in files if is_plain(path) and path.name[0] != "."}
     pictures = []
@@ -216,7 +216,7 @@ def _size(path: Path) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
 
 
-def _facts(meta: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(meta: JsonObject) -> list[tuple[str, str]]:
     versions, machine = meta.get("versions"), meta.get("machine")
     presets, seconds = meta.get("presets"), meta.get("seconds")
     facts = [
@@ -232,7 +232,7 @@ def _facts(meta: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, said) for name, said in facts if said]
 
 
-def _text(meta: dict[str, Any], name: str) -> str:
+def _text(meta: JsonObject, name: str) -> str:
     value = meta.get(name)
     return str(value) if isinstance(value, str | int | float) else ""
 

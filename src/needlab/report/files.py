@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from needlab.core.tables import Table, read_json, read_table
+from needlab.core.types import JsonObject
 from needreplay._core.errors import NeedReplayError
 
 
@@ -49,7 +50,7 @@ class UntrustedFolder:
         except (ValueError, RecursionError) as error:
             raise NeedReplayError(f"{name} cannot be read: {error}.") from error
 
-    def record(self, name: str, *, required: bool = True) -> dict[str, Any]:
+    def record(self, name: str, *, required: bool = True) -> JsonObject:
         """Read a JSON object; one that cannot be read is empty, and a problem if ``required``."""
         try:
             found = self.json(name)

@@ -58,7 +58,7 @@ TEXTS = (
 
 
 def write_gallery(path: Path) -> Path:
-    """Write the page ``path``."""
+    """Write the gallery, one page with a log of each kind, to ``path``."""
     track, maze, cliff = (world_named(name) for name in ("linear-track", "dyna-maze", "cliffwalk"))
     logs = [
         watched_run("evb", track),

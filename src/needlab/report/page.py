@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -43,7 +42,7 @@ class Picture:
     """the same picture as files"""
 
 
-def write_page(path: Path, template: str, **values: Any) -> Path:
+def write_page(path: Path, template: str, **values: object) -> Path:
     """Write the page ``path`` from a template. Everything that comes from files is escaped."""
     page = _environment().get_template(template).render(**values)
     # UTF-8 cannot write half a surrogate pair, which a file's name may hold.

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from needlab.core.equations import uniform_index
 from needlab.core.tables import Table
+from needlab.core.types import Info
 from needlab.tabular.agents import DynaQ, Environment, PrioritizedSweeping, play
 from needlab.tabular.arrays import EVENTS, SEEN
 from needlab.tabular.decoded import detect_events
-from needlab.tabular.dyna import td_error_of, uniform_index, update_model, update_q
+from needlab.tabular.dyna import td_error_of, update_model, update_q
 from needlab.tabular.evb import episodes as evb_episodes
 from needlab.tabular.evb.backups import BEFORE_FIRST_STEP, rule_of, run_backup
 from needlab.tabular.evb.need import need_of
@@ -171,7 +173,7 @@ def record(
     recorder = _Recorder(agent)
     play(recorder, env, episodes, seed=seed)
     pauses = np.array(recorder.pauses, PAUSE)
-    _refuse_empty(name, len(pauses))
+    _check_not_empty(name, len(pauses))
     writes = np.array(recorder.writes, WRITE)
     last = pauses["first"][-1] + len(pauses) - 1 + pauses["count"][-1]
     need = np.array(recorder.need, np.float32)
@@ -209,9 +211,7 @@ class _ChangingEnv(TabularEnv):
         self._schedule = dict(schedule)
         self._begun = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
         """Begin an episode in the world that it has."""
         self.world = self._schedule.get(self._begun, self.world)
         self._begun += 1
@@ -328,7 +328,7 @@ def evb_log(
     for field in ("episode", "state", "kind", "first", "count"):
         pauses[field] = found.pauses[field]
     pauses["reward"] = found.pauses["last_reward"]
-    _refuse_empty(name, len(found.backups))
+    _check_not_empty(name, len(found.backups))
     before = (found.pauses["kind"] == evb_episodes.START) & (rule.start_replay == BEFORE_FIRST_STEP)
     pauses["steps"] = found.pauses["step"] + ~before
     writes: list[tuple[int, int, float]] = []
@@ -383,7 +383,7 @@ def table_log(name: str, board: Board, table: Table) -> ReplayLog:
 
     The table's own events and directions are shown; if it has none, they are computed.
     """
-    _refuse_empty(name, len(table))
+    _check_not_empty(name, len(table))
     lowest = -1 if is_decoded(table) else 0
     for column, count in zip(("state", "action"), board.next_state.shape, strict=True):
         found = table[column] if column in table.names else np.zeros(1, np.int64)
@@ -425,7 +425,7 @@ def _decoded_log(name: str, board: Board, table: Table) -> ReplayLog:
     direction in the table has that of all its steps, if they have one.
     """
     known = table["state"] >= 0
-    _refuse_empty(name, int(known.sum()))
+    _check_not_empty(name, int(known.sum()))
     table = Table({column: table[column][known] for column in table.names})
     starts = np.array(pause_borders(table["event"])[:-1])
     counts = np.diff(np.r_[starts, len(table)])
@@ -465,7 +465,7 @@ def _bare(name: str, board: Board, pauses: AnyArray, backups: AnyArray) -> Repla
     return ReplayLog(name, board, np.zeros(0, STEP), pauses, backups, np.zeros(0, WRITE), nothing)
 
 
-def _refuse_empty(name: str, backups: int) -> None:
+def _check_not_empty(name: str, backups: int) -> None:
     if not backups:
         raise NeedReplayError(f"{name} replayed nothing, so there is nothing to show.")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from needlab.core.tables import Table
+from needlab.core.tables import Table, as_numbers
 from needreplay._core.checks import is_whole
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray
@@ -144,11 +144,8 @@ def _seed(config: Mapping[str, Any]) -> int:
 
 
 def _numbers(column: AnyArray) -> FloatArray:
-    """An empty cell is a number that is not known."""
-    if column.dtype.kind != "U":
-        return column.astype(np.float64)
     try:
-        return np.array([float(cell) if cell else np.nan for cell in column.tolist()])
+        return as_numbers(column)
     except ValueError as error:
         raise NeedReplayError(f"metrics.csv has a cell that is no number: {error}.") from error
 

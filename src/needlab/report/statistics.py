@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from statistics import NormalDist
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ class Interval:
     low: float
     high: float
 
-    def columns(self, name: str) -> dict[str, Any]:
+    def columns(self, name: str) -> dict[str, float]:
         """As columns of a table: ``name``, low, high."""
         return {name: self.estimate, "low": self.low, "high": self.high}
 
@@ -60,11 +60,11 @@ class Band:
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> Band:
-        """One column for each interval."""
+        """Put intervals side by side, one in each column."""
         rows = [(one.estimate, one.low, one.high) for one in intervals]
         return cls(*np.array(rows, dtype=np.float64).reshape(-1, 3).T)
 
-    def columns(self, name: str) -> dict[str, Any]:
+    def columns(self, name: str) -> dict[str, FloatArray]:
         """As columns of a table: ``name``, low, high."""
         return {name: self.estimate, "low": self.low, "high": self.high}
 
@@ -94,7 +94,9 @@ def percentile_band(estimate: FloatArray, drawn: FloatArray) -> Band:
         infinite = np.full_like(estimate, np.inf)
         return Band(estimate, -infinite, infinite)
     # Between two infinite numbers nothing can be interpolated.
-    method: Any = "linear" if np.isfinite(drawn).all() else "inverted_cdf"
+    method: Literal["linear", "inverted_cdf"] = (
+        "linear" if np.isfinite(drawn).all() else "inverted_cdf"
+    )
     ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     return Band(estimate, *np.quantile(drawn, ends, axis=0, method=method))
 

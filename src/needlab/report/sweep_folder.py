@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from needlab.core.types import JsonObject
 from needlab.report.files import UntrustedFolder, plain_name
 from needlab.report.series import Series, last_number, series_of
 from needreplay._core.errors import NeedReplayError
@@ -29,10 +30,10 @@ NEED = (
 
 @dataclass
 class ReadRun:
-    """What a run's folder says."""
+    """What was read from a run's folder."""
 
     name: str
-    config: dict[str, Any]
+    config: JsonObject
     state: State
     command: str = ""
     seconds: float | None = None
@@ -46,7 +47,7 @@ class ReadRun:
 
 @dataclass
 class SweepResults:
-    """What a sweep's folder says."""
+    """What was read from a sweep's folder."""
 
     name: str
     about: str
@@ -83,7 +84,7 @@ def read_sweep(path: str | Path) -> SweepResults:
     )
 
 
-def _order(listed: Any) -> Callable[[Path], tuple[int, str]]:
+def _order(listed: object) -> Callable[[Path], tuple[int, str]]:
     """As the sweep lists its runs; others after them, by name."""
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     rank = {name: place for place, name in enumerate(names)}
@@ -115,7 +116,7 @@ def _read_run(path: Path) -> ReadRun:
     return run
 
 
-def _seconds(value: Any) -> float | None:
+def _seconds(value: object) -> float | None:
     try:
         return float(value) if isinstance(value, int | float) else None
     except OverflowError:

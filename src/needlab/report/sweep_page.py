@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -86,7 +85,7 @@ def _plain_text(table: Table) -> Table:
 
 
 def _contents(
-    problems: bool, inaccurate: bool, pictures: list[Picture], rows: dict[str, list[list[Any]]]
+    problems: bool, inaccurate: bool, pictures: list[Picture], rows: dict[str, list[list[object]]]
 ) -> list[tuple[str, str]]:
     """The sections of a long page, by their ids; of a short one, none."""
     lines = sum(min(len(listed), MOST_ROWS) for listed in rows.values())
@@ -166,7 +165,7 @@ _PROFILES = (
 
 def _rows(
     runs: list[ReadRun], labels: dict[str, str], cells: list[Cell], numbers: Numbers | None
-) -> dict[str, list[list[Any]]]:
+) -> dict[str, list[list[object]]]:
     """The page's tables, as cells for the filter ``cell``."""
     named = {
         run.name: [
@@ -178,7 +177,7 @@ def _rows(
         for run in runs
     }
     shown = Markup("<details><summary>show</summary><pre>{}</pre></details>")
-    rows: dict[str, list[list[Any]]] = {
+    rows: dict[str, list[list[object]]] = {
         "runs": [
             [
                 *named[run.name],

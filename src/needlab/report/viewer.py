@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
+from needlab.core.types import JsonObject
 from needlab.report.page import write_page
 from needlab.report.replay_log import KINDS, ReplayLog
 from needlab.tabular.replay_events import DIRECTIONS
@@ -19,7 +20,7 @@ from needreplay._core.types import AnyArray
 
 
 class Moment(NamedTuple):
-    """A moment of some logs."""
+    """A moment of some logs that a page links to."""
 
     title: str
     text: str
@@ -75,7 +76,7 @@ def viewer_frame(logs: Sequence[ReplayLog], height: int = 700) -> str:
     ).format(content, height, title)
 
 
-def _packed_log(log: ReplayLog) -> dict[str, Any]:
+def _packed_log(log: ReplayLog) -> JsonObject:
     return {
         "name": log.name,
         "world": ", ".join(filter(None, (log.board.name, log.board.starts))),
@@ -90,11 +91,11 @@ def _packed_log(log: ReplayLog) -> dict[str, Any]:
     }
 
 
-def _fields(records: AnyArray) -> dict[str, Any]:
+def _fields(records: AnyArray) -> JsonObject:
     return {name: packed(records[name]) for name in records.dtype.names or ()}
 
 
-def script_data(data: Any) -> Markup:
+def script_data(data: object) -> Markup:
     """JSON as it can stand in a script element: only "<" could end that."""
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 

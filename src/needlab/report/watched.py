@@ -46,7 +46,7 @@ def world_named(name: str) -> World:
 
 
 def shown(world: TabularWorld | Schedule, name: str) -> World:
-    """A world under a name."""
+    """Return a world, or one that changes, with its board under the name that is shown."""
     schedule = check_schedule(world)
     return World(Board.of_world(schedule[0][1], name), schedule)
 

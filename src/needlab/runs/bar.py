@@ -6,16 +6,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from needlab.core.clock import Speed, duration
+from needlab.core.types import JsonObject
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.run_folder import newest_checkpoint, steps_of
 from needlab.runs.stopping import Stopped, signum_of
 
 
-def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> str:
+def status(steps: int, total: int, speed: float, row: JsonObject | None) -> str:
     """The bar's text.
 
     >>> status(5_000, 20_000, 250.0, {"train_return": 3.25, "eval_return": None})
@@ -31,7 +31,7 @@ def status(steps: int, total: int, speed: float, row: dict[str, Any] | None) -> 
     return ", ".join(words)
 
 
-def need_doubt(row: dict[str, Any]) -> str:
+def need_doubt(row: JsonObject) -> str:
     """A sentence if need was measured and is not accurate, else nothing."""
     if row.get("need_accurate") != 0:
         return ""
@@ -58,7 +58,7 @@ def run_with_bar(
     show: Callable[[int, str], None] = lambda _steps, _text: None  # noqa: E731
     lines = not sys.stderr.isatty()
 
-    def on_steps(steps: int, row: dict[str, Any] | None) -> None:
+    def on_steps(steps: int, row: JsonObject | None) -> None:
         nonlocal done, last_row
         done, last_row = steps, row or last_row
         if steps > 0:
@@ -105,7 +105,7 @@ def run_with_bar(
 
 
 def resumption(folder: str | Path) -> str:
-    """Where a run goes on."""
+    """Say where a run goes on, from its newest checkpoint or from the beginning."""
     found = newest_checkpoint(Path(folder))
     return "start from the beginning" if found is None else f"resume from step {steps_of(found):,}"
 

@@ -70,9 +70,9 @@ class RayEngine:
         self._task = ray.remote(
             num_cpus=cpus_per_run, num_gpus=gpus_per_run, max_retries=0, max_calls=1
         )(_task)
-        self._refuse_too_large(cpus_per_run, gpus_per_run)
+        self._check_size(cpus_per_run, gpus_per_run)
 
-    def _refuse_too_large(self, cpus: float, gpus: float) -> None:
+    def _check_size(self, cpus: float, gpus: float) -> None:
         """Ray would wait forever for resources that no node has."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(n.get("CPU", 0) >= cpus and n.get("GPU", 0) >= gpus for n in nodes):

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_type_hi
 
 from needlab.core.imports import load_object
 from needlab.core.presets import changed, flat, unknown_setting
+from needlab.core.types import Env, Values
 from needlab.worlds.adapt import LARGE_IMAGE
 from needlab.worlds.named import Kind, WorldSettings, kind_of, make_world, observation_shape
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_fields, words_of
 from needreplay._core.errors import NeedReplayError
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from needlab.deep import DeepAgent, DeepSettings
 
 
@@ -63,7 +62,7 @@ class ActorSettings:
     """batches that are on their way while the learner learns; priorities are late by as many"""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot run."""
+        """Raise for what cannot run."""
         at_least_one = dict.fromkeys(("shards", "weights_period", "block"), AT_LEAST_ONE)
         check_fields(self, {**at_least_one, "actors": COUNT, "prefetch": COUNT})
         if self.actors and self.shards > self.actors:
@@ -91,7 +90,7 @@ class RunConfig:
     preset: str = "default"
     steps: int = 1_000_000
     seed: int = 0
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Values = field(default_factory=dict)
     """changed settings of the agent, the world or the protocol, by name"""
     device: str = "cpu"
 
@@ -125,7 +124,7 @@ class Resolved:
     actors: ActorSettings
 
     def flat(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Every setting by name, those of all parts together."""
         return {**flat(self.agent), **flat(self.world), **flat(self.protocol), **flat(self.actors)}
 
 
@@ -179,20 +178,20 @@ def world_settings(kind: Kind, preset: str) -> WorldSettings:
 S = TypeVar("S", "DeepSettings", WorldSettings, Protocol, ActorSettings)
 
 
-def _overridden(settings: S, overrides: dict[str, Any]) -> S:
+def _overridden(settings: S, overrides: dict[str, object]) -> S:
     """Change the fields that ``settings`` has, and take them out of ``overrides``."""
     own = {name: overrides.pop(name) for name in flat(settings) if name in overrides}
     return changed(settings, **own)
 
 
-def make_env(config: RunConfig) -> gymnasium.Env[Any, Any]:
+def make_env(config: RunConfig) -> Env:
     """The config's world."""
     return make_world(config.world, config.resolved().world)
 
 
 def make_agent(
     config: RunConfig,
-    env: gymnasium.Env[Any, Any],
+    env: Env,
     *,
     capacity: int | None = None,
     **options: Any,
@@ -243,7 +242,7 @@ class Setting(NamedTuple):
     """A setting with its meaning."""
 
     name: str
-    value: Any
+    value: object
     choices: tuple[str, ...]
     """allowed words, if it is a choice of words"""
     meaning: str

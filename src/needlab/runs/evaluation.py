@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import gymnasium
 import numpy as np
 
+from needlab.core.types import Env
 from needlab.runs.config import RunConfig, make_agent, make_env
 from needlab.runs.run_folder import checked_digests, config_of, newest_checkpoint, steps_of
 from needlab.runs.train_loop import Played, reset_seed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def play_episode(
-    env: gymnasium.Env[Any, Any],
+    env: Env,
     agent: DeepAgent,
     seed: int,
     *names: str | int,
@@ -59,7 +59,7 @@ def play_episode(
 
 
 def evaluate(
-    env: gymnasium.Env[Any, Any],
+    env: Env,
     agent: DeepAgent,
     *,
     seed: int,

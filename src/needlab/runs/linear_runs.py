@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
+from needlab.core.types import Env
 from needlab.linear import Encoding, LinearQ, encode_space, encode_world, linear_settings
 from needlab.runs.kinds import REQUIRED, Config, Kind
 from needlab.runs.runner import OnUnits
@@ -37,7 +38,7 @@ _LINEAR: Config = {
 }
 
 
-def make_task(config: Config) -> tuple[gymnasium.Env[Any, Any], Encoding, int]:
+def make_task(config: Config) -> tuple[Env, Encoding, int]:
     """The config's environment, the features of its observations, and how many actions it has.
 
     A world with a vector of numbers as observations is encoded as a Box; any other has to be
@@ -65,7 +66,7 @@ def make_task(config: Config) -> tuple[gymnasium.Env[Any, Any], Encoding, int]:
     return TimeLimit(made, most), encoding, int(made.action_space.n)  # type: ignore[attr-defined]
 
 
-def _gymnasium_env(world: str, options: dict[str, Any]) -> gymnasium.Env[Any, Any] | None:
+def _gymnasium_env(world: str, options: dict[str, Any]) -> Env | None:
     """The environment of a Gymnasium id without its time limit; None for other worlds."""
     try:
         return gymnasium.make(world, max_episode_steps=-1, **options)

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from needlab.core.tables import refuse_special, write_bytes
+from needlab.core.tables import check_file, write_bytes
+from needlab.core.types import JsonObject
 from needlab.runs.run_folder import RESUME
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, not_installed
@@ -133,7 +134,7 @@ class Sums:
         return means
 
     @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> Sums:
+    def from_json(cls, plain: JsonObject) -> Sums:
         """What ``write_json`` wrote, where NaN is the text "nan"."""
         for name in ("episodes", "steps", "updates"):
             check_number(name, plain[name], int, COUNT)
@@ -166,7 +167,7 @@ class MetricsFile:
         """Keep the first ``rows`` rows, which have ``digest``; those after it are written again."""
         kept = (",".join(self.columns) + "\n").encode()
         if digest is not None:
-            refuse_special(self.path)
+            check_file(self.path)
             try:
                 kept = b"".join(self.path.read_bytes().splitlines(keepends=True)[: rows + 1])
             except OSError:
@@ -180,7 +181,7 @@ class MetricsFile:
         self._sha = hashlib.sha256(kept)
         write_bytes(self.path, kept)
 
-    def append(self, row: dict[str, Any]) -> None:
+    def append(self, row: JsonObject) -> None:
         """Write one row."""
         line = ",".join(_cell(row.get(name)) for name in self.columns) + "\n"
         try:
@@ -194,12 +195,12 @@ class MetricsFile:
                 f"{str(self.path)!r} cannot be written: {error.strerror}. {RESUME}"
             ) from error
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> JsonObject:
         """Best, final and mean of the last ten returns, of training and of evaluation.
 
         The paper reports the best; the others show whether it lasted.
         """
-        refuse_special(self.path)
+        check_file(self.path)
         try:
             with self.path.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
@@ -209,7 +210,7 @@ class MetricsFile:
             }
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
             raise NeedReplayError(f"{str(self.path)!r} is damaged: {error}.") from error
-        summary: dict[str, Any] = {"rows": len(rows)}
+        summary: JsonObject = {"rows": len(rows)}
         for name, found in returns.items():
             if not found:
                 continue
@@ -224,7 +225,7 @@ class MetricsFile:
         return summary
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Nothing for an unknown value; floats so that they read back exactly."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -247,7 +248,7 @@ class Curves:
         except OSError as error:
             raise _unwritten(error) from error
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: JsonObject) -> None:
         """Add a point to every curve that the row has a value for."""
         try:
             for name, value in row.items():

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from needlab.core.machine import record_machine
 from needlab.core.tables import plain, read_json, write_json
+from needlab.core.types import Env, JsonObject
 from needlab.runs.config import RunConfig, check_learns, make_agent, make_env
 from needlab.runs.evaluation import evaluate
 from needlab.runs.metrics import OF_ACTORS, Curves, MetricsFile, Sums
@@ -35,8 +36,6 @@ from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from needlab.deep import DeepAgent, UpdateStats
     from needlab.runs.actors import Fleet
 
@@ -54,7 +53,7 @@ def run_training(
     config: RunConfig,
     folder: str | Path,
     *,
-    on_steps: Callable[[int, dict[str, Any] | None], None] = lambda _steps, _row: None,
+    on_steps: Callable[[int, JsonObject | None], None] = lambda _steps, _row: None,
     on_evaluation: Callable[[int], None] = lambda _steps: None,
     on_warning: Callable[[str], object] = warnings.warn,
     tensorboard: bool = False,
@@ -114,7 +113,7 @@ def run_training(
             curves = Curves(path, agent.steps + 1) if tensorboard else None
             with closing(curves) if curves is not None else nullcontext(), run.stop.listening():
 
-                def on_row(row: dict[str, Any]) -> None:
+                def on_row(row: JsonObject) -> None:
                     if curves is not None:
                         curves.add(row)
                     on_steps(agent.steps, row)
@@ -188,11 +187,11 @@ class _Run:
 
     def finish(
         self,
-        env: gymnasium.Env[Any, Any],
-        eval_env: gymnasium.Env[Any, Any],
-        on_steps: Callable[[int, dict[str, Any] | None], None],
+        env: Env,
+        eval_env: Env,
+        on_steps: Callable[[int, JsonObject | None], None],
         on_evaluation: Callable[[int], None],
-        on_row: Callable[[dict[str, Any]], None],
+        on_row: Callable[[JsonObject], None],
     ) -> None:
         """Train, evaluate and save until the planned steps are done."""
         agent, config = self.agent, self.config
@@ -245,9 +244,7 @@ class _Run:
             self.sums.add_episode(*next(episodes))
             self.episodes += 1
 
-    def _add_row(
-        self, eval_env: gymnasium.Env[Any, Any], on_evaluation: Callable[[int], None]
-    ) -> dict[str, Any]:
+    def _add_row(self, eval_env: Env, on_evaluation: Callable[[int], None]) -> JsonObject:
         """Evaluate, and write what this iteration measured."""
 
         def stepped(steps: int) -> None:
@@ -321,7 +318,7 @@ class _Run:
         write_json(folder / RUN, {**state, "sums": self.sums})
 
 
-def _outcome(steps: int, metrics: MetricsFile) -> dict[str, Any]:
+def _outcome(steps: int, metrics: MetricsFile) -> JsonObject:
     """What a complete run leaves: it fits no other rows."""
     summary = metrics.summary()
     digest = hashlib.sha256(metrics.path.read_bytes()).hexdigest()

@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
-from needlab.core.imports import refuse_code
+from needlab.core.imports import check_code
 from needlab.core.lock import locked
 from needlab.core.machine import HISTORY
-from needlab.core.tables import prepare_folder, read_json, refuse_special, write_json
+from needlab.core.tables import check_file, prepare_folder, read_json, write_json
+from needlab.core.types import JsonObject
 from needlab.runs.config import RunConfig
 from needreplay._core.checks import is_whole
 from needreplay._core.errors import NeedReplayError
@@ -82,7 +82,7 @@ def _claim(folder: Path, config: RunConfig) -> None:
         )
 
 
-def _can_extend(folder: Path, found: dict[str, Any], steps: int) -> bool:
+def _can_extend(folder: Path, found: JsonObject, steps: int) -> bool:
     """Whether the run is complete and shorter; a run of a sweep stays what the sweep asked for."""
     shorter = is_whole(found.get("steps")) and found["steps"] < steps
     return shorter and (folder / DONE).exists() and "kind" not in found
@@ -94,11 +94,11 @@ def _extended_from(folder: Path) -> list[int]:
     return [each for each in listed if is_whole(each)] if isinstance(listed, list) else []
 
 
-def _history(folder: Path) -> dict[str, Any]:
+def _history(folder: Path) -> JsonObject:
     return _record(folder / HISTORY) if (folder / HISTORY).exists() else {}
 
 
-def _record(path: Path) -> dict[str, Any]:
+def _record(path: Path) -> JsonObject:
     found = read_json(path)
     if not isinstance(found, dict):
         raise NeedReplayError(f"{str(path)!r} is damaged: it is not a JSON object.")
@@ -121,11 +121,11 @@ def config_of(folder: Path, allow_code: Collection[str] = ()) -> RunConfig:
         raise NeedReplayError(
             f"{str(path)!r} is not the config of a training run: {error}"
         ) from error
-    refuse_code(config, allow_code, repr(str(path)))
+    check_code(config, allow_code, repr(str(path)))
     return found
 
 
-def done_of(folder: Path) -> dict[str, Any] | None:
+def done_of(folder: Path) -> JsonObject | None:
     """The summary of a complete run; None of any other."""
     path = folder / DONE
     if not path.exists():
@@ -210,14 +210,14 @@ def checked_digests(checkpoint: Path, *names: str) -> dict[str, str]:
     return digests
 
 
-def _config_digest(config: dict[str, Any]) -> str:
+def _config_digest(config: JsonObject) -> str:
     plain = {each.name: config.get(each.name) for each in fields(RunConfig)}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
     """Of a file; the buffer's, which may be large, ends with a digest of its own."""
-    refuse_special(path)
+    check_file(path)
     try:
         with path.open("rb") as file:
             if path.name == _BUFFER:

@@ -131,7 +131,7 @@ class RunState:
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> RunState:
-        """Nothing has started yet."""
+        """Return the state before anything has started: complete items are kept."""
         state = cls()
         for item in items:
             (state.kept if item.is_complete else state.waiting).append(item)

@@ -79,7 +79,7 @@ def estimate(
 
 
 class _Enough(Exception):  # noqa: N818
-    """Ends a probe."""
+    """Raised inside a run to end it: the probe has measured enough."""
 
 
 def probe(spec: RunSpec) -> float | None:

@@ -73,7 +73,7 @@ class Stop:
             raise self.stopped()
 
     def stopped(self) -> Stopped:
-        """What to raise."""
+        """The exception that ends the run, with the signal that was received."""
         return Stopped(signum=self._signum)
 
     @contextmanager

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from needlab.core.imports import call_object, load_object, refuse_code
+from needlab.core.imports import call_object, check_code, load_object
+from needlab.core.types import JsonObject
 from needlab.runs.kinds import SHIPPED, check_callable, kind_named
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number, is_whole
 from needreplay._core.errors import NeedReplayError, unknown
@@ -40,11 +41,11 @@ class RunSpec:
 
     kind: str
     """deep, tabular, or any other as ``module:name``"""
-    config: Mapping[str, Any]
+    config: JsonObject
     """plain values: what JSON can hold"""
 
     @cached_property
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonObject:
         """The content of the run's ``config.json``."""
         if "kind" in self.config:
             raise NeedReplayError("A run's config must not have an entry 'kind'; use RunSpec.kind.")
@@ -170,7 +171,7 @@ def parsed(
     for spec in specs:
         # What one's own kind does with its config is up to it.
         is_ours = spec.kind in SHIPPED or spec.kind in kinds
-        refuse_code(spec.plain if is_ours else spec.kind, allow_code, source)
+        check_code(spec.plain if is_ours else spec.kind, allow_code, source)
     name = entries.get("name", name)
     if not isinstance(name, str) or not _PLAIN_NAME.fullmatch(name):
         raise NeedReplayError(
@@ -197,7 +198,7 @@ def _complete(
     return tuple(runs)
 
 
-def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
+def _expanded(block: JsonObject) -> Iterator[RunSpec]:
     """Every combination of a [[runs]] block's lists; seeds vary first."""
     rest = dict(block)
     kind = rest.pop("kind", "deep")
@@ -232,7 +233,7 @@ def _expanded(block: Mapping[str, Any]) -> Iterator[RunSpec]:
             yield RunSpec(kind, piece)
 
 
-def _split(config: dict[str, Any], per_run: Any) -> Iterator[dict[str, Any]]:
+def _split(config: JsonObject, per_run: Any) -> Iterator[JsonObject]:
     """Runs of ``per_run`` trials each; without it, one run."""
     if per_run is None:
         yield config

@@ -8,13 +8,12 @@ episodes without the state of the environment. An episode is a complete game: a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from needlab.core.types import Env
 from needreplay._core.rng import stream
 
 if TYPE_CHECKING:
-    import gymnasium
-
     from needlab.deep import DeepAgent, UpdateStats
 
 
@@ -27,12 +26,12 @@ class Played(NamedTuple):
 
 
 def reset_seed(seed: int, *names: str | int) -> int:
-    """The seed of one reset."""
+    """The seed of one reset of the environment."""
     return int(stream(seed, "reset", *names).integers(2**31))
 
 
 def train(
-    env: gymnasium.Env[Any, Any],
+    env: Env,
     agent: DeepAgent,
     *,
     seed: int,

@@ -8,16 +8,15 @@ import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from needlab.core.tables import prepare_folder, read_json, write_json, write_table
+from needlab.core.types import JsonObject
 from needlab.report.figures import save_figure
 from needlab.studies.study import Options, Result, Study
 from needreplay._core.errors import NeedReplayError
@@ -36,7 +35,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def refuse_foreign_folder(folder: Path) -> None:
+def check_own_folder(folder: Path) -> None:
     """Raise for a folder that would be replaced although needreplay did not write it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -48,7 +47,7 @@ def refuse_foreign_folder(folder: Path) -> None:
 
 
 def write_study(
-    folder: Path, study: Study, options: Options, result: Result, record: Mapping[str, Any]
+    folder: Path, study: Study, options: Options, result: Result, record: JsonObject
 ) -> None:
     """Write everything beside ``folder``, then put it in the place of ``folder``.
 
@@ -76,7 +75,7 @@ def _swap(new: Path, folder: Path, old: Path) -> None:
     if not folder.exists():
         new.rename(folder)
         return
-    refuse_foreign_folder(folder)
+    check_own_folder(folder)
     ours = _files_of(folder)
     folder.rename(old)
     try:
@@ -113,7 +112,7 @@ def _check(study: Study, result: Result) -> None:
         raise NeedReplayError(f"{study.name} has a caption without a figure: {strays[0]!r}.")
 
 
-def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
+def _meta(study: Study, options: Options, result: Result) -> JsonObject:
     return {
         "study": study.name,
         "title": study.title,
@@ -128,7 +127,7 @@ def _meta(study: Study, options: Options, result: Result) -> dict[str, Any]:
     }
 
 
-def origin() -> dict[str, Any]:
+def origin() -> JsonObject:
     """Commit, versions, machine and date, for a ``meta.json``."""
     return {
         "commit": commit(),

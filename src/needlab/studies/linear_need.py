@@ -13,9 +13,10 @@ import numpy as np
 
 import needlab.worlds  # noqa: F401  (registers our worlds)
 from needlab.core.tables import Table, long_table
+from needlab.core.types import Values
 from needlab.linear import LinearQ, encode_space, linear_settings
 from needlab.report.aggregate import holm, stratified_difference
-from needlab.report.claims import Claim, Verdict
+from needlab.report.claims import Claim, Verdict, tested_verdict
 from needlab.report.statistics import Interval, permutation_test
 from needlab.runs.trials import TrialRunner
 from needlab.studies.deep.arms_figure import draw_arms
@@ -58,7 +59,7 @@ TASKS = {
     ),
     "continuous maze": Task("needreplay/ContinuousMaze-v1", {}, (6, 9), 0.95, 5_000, True, 60),
 }
-SETTINGS: dict[str, Any] = {
+SETTINGS: Values = {
     "step_size": 0.5, "epsilon": 0.1, "batch_size": 4, "target_period": 100, "capacity": 10_000,
 }  # fmt: skip
 TILINGS = 4
@@ -75,7 +76,7 @@ class Case(NamedTuple):
     """of the steps that count; less for a quick look"""
 
 
-def learn(case: Case, trial: int) -> dict[str, Any]:
+def learn(case: Case, trial: int) -> dict[str, float]:
     """One run: how many goals were reached, and the CPU time that it took."""
     began, task, seed = time.process_time(), TASKS[case.task], case.first_seed + trial
     env = gymnasium.make(task.world, **task.options)
@@ -180,22 +181,16 @@ def comparisons(data: Table, seed: int) -> Table:
 
 def claims_of(compared: Table) -> list[Claim]:
     """The plan's verdict on the prediction, and whether need reaches more goals than each rival."""
-    rows = {
-        rival: {n: float(v[0]) for n, v in _numbers(compared.where(rival=rival, task=BOTH)).items()}
-        for rival in RIVALS
-    }
+    rows = {rival: next(compared.where(rival=rival, task=BOTH).rows()) for rival in RIVALS}
     claims = [_prediction(rows["gain"], rows["shuffled need"])]
     for rival, row in rows.items():
-        verdict: Verdict = "undecided"
-        if row["p"] < 0.05:
-            verdict = "holds" if row["ratio"] > 1.0 else "does not hold"
         claims.append(
             Claim(
                 statement=f"Linear Q-learning reaches more goals by gain x need than by {rival}",
                 source="preregistration",
                 measured=f"ratio of goals, geometric mean of two worlds: {_interval(row).text()}, "
                 f"p = {row['p']:.2g} after Holm",
-                verdict=verdict,
+                verdict=tested_verdict(row["p"], row["ratio"] > 1.0),
                 preset="default",
                 detail="Paired by seed, stratified by world. The interval is Student's, for this "
                 f"comparison alone. A true ratio of {row['visible']:.2f} is seen with 90% power.",
@@ -204,7 +199,7 @@ def claims_of(compared: Table) -> list[Claim]:
     return claims
 
 
-def _prediction(gain: dict[str, float], shuffled: dict[str, float]) -> Claim:
+def _prediction(gain: dict[str, Any], shuffled: dict[str, Any]) -> Claim:
     """Part 6 of the plan: ahead of both, or surely less than ``PLANNED`` ahead of gain."""
     verdict: Verdict = "undecided"
     if all(row["p"] < 0.05 and row["ratio"] > 1.0 for row in (gain, shuffled)):
@@ -223,12 +218,8 @@ def _prediction(gain: dict[str, float], shuffled: dict[str, float]) -> Claim:
     )
 
 
-def _interval(row: dict[str, float]) -> Interval:
+def _interval(row: dict[str, Any]) -> Interval:
     return Interval(row["ratio"], row["low"], row["high"])
-
-
-def _numbers(table: Table) -> dict[str, Any]:
-    return {name: table[name] for name in table.names if name not in ("rival", "task")}
 
 
 STUDY = Study(

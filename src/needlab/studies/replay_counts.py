@@ -154,7 +154,7 @@ def _shares(found: Mapping[Case, Mapping[str, AnyArray]]) -> Table:
 
 
 def _share(counts: AnyArray, case: Case, direction: str) -> Interval | None:
-    """None without events."""
+    """The share of short events among all, with its interval; None without events."""
     if not counts[:, 1].any():
         return None
     rng = stream(case.seed, "replay-counts", "short", *_key(case), direction)
@@ -186,7 +186,7 @@ def _claims(found: Mapping[Case, Mapping[str, AnyArray]]) -> list[Claim]:
 
 
 def _draw(rates: Table) -> Figure:
-    worlds = list(dict.fromkeys(rates["world"].tolist()))
+    worlds = rates.distinct("world")
     figure, grid = new_figure(1, len(worlds), height=3.6, sharey=True)
     for axes, world in zip(grid[0], worlds, strict=True):
         for j, direction in enumerate(DIRECTIONS):

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from needlab.core.lock import locked
 from needlab.core.source import source_digest
 from needlab.core.tables import prepare_folder, read_json
+from needlab.core.types import JsonObject
 from needlab.report.claims import tallies
 from needlab.report.figures import house_style
 from needlab.report.figures_page import write_figures_page
@@ -31,7 +31,7 @@ from needlab.runs.runner import Engine
 from needlab.runs.stopping import Stopped, signum_of, sigterm_stops
 from needlab.runs.trials import TrialRunner
 from needlab.studies import load_study, study_names
-from needlab.studies.folder import refuse_foreign_folder, versions, write_study
+from needlab.studies.folder import check_own_folder, versions, write_study
 from needlab.studies.study import Option, Options, Result, Study
 from needreplay._core.errors import NeedReplayError, unknown
 
@@ -62,7 +62,7 @@ def reproduce(
     planned = plan(names, options)
     out = prepare_folder(out)
     for study, _ in planned:
-        refuse_foreign_folder(out / study.name)
+        check_own_folder(out / study.name)
     done: list[str] = []
     try:
         with sigterm_stops(), closing(LocalEngine(options.workers, reuse=True)) as engine:
@@ -166,7 +166,7 @@ def plan(names: Sequence[str], options: Options) -> list[tuple[Study, Options]]:
         if preset not in known:
             raise unknown("preset", preset, known)
     if names:
-        _refuse_unused(studies, options)
+        _check_used(studies, options)
     planned = []
     for study in studies:
         chosen = options.presets or study.default_presets(options.size)
@@ -182,7 +182,7 @@ def plan(names: Sequence[str], options: Options) -> list[tuple[Study, Options]]:
     return planned
 
 
-def _refuse_unused(studies: Sequence[Study], options: Options) -> None:
+def _check_used(studies: Sequence[Study], options: Options) -> None:
     """Raise for an option that no named figure uses."""
     given: dict[Option, bool] = {
         "trials": options.trials is not None,
@@ -216,13 +216,13 @@ def command_of(names: Sequence[str], options: Options, out: Path) -> str:
     return shlex.join(words)
 
 
-def made_from(study: Study, options: Options) -> dict[str, Any]:
+def made_from(study: Study, options: Options) -> JsonObject:
     """What a figure's numbers follow from: options (except workers), source, library versions."""
     own = inspect.getsourcefile(study.run)
     source = hashlib.sha256(source_digest().encode())
     source.update(Path(own).read_bytes() if own else b"")
     source.update(json.dumps(versions()).encode())
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(replace(options, workers=0))))
+    plain: JsonObject = json.loads(json.dumps(asdict(replace(options, workers=0))))
     if options.world and Path(options.world).is_file():
         plain["world"] = Path(options.world).read_text(encoding="utf-8", errors="replace")
     return {"options": plain, "source": source.hexdigest()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from needlab.core.tables import Table
+from needlab.core.types import JsonObject
 from needlab.report.claims import Claim
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Result:
     figures: dict[str, Figure]
     captions: dict[str, str] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
-    config: dict[str, Any] = field(default_factory=dict)
+    config: JsonObject = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 

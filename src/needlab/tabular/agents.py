@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from needlab.core.types import Info
 from needlab.tabular.arrays import AgentArrays, new_arrays
 from needlab.tabular.dyna import dyna_step, epsilon_greedy
 from needlab.tabular.settings import (
@@ -41,13 +42,13 @@ class TabularAgent(Protocol):
         ...
 
     def act(self, state: Any) -> int:
-        """The action to take."""
+        """Choose the action to take."""
         ...
 
     def learn(
         self, state: Any, action: int, reward: float, next_state: Any, terminated: bool
     ) -> None:
-        """What followed."""
+        """Learn from what followed the action."""
         ...
 
 
@@ -229,11 +230,11 @@ def _checked_successor(M: FloatArray | None, n_states: int) -> FloatArray:
 class Environment(Protocol):
     """The part of Gymnasium's interface that ``play`` uses."""
 
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None) -> tuple[Any, Info]:
         """Begin an episode."""
         ...
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         """Take an action."""
         ...
 

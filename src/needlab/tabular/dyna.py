@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from needlab.core.jit import compiled_in_place, jit
+from needlab.core.equations import moved_towards, td_error, uniform_index
+from needlab.core.jit import compiled_in_place
 from needlab.tabular.arrays import N_ACTIONS, SEEN, UPDATES, AgentArrays
 from needlab.tabular.settings import Parameters
-from needreplay import equations
 from needreplay._core.types import AnyArray
-
-moved_towards = jit(equations.moved_towards)
-td_error = jit(equations.td_error)
-uniform_index = jit(equations.uniform_index)
 
 
 @compiled_in_place

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from needlab.core.jit import compiled_in_place, jit
+from needlab.core.equations import combine
+from needlab.core.jit import compiled_in_place
 from needlab.tabular.arrays import BLOCK_SHIFT, INSERTED, N_ACTIONS, QUEUED, AgentArrays
-from needreplay.equations import combine as _combine
-
-priority = jit(_combine)
 
 
 @compiled_in_place
@@ -37,7 +35,7 @@ def insert(agent: AgentArrays, pair: int, gain: float) -> None:
             return
     best[state] = gain
     states[state]["best_pair"] = pair
-    key = priority(gain, agent.need[state])
+    key = combine(gain, agent.need[state])
     agent.key[state] = key
     place = state >> agent.counts[BLOCK_SHIFT]
     if key > agent.block[place]:
@@ -64,7 +62,7 @@ def remove(agent: AgentArrays, pair: int) -> None:
             best, best_pair = gain, other
     agent.best[state] = best
     agent.states[state]["best_pair"] = best_pair
-    agent.key[state] = priority(best, agent.need[state])
+    agent.key[state] = combine(best, agent.need[state])
     _refresh_block(agent, state >> agent.counts[BLOCK_SHIFT])
 
 
@@ -82,7 +80,7 @@ def _refresh_block(agent: AgentArrays, place: int) -> None:
 def refresh_keys(agent: AgentArrays) -> None:
     """Recompute every key after need changed: one pass over states. Changes the queue."""
     for state in range(agent.key.shape[0]):
-        agent.key[state] = priority(agent.best[state], agent.need[state])
+        agent.key[state] = combine(agent.best[state], agent.need[state])
     for place in range(agent.block.shape[0]):
         _refresh_block(agent, place)
 
@@ -123,7 +121,7 @@ def largest_product_of_any_sign(agent: AgentArrays) -> int:
     for pair in range(pairs.shape[0]):
         if pairs[pair]["gain"] == 0.0:
             continue
-        product = priority(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
+        product = combine(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
         if product > top or (
             product == top and (found < 0 or pairs[pair]["queued_at"] < pairs[found]["queued_at"])
         ):

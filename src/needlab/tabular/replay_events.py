@@ -12,7 +12,7 @@ passes that, and makes up most of such runs in prioritized sweeping (docs/mattar
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError, unknown
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
-Records: TypeAlias = npt.NDArray[Any]
 Count: TypeAlias = Literal["states", "pairs", "pairs and stays"]
 
 NONE, FORWARD, REVERSE = range(3)
@@ -75,7 +74,7 @@ def replay_events(
     permutations: int = PERMUTATIONS,
     level: float = 0.025,
     rng: np.random.Generator | None = None,
-) -> Records:
+) -> AnyArray:
     """The events in one replay: a list of pairs (state, action) in the order of replay.
 
     >>> corridor = [[max(s - 1, 0), min(s + 1, 9)] for s in range(10)]  # actions: left, right
@@ -127,7 +126,7 @@ def replay_events(
     kept = np.arange(listed.size)
     if count != "pairs and stays" and listed.size:
         kept = np.flatnonzero(table[listed, taken] != listed)
-    found: Records = find_events(
+    found: AnyArray = find_events(
         listed[kept],
         taken[kept],
         table.astype(np.int64),
@@ -208,7 +207,7 @@ def find_events(
     permutations: int,
     lower: int,
     rng: np.random.Generator,
-) -> Records:
+) -> AnyArray:
     """The events of one list; see ``replay_events``."""
     events, count, first = np.empty(states.size, EVENT), 0, 0
     while first < states.size - 1:

@@ -125,7 +125,9 @@ def without_need(settings: SweepingSettings) -> SweepingSettings:
     return replace(settings, need="none", learn_successor=False)
 
 
-def agent_settings(agent: str, preset_name: str = "printed", **overrides: Any) -> LearningSettings:
+def agent_settings(
+    agent: str, preset_name: str = "printed", **overrides: object
+) -> LearningSettings:
     """The settings of an agent by name, with any field changed.
 
     >>> agent_settings("dyna-q", planning_updates=50).planning_updates

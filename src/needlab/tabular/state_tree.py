@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.equations import combine
 from needlab.core.jit import jit
-from needreplay import equations
 from needreplay._core.types import BoolArray, FloatArray, IntArray
-
-combine = jit(equations.combine)
 
 TINY = 1e-200
 """Below this a sum of scores may have lost digits to underflow."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from needlab.core.jit import compiled_in_place, jit
+from needlab.core.equations import absolute_gain, backward_need, combine, forward_need
+from needlab.core.jit import compiled_in_place
 from needlab.tabular import successor
 from needlab.tabular.arrays import EVENTS, N_ACTIONS, QUEUED, AgentArrays
 from needlab.tabular.dyna import td_error_of, update_model, update_q
@@ -12,17 +13,12 @@ from needlab.tabular.queue import (
     insert,
     largest_product,
     largest_product_of_any_sign,
-    priority,
     refresh_keys,
     remove,
 )
 from needlab.tabular.settings import BACKWARD, NEXT, NO_NEED, POPPED, Parameters
-from needreplay import equations
-from needreplay._core.types import AnyArray
+from needreplay._core.types import AnyArray, FloatArray
 
-absolute_gain = jit(equations.absolute_gain)
-backward_need = compiled_in_place(equations.backward_need)
-forward_need = compiled_in_place(equations.forward_need)
 td_lambda = compiled_in_place(successor.td_lambda)
 clear_trace = compiled_in_place(successor.clear_trace)
 
@@ -117,7 +113,7 @@ def _plan(
         pair = largest_product(agent)
         if pair < 0 and agent.counts[QUEUED] > 0:
             pair = largest_product_of_any_sign(agent)
-            product = priority(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
+            product = combine(pairs[pair]["gain"], agent.need[pairs[pair]["state"]])
             if not parameters.pop_without_need and (product == 0.0 or product <= -1.0):
                 pair = -1
         if pair < 0:
@@ -139,14 +135,15 @@ def _plan(
 @compiled_in_place
 def _read_need(agent: AgentArrays, direction: int, state: int) -> None:
     """Need(s, ·): the row of ``state`` in M, or its column. Changes the queue."""
-    M, need = agent.M, agent.need
-    if direction == BACKWARD:
-        for other in range(M.shape[0]):
-            need[other] = backward_need(M, state, other)
-    else:
-        for other in range(M.shape[0]):
-            need[other] = forward_need(M, state, other)
+    copy_need(agent.M, state, direction == BACKWARD, agent.need)
     refresh_keys(agent)
+
+
+@compiled_in_place
+def copy_need(M: FloatArray, state: int, backward: bool, need: FloatArray) -> None:
+    """Need(s, ·) into ``need``: the row of ``state`` in M, or its column."""
+    for other in range(M.shape[0]):
+        need[other] = backward_need(M, state, other) if backward else forward_need(M, state, other)
 
 
 @compiled_in_place

@@ -7,7 +7,7 @@ Text in a Dict (the mission of MiniGrid) is left out. The rest raises.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -19,10 +19,9 @@ from gymnasium.wrappers import (
     TransformObservation,
 )
 
+from needlab.core.types import Env
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray
-
-Env: TypeAlias = gymnasium.Env[Any, Any]
 
 SMALLEST_IMAGE = 3
 """Rows and columns that the smallest convolution needs."""

@@ -12,6 +12,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from needlab.core.types import Env, Info
 from needlab.worlds.named import WorldSettings
 from needreplay._core.errors import NeedReplayError, not_installed
 
@@ -21,7 +22,7 @@ STACK = 4
 """Frames in an observation; before the first frame of a game they are black."""
 
 
-def make_atari(game: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
+def make_atari(game: str, settings: WorldSettings) -> Env:
     """``game`` (``Pong``, ``SpaceInvaders``) as stacks of four 84 x 84 gray frames, as bytes."""
     register_games()
     if f"ALE/{game}-v5" not in gymnasium.registry:
@@ -46,19 +47,17 @@ def make_atari(game: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
 class LifeLost(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Sets ``info["life_lost"]`` at a step that costs a life and does not end the game."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         self._lives = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin a game."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._lives = int(info["lives"])
         return obs, info
 
-    def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         """One step; after a lost life the game continues."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         lives = int(info["lives"])

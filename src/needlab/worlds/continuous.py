@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from needlab.core.types import Info
 from needlab.worlds.make import tabular_world
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import FloatArray
@@ -50,15 +51,15 @@ class ContinuousMazeEnv(gymnasium.Env[Any, Any]):
         self._at = np.zeros(2)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[FloatArray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[FloatArray, Info]:
         """Begin an episode; ``options`` are ignored."""
         super().reset(seed=seed, options=options)
         start = int(self.np_random.choice(self.world.starts))
         self._at = np.array(divmod(start, self.world.columns)) + self.np_random.random(2)
         return self._at.copy(), {}
 
-    def step(self, action: int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[FloatArray, float, bool, bool, Info]:
         """Take one step; it never truncates (``gymnasium.wrappers.TimeLimit`` does)."""
         if not self.action_space.contains(action):
             raise NeedReplayError(f"action must be an integer from 0 to 3; it was {action!r}.")

@@ -7,10 +7,11 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
+from needlab.core.types import Env, Info
 from needreplay._core.errors import NeedReplayError
 
 
-def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
+def require_discrete(env: Env) -> tuple[int, int]:
     """How many states and actions ``env`` has; raises unless both spaces are ``Discrete``."""
     if not isinstance(env, gymnasium.Env):
         raise NeedReplayError(
@@ -22,7 +23,7 @@ def require_discrete(env: gymnasium.Env[Any, Any]) -> tuple[int, int]:
     return int(states.n), int(actions.n)
 
 
-def as_discrete(env: gymnasium.Env[Any, Any]) -> ZeroBased:
+def as_discrete(env: Env) -> ZeroBased:
     """``env`` for a tabular agent, numbered from 0; raises if it is not discrete."""
     require_discrete(env)
     return ZeroBased(env)
@@ -31,7 +32,7 @@ def as_discrete(env: gymnasium.Env[Any, Any]) -> ZeroBased:
 class ZeroBased(gymnasium.Wrapper[Any, Any, Any, Any]):
     """States and actions as Python integers from 0, wherever the spaces start."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: Env) -> None:
         super().__init__(env)
         states = _discrete(env, "observation space", env.observation_space)
         actions = _discrete(env, "action space", env.action_space)
@@ -39,20 +40,18 @@ class ZeroBased(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.action_space = spaces.Discrete(int(actions.n))
         self._first_state, self._first_action = int(states.start), int(actions.start)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
         """Begin an episode; the state counts from 0."""
         obs, info = self.env.reset(seed=seed, options=options)
         return int(obs) - self._first_state, info
 
-    def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, Info]:
         """Take one step; the action and the state count from 0."""
         obs, reward, terminated, truncated, info = self.env.step(int(action) + self._first_action)
         return int(obs) - self._first_state, reward, terminated, truncated, info
 
 
-def _discrete(env: gymnasium.Env[Any, Any], kind: str, space: spaces.Space[Any]) -> spaces.Discrete:
+def _discrete(env: Env, kind: str, space: spaces.Space[Any]) -> spaces.Discrete:
     if isinstance(space, spaces.Discrete):
         return space
     raise NeedReplayError(
@@ -61,7 +60,7 @@ def _discrete(env: gymnasium.Env[Any, Any], kind: str, space: spaces.Space[Any])
     )
 
 
-def _name(env: gymnasium.Env[Any, Any]) -> str:
+def _name(env: Env) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 

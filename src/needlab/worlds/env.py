@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from needlab.core.types import Info
 from needlab.worlds.cliffwalk import Fall, RightActions, cliffwalk_world, right_action_of
 from needlab.worlds.make import tabular_world
 from needlab.worlds.picture import (
@@ -32,8 +33,8 @@ from needreplay._core.errors import NeedReplayError, unknown
 
 AGENT = "A"
 FALL_COLOR: RGB = (150, 58, 52)
-NOT_DRAWN: dict[str, Any] = {"render_modes": [], "render_fps": 8}
-DRAWN: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
+NOT_DRAWN: Info = {"render_modes": [], "render_fps": 8}
+DRAWN: Info = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
 
 
 class TabularEnv(gymnasium.Env[Any, Any]):
@@ -58,9 +59,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
         self._ended = True
         self._following, self._episode = -1, 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[int, Info]:
         """Begin an episode; with a seed, the first one. ``options`` are ignored."""
         super().reset(seed=seed, options=options)
         if seed is not None:
@@ -71,7 +70,7 @@ class TabularEnv(gymnasium.Env[Any, Any]):
         self._ended = False
         return self.state, {}
 
-    def step(self, action: int | np.integer[Any]) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer[Any]) -> tuple[int, float, bool, bool, Info]:
         """Take one step; it never truncates (``gymnasium.wrappers.TimeLimit`` does)."""
         if self._ended:
             raise NeedReplayError("No episode is under way: call reset() before step().")

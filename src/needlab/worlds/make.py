@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from needlab.core.imports import find_module
+from needlab.core.types import Env
 from needlab.worlds.boards import BOARDS
 from needlab.worlds.cliffwalk import cliffwalk_world
 from needlab.worlds.discrete import as_discrete, require_discrete
@@ -17,11 +18,11 @@ from needlab.worlds.tabular import TabularWorld, check_world, world_of_arrays
 from needlab.worlds.text import is_text, read_text, world_of_text
 from needreplay._core.errors import NeedReplayError
 
-Source: TypeAlias = str | Path | TabularWorld | gymnasium.Env[Any, Any]
+Source: TypeAlias = "str | Path | TabularWorld | Env"
 
 
 def tabular_world(source: Source, **options: Any) -> TabularWorld:
-    r"""A tabular world.
+    r"""Make a tabular world from a name, text, a file or a Gymnasium environment.
 
     >>> tabular_world("dyna-maze", resolution=2).n_states
     216
@@ -75,7 +76,7 @@ def tabular_world(source: Source, **options: Any) -> TabularWorld:
         made.close()
 
 
-def world_of_env(env: gymnasium.Env[Any, Any]) -> TabularWorld:
+def world_of_env(env: Env) -> TabularWorld:
     """The world of a deterministic Gymnasium environment with discrete states and actions.
 
     It is read from ``env.unwrapped.world``, or from ``env.unwrapped.P``, the format of Gymnasium's
@@ -118,7 +119,7 @@ def world_of_env(env: gymnasium.Env[Any, Any]) -> TabularWorld:
     )
 
 
-def _starts_of(env: gymnasium.Env[Any, Any], name: str) -> list[int]:
+def _starts_of(env: Env, name: str) -> list[int]:
     """Where episodes begin, each with the same chance."""
     chances = getattr(env.unwrapped, "initial_state_distrib", None)
     if chances is None:

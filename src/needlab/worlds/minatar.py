@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from needlab.core.types import Info
 from needreplay._core.errors import not_installed, unknown
 from needreplay._core.types import AnyArray
 
@@ -73,8 +74,8 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
         self.render_mode = render_mode
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[AnyArray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[AnyArray, Info]:
         """Begin an episode; with a seed, one that follows from it alone."""
         super().reset(seed=seed, options=options)
         if seed is not None:
@@ -83,7 +84,7 @@ class MinAtarEnv(gymnasium.Env[AnyArray, int]):
         self._game.reset()
         return self._obs(), {}
 
-    def step(self, action: int) -> tuple[AnyArray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[AnyArray, float, bool, bool, Info]:
         """One action, by its place in the action set."""
         reward, ended = self._game.act(self._actions[int(action)])
         return self._obs(), float(reward), bool(ended), False, {}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
 from needlab.core.imports import find_module
+from needlab.core.types import Env
 from needlab.worlds.adapt import adapted
 from needreplay._core.checks import COUNT, SHARE, check_fields
 from needreplay._core.errors import NeedReplayError
@@ -63,13 +64,13 @@ def observation_shape(world: str) -> tuple[int, ...]:
     return shape
 
 
-def make_world(world: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
+def make_world(world: str, settings: WorldSettings) -> Env:
     """Make the environment that ``world`` names; raise for one that a deep agent cannot play."""
     env = _made(world, settings)
     return TimeLimit(env, settings.episode_cap) if settings.episode_cap else env
 
 
-def _made(world: str, settings: WorldSettings) -> gymnasium.Env[Any, Any]:
+def _made(world: str, settings: WorldSettings) -> Env:
     family, _, name = world.partition("/")
     if family == "minatar":
         from needlab.worlds.minatar import MinAtarEnv

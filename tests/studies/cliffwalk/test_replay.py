@@ -29,7 +29,6 @@ from needlab.studies.cliffwalk.agent import (
     replay,
     replay_one,
 )
-from needlab.studies.cliffwalk.rank_order import gain_at_place, slot_at_place
 from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset
 from needlab.tabular.state_tree import OWN, set_power
 from needlab.worlds.cliffwalk import cliffwalk_world
@@ -243,12 +242,12 @@ def test_pser_keeps_a_share_of_an_old_gain() -> None:
 def test_ranks_after_a_replay() -> None:
     agent, rule = made("rank")
     fallen = int(np.flatnonzero(agent.slot_pair[agent.order.slot.ravel()] == 1)[0])
-    slot = slot_at_place(agent.order, fallen)
+    slot = agent.order.slot[fallen]
     below = agent.order.cumulative[fallen - 1] if fallen else 0.0
     replay_one(agent, rule, 0, below)
     assert agent.batch_pair[0] == 1
-    assert slot_at_place(agent.order, 7) == slot
-    assert gain_at_place(agent.order, 7) == 0.001  # δ = 0: its gain is the floor
+    assert agent.order.slot[7] == slot
+    assert -agent.order.minus_gain[7] == 0.001  # δ = 0: its gain is the floor
 
 
 def test_how_a_replay_went() -> None:

@@ -24,7 +24,7 @@ THE_TASKS = "the task's"
 PRINTED = {
     "sizes": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
     "repetitions": 10,
-    "centre": "median",
+    "center": "median",
     "buffer_axis": "transitions",
     "discount_offset": 0,
     "fall": "ends",
@@ -66,7 +66,7 @@ RELEASED = {
     **PRINTED,
     "sizes": (2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
     "repetitions": 15,
-    "centre": "mean",
+    "center": "mean",
     "buffer_axis": "authors",
     "discount_offset": 1,
     "fall": "teleports",
@@ -139,7 +139,7 @@ def test_any_field_can_be_changed() -> None:
     assert (changed.trace_reset, changed.threshold, changed.epsilon) == ("return", 0.5, 0.05)
 
 
-def test_refusals() -> None:
+def test_what_raises() -> None:
     with pytest.raises(NeedReplayError, match="no preset 'x'"):
         cliffwalk_preset("x")
     with pytest.raises(NeedReplayError, match="no setting 'eta'"):
@@ -172,7 +172,7 @@ def test_refusals() -> None:
         ("successor_discount", "0.9", "a number"),
     ],
 )
-def test_values_of_a_wrong_type_are_refused(name: str, value: Any, said: str) -> None:
-    with pytest.raises(NeedReplayError) as refused:
+def test_values_of_a_wrong_type_raise(name: str, value: Any, said: str) -> None:
+    with pytest.raises(NeedReplayError) as raised:
         cliffwalk_preset("printed", **{name: value})
-    assert str(refused.value) == f"{name} is {value!r}; it must be {said}."
+    assert str(raised.value) == f"{name} is {value!r}; it must be {said}."

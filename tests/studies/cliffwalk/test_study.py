@@ -16,25 +16,26 @@ from needlab.runs.trials import trial_runner
 from needlab.studies import cliffwalk as fig3
 from needlab.studies import load_study, study_names
 from needlab.studies.cliffwalk.agent import run_trial
-from needlab.studies.cliffwalk.beside import (
-    NOTHING,
-    Change,
-    Effect,
-    changes_between,
-    effects_of,
-    sentences,
-    variants_of,
-)
 from needlab.studies.cliffwalk.cases import (
     CaseResult,
     cases_of,
-    centre_interval,
+    center_interval,
+    compare,
     data_table,
     need_row_table,
     run_cases,
     summary_table,
 )
-from needlab.studies.cliffwalk.claims import claims_of, compare
+from needlab.studies.cliffwalk.claims import (
+    NOTHING,
+    Change,
+    Effect,
+    changes_between,
+    claims_of,
+    effects_of,
+    sentences,
+    variants_of,
+)
 from needlab.studies.cliffwalk.figure import buffer_size_of
 from needlab.studies.cliffwalk.settings import (
     METHODS,
@@ -86,9 +87,9 @@ def test_every_setting_that_is_changed_alone_has_words() -> None:
     assert len({(c.setting, c.value) for c in changed}) == len(set(said))
 
 
-def test_options_that_nobody_follows_are_refused() -> None:
+def test_options_that_nobody_follows_raise() -> None:
     options = Options((), trials=None, seed=0, workers=1, size="quick")
-    refusals: tuple[tuple[list[str], dict[str, Any], str], ...] = (
+    errors: tuple[tuple[list[str], dict[str, Any], str], ...] = (
         (
             ["maze-replay"],
             {"trials": 5},
@@ -102,10 +103,10 @@ def test_options_that_nobody_follows_are_refused() -> None:
         (["fig1"], {"states": (4,)}, "--states changes nothing in fig1; it is for: fig3."),
         (["fig3"], {"states": (4, 1)}, "--states must be at least 2, not 1."),
     )
-    for names, asked, said in refusals:
-        with pytest.raises(NeedReplayError) as refused:
+    for names, asked, said in errors:
+        with pytest.raises(NeedReplayError) as raised:
             plan(names, replace(options, **asked))
-        assert str(refused.value).startswith(said)
+        assert str(raised.value).startswith(said)
     # One that somebody follows is taken, and where no figure is named all are meant.
     assert len(plan(["fig1", "maze-replay"], replace(options, trials=5))) == 2
     assert len(plan([], replace(options, states=(4,)))) == len(study_names())
@@ -291,7 +292,7 @@ def test_a_bound_at_one_size_leaves_the_others_decided() -> None:
 
 def test_one_trial_has_no_interval() -> None:
     single = found_of("x", "per", 3, [7])
-    assert centre_interval(single, "mean", 0).low == -np.inf
+    assert center_interval(single, "mean", 0).low == -np.inf
     held = compare([single, found_of("x", "need", 3, [5])], "x", "need", "per", "mean", 0)
     assert held.overall().verdict("below") == "undecided"
 

@@ -137,7 +137,7 @@ def test_a_replay_period_spends_steps() -> None:
     assert found.steps // 4 == found.updates
 
 
-def test_a_table_that_contradicts_its_settings_is_refused() -> None:
+def test_a_table_that_contradicts_its_settings_raises() -> None:
     released = cliffwalk_preset("released")
     printed = cliffwalk_preset("printed")
     with pytest.raises(NeedReplayError, match=r'have fall="teleports", but .* cliffwalk_world\('):
@@ -157,7 +157,7 @@ def test_a_table_that_contradicts_its_settings_is_refused() -> None:
         run_trial(wide, cliffwalk_preset("printed", right_actions="first"), "per")
 
 
-def test_a_seed_or_a_trial_that_is_no_number_is_refused() -> None:
+def test_a_seed_or_a_trial_that_is_no_number_raises() -> None:
     settings = cliffwalk_preset("printed")
     table = cliffwalk_world(3, settings.fall, settings.right_actions)
     with pytest.raises(NeedReplayError, match=r"^seed is -1; it must be a whole number, 0 or more"):
@@ -166,13 +166,13 @@ def test_a_seed_or_a_trial_that_is_no_number_is_refused() -> None:
         run_trial(table, settings, "per", trial=0.5)  # type: ignore[arg-type]
 
 
-def test_a_buffer_that_would_not_fit_is_refused() -> None:
+def test_a_buffer_that_would_not_fit_raises() -> None:
     settings = cliffwalk_preset("released")
     with pytest.raises(NeedReplayError, match=r"^40 states are a buffer of up to 43,980,"):
         run_trial(cliffwalk_world(40, settings.fall, settings.right_actions), settings, "per")
 
 
-def test_an_unknown_method_is_refused() -> None:
+def test_an_unknown_method_raises() -> None:
     with pytest.raises(NeedReplayError, match="no method 'x'"):
         trial_of("x")  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from needlab.core.equations import successor_row
 from needlab.tabular.evb.backups import (
     backup_gain,
     chain_target,
@@ -19,7 +20,7 @@ from needlab.tabular.evb.backups import (
     run_backup,
     softmax,
 )
-from needlab.tabular.evb.need import left_eigenvector, need_of, policy_transitions, successor_row
+from needlab.tabular.evb.need import left_eigenvector, need_of, policy_transitions
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna
 from needlab.tabular.evb.simulation import new_agent, replay_once
 from needlab.worlds.tabular import TabularWorld, world_of_arrays

@@ -12,10 +12,11 @@ import pytest
 
 from needlab.tabular.evb import episodes
 from needlab.tabular.evb.backups import BACKUP, rule_of
-from needlab.tabular.evb.episodes import END, START, learn, move_row, sampled_reward, start_after
+from needlab.tabular.evb.episodes import END, START, learn, move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import Simulation, new_agent, simulate, simulation_table
 from needlab.tabular.replay_events import FORWARD, REVERSE, replay_events
+from needlab.tabular.trial import sampled_reward, start_after
 from needlab.worlds.boards import linear_track
 from needlab.worlds.make import tabular_world
 from needlab.worlds.tabular import world_of_arrays
@@ -227,12 +228,12 @@ def test_presets() -> None:
         ("floor_size", -1e-10, "0.0 or more"),
     ],
 )
-def test_settings_refuse_what_means_nothing(field: str, value: Any, message: str) -> None:
+def test_settings_that_mean_nothing_raise(field: str, value: Any, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         EVBSettings(**{field: value})
 
 
-def test_refusals() -> None:
+def test_what_raises() -> None:
     with pytest.raises(NeedReplayError, match=r"slip 0\.1"):
         simulate(world_of_text("S..G\n\nslip: 0.1"), PUBLISHED)
     with pytest.raises(NeedReplayError, match="episodes end at goals only"):

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 
 from needlab.runs.trials import TrialRunner
-from needlab.studies.cliffwalk.beside import (
-    changes_between,
-    deciding_cases,
-    deciding_table,
-    effects_of,
-    magnitude_cases,
-    magnitude_table,
-    sentences,
-    variants_of,
-)
 from needlab.studies.cliffwalk.cases import (
+    Case,
     CaseResult,
     cases_of,
     data_table,
@@ -25,9 +17,24 @@ from needlab.studies.cliffwalk.cases import (
     successor_table,
     summary_table,
 )
-from needlab.studies.cliffwalk.claims import claims_of
+from needlab.studies.cliffwalk.claims import (
+    DECIDING_METHODS,
+    changes_between,
+    claims_of,
+    deciding_table,
+    effects_of,
+    magnitude_table,
+    sentences,
+    variants_of,
+)
 from needlab.studies.cliffwalk.figure import beyond_figure, deciding_figure, paper_figure
-from needlab.studies.cliffwalk.settings import METHODS, PAPER_METHODS, cliffwalk_preset
+from needlab.studies.cliffwalk.settings import (
+    METHODS,
+    PAPER_METHODS,
+    CliffwalkSettings,
+    Method,
+    cliffwalk_preset,
+)
 from needlab.studies.study import Options, Result, Size, Study
 
 QUICK_LARGEST = 9
@@ -42,18 +49,12 @@ def run(options: Options, runner: TrialRunner) -> Result:
     """
     presets, seed = readings(options.presets), options.seed
     sizes = {name: options.states or sizes_of(name, options.size) for name in presets}
-    cases = [
-        case
-        for name in presets
-        for case in cases_of(
-            name,
-            cliffwalk_preset(name),
-            METHODS if name in options.presets and not options.states else PAPER_METHODS,
-            sizes[name],
-            options.trials,
-            seed,
-        )
-    ]
+    cases = []
+    for name in presets:
+        every = name in options.presets and not options.states
+        methods = METHODS if every else PAPER_METHODS
+        own = cliffwalk_preset(name)
+        cases += cases_of(name, own, methods, sizes[name], options.trials, seed)
     found = run_cases(cases, runner, "fig3: all methods")
     need_rows = need_row_table(found)
     result = Result(
@@ -83,7 +84,8 @@ def _add_what_decides(result: Result, options: Options, runner: TrialRunner) -> 
     changes = changes_between(options.presets)
     if not changes:
         return
-    cases = deciding_cases(changes, EXTRA_SIZES[options.size], options.trials, options.seed)
+    arms = [(change.label, settings, DECIDING_METHODS) for change, settings in changes]
+    cases = _extra_cases(arms, options)
     changed = run_cases(cases, runner, "fig3: each setting alone")
     effects = effects_of(changes, changed, options.seed)
     result.tables["deciding"] = deciding_table(effects)
@@ -94,9 +96,17 @@ def _add_what_decides(result: Result, options: Options, runner: TrialRunner) -> 
 
 def _add_magnitude(result: Result, options: Options, runner: TrialRunner) -> None:
     variants = [variant for name in options.presets for variant in variants_of(name)]
-    cases = magnitude_cases(variants, EXTRA_SIZES[options.size], options.trials, options.seed)
+    cases = _extra_cases([(v.label, v.settings(), (v.method,)) for v in variants], options)
     scaled = run_cases(cases, runner, "fig3: probability or magnitude")
     result.tables["magnitude"] = magnitude_table(variants, scaled, options.seed)
+
+
+def _extra_cases(
+    arms: Sequence[tuple[str, CliffwalkSettings, Sequence[Method]]], options: Options
+) -> list[Case]:
+    sizes = EXTRA_SIZES[options.size]
+    found = (cases_of(*arm, sizes, options.trials, options.seed) for arm in arms)
+    return list(chain.from_iterable(found))
 
 
 def readings(presets: Sequence[str]) -> tuple[str, ...]:

@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from needlab.core.jit import compiled_in_place, jit
-from needlab.studies.cliffwalk.rank_order import (
-    RankOrder,
-    gain_at_place,
-    move,
-    place_at,
-    rank_order,
-    slot_at_place,
+from needlab.core.equations import (
+    absolute_gain,
+    combine,
+    importance_weight,
+    moved_towards,
+    power,
+    pser_decayed,
+    pser_priority,
+    td_error,
+    uniform_index,
 )
+from needlab.core.jit import compiled_in_place
 from needlab.studies.cliffwalk.settings import (
     AFTER,
     AT_GOAL,
@@ -39,18 +42,21 @@ from needlab.studies.cliffwalk.settings import (
     Method,
 )
 from needlab.studies.cliffwalk.task import (
+    RankOrder,
     check_world,
     filled_buffer,
     greedy_changed,
     greedy_occupancy,
     initial_matrix,
+    move,
+    place_above,
+    rank_order,
     right_actions,
     task_discount,
     true_values,
 )
-from needlab.tabular import successor
 from needlab.tabular.arrays import PAIR
-from needlab.tabular.dyna import epsilon_greedy, largest_q, moved_towards, td_error, uniform_index
+from needlab.tabular.dyna import epsilon_greedy, largest_q
 from needlab.tabular.settings import numbers_of
 from needlab.tabular.state_tree import (
     BY_PRIORITY,
@@ -64,23 +70,12 @@ from needlab.tabular.state_tree import (
     set_power,
     tree_of,
 )
+from needlab.tabular.sweeping import clear_trace, copy_need, td_lambda
 from needlab.worlds.tabular import TabularWorld
-from needreplay import equations
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import unknown
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
-
-absolute_gain = jit(equations.absolute_gain)
-forward_need = compiled_in_place(equations.forward_need)
-backward_need = compiled_in_place(equations.backward_need)
-importance_weight = jit(equations.importance_weight)
-combine = jit(equations.combine)
-power = jit(equations.power)
-pser_decayed = jit(equations.pser_decayed)
-pser_priority = jit(equations.pser_priority)
-td_lambda = compiled_in_place(successor.td_lambda)
-clear_trace = compiled_in_place(successor.clear_trace)
 
 UNIFORM, BY_SCORE, RANKED, GREEDY, ORACLE = range(5)
 """How a transition is chosen."""
@@ -436,12 +431,11 @@ def read_need(agent: CliffwalkAgent, p: Any, state: int) -> bool:
     greedy = p.need == OPTIMAL and p.optimal_need == GREEDY_NOW
     if greedy and greedy_changed(agent.pairs, agent.best):
         greedy_occupancy(agent.pairs, agent.best, agent.counted, p.discount, agent.system, M)
+    copy_need(M, state, p.backward, need)
     smallest, largest = np.inf, -np.inf
     for other in range(n_states):
-        entry = backward_need(M, state, other) if p.backward else forward_need(M, state, other)
-        need[other] = entry
-        smallest = entry if entry < smallest else smallest
-        largest = entry if entry > largest else largest
+        smallest = need[other] if need[other] < smallest else smallest
+        largest = need[other] if need[other] > largest else largest
     if smallest < 0.0:
         agent.counts[NEGATIVE_ROWS] += 1
         if p.negative_need == SHIFT:
@@ -461,8 +455,8 @@ def replay(agent: CliffwalkAgent, p: Any, rng: np.random.Generator) -> int:
     """
     pairs, counts = agent.pairs, agent.counts
     greedy = p.sampler == GREEDY
-    slot_before = slot_at_place(agent.order, 0) if greedy else -1
-    gain_before = gain_at_place(agent.order, 0) if greedy else -1.0
+    slot_before = agent.order.slot[0] if greedy else -1
+    gain_before = agent.order.minus_gain[0] if greedy else -1.0
     size = p.minibatch
     for index in range(size):
         replay_one(agent, p, index, 0.0 if p.sampler == ORACLE else rng.random())
@@ -483,8 +477,8 @@ def replay(agent: CliffwalkAgent, p: Any, rng: np.random.Generator) -> int:
     if not finite:
         return OVERFLOWED
     if greedy and not changed:
-        same_slot = slot_at_place(agent.order, 0) == slot_before
-        if same_slot and gain_at_place(agent.order, 0) == gain_before:
+        order = agent.order
+        if order.slot[0] == slot_before and order.minus_gain[0] == gain_before:
             return AT_REST
     return CONTINUE
 
@@ -506,11 +500,11 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
     elif p.sampler == RANKED or p.sampler == GREEDY:
         cumulative = agent.order.cumulative
         if p.sampler == RANKED:
-            place = place_at(cumulative, uniform)
+            place = min(place_above(cumulative, uniform), size - 1)
             if weighs:
                 below = cumulative[place - 1] if place > 0 else 0.0
                 probability = cumulative[place] - below
-        slot = slot_at_place(agent.order, place)
+        slot = agent.order.slot[place]
         pair = agent.slot_pair[slot]
     else:
         tree, scores = agent.tree, agent.scores
@@ -531,7 +525,7 @@ def replay_one(agent: CliffwalkAgent, p: Any, index: int, uniform: float) -> Non
     error = error_of(agent, pair)
     gain = absolute_gain(error) + p.priority_floor
     if p.sampler == RANKED or p.sampler == GREEDY:
-        move(agent.order, place, size, gain)
+        move(agent.order, place, gain)
     elif p.sampler == BY_SCORE:
         if p.pser:
             gain = pser_priority(gain, agent.gain[slot], p.pser_retained)

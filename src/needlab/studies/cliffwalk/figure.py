@@ -13,9 +13,8 @@ from needlab.core.tables import Table
 from needlab.report.data import shipped_table
 from needlab.report.figures import AGENT_COLORS, PALETTE, draw_band, label_of, new_figure
 from needlab.report.statistics import Band
-from needlab.studies.cliffwalk.beside import COMPARED, NOTHING, Effect
-from needlab.studies.cliffwalk.cases import CaseResult, centre_interval
-from needlab.studies.cliffwalk.claims import Comparison, compare
+from needlab.studies.cliffwalk.cases import CaseResult, Comparison, center_interval, compare
+from needlab.studies.cliffwalk.claims import COMPARED, NOTHING, Effect
 from needlab.studies.cliffwalk.settings import Method, cliffwalk_preset, in_words
 
 COLORS: dict[str, str] = {
@@ -111,7 +110,7 @@ def _draw_updates(
             key=lambda f: f.states,
         )
         x = [buffer_size_of(f) for f in ours]
-        band = Band.of(centre_interval(f, settings.centre, seed) for f in ours)
+        band = Band.of(center_interval(f, settings.center, seed) for f in ours)
         draw_band(axes, x, band, color=COLORS[method], label=label_of(method), marker="o", ms=3)
         censored = [i for i, f in enumerate(ours) if f.censored]
         axes.scatter(
@@ -123,14 +122,14 @@ def _draw_updates(
     axes.set_xlabel(
         "transitions, as the authors count" if settings.buffer_axis == "authors" else "transitions"
     )
-    axes.set_ylabel(f"updates ({settings.centre})")
+    axes.set_ylabel(f"updates ({settings.center})")
     axes.legend(fontsize=8)
 
 
 def _draw_published(axes: Axes, panel: str) -> None:
     """The points of the paper's figure, over the authors' own axis."""
     table = shipped_table("fig3_published").where(panel=panel)
-    for method in dict.fromkeys(table["method"].tolist()):
+    for method in table.distinct("method"):
         own = table.where(method=method)
         before = own["states"] - 1.0
         axes.plot(before * 2.0**before, own["updates"], "x", color=COLORS[method], markersize=6)
@@ -155,9 +154,9 @@ def beyond_figure(results: Sequence[CaseResult], presets: Sequence[str], seed: i
     """Every other method's updates as a multiple of PER's, over the number of states."""
     figure, axes = new_figure(1, len(presets), height=3.8, width=3.8 * len(presets), sharey=True)
     for panel, preset in zip(axes[0], presets, strict=True):
-        centre = cliffwalk_preset(preset).centre
+        center = cliffwalk_preset(preset).center
         for method in BEYOND:
-            held = compare(results, preset, method, "per", centre, seed)
+            held = compare(results, preset, method, "per", center, seed)
             own = [r for r in results if r.label == preset and r.method == method]
             _draw_ratio(panel, held, {r.states: r.censored for r in own}, method)
         panel.axhline(1.0, color=COLORS["per"], linewidth=1, linestyle="--")

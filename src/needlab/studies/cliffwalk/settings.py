@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from needlab.core.presets import preset
 from needreplay._core.checks import ANY, AT_LEAST_ONE, COUNT, SHARE, Bounds, check_fields, is_whole
@@ -55,7 +55,7 @@ Corrected: TypeAlias = Literal["both", "gain"]
 FOR_BOTH, FOR_GAIN = range(2)
 BatchStep: TypeAlias = Literal["sum", "mean"]
 SUM, MEAN = range(2)
-Centre: TypeAlias = Literal["median", "mean"]
+Center: TypeAlias = Literal["median", "mean"]
 BufferAxis: TypeAlias = Literal["transitions", "authors"]
 
 
@@ -67,7 +67,7 @@ class CliffwalkSettings:
     """how many states are not the goal: one experiment for each"""
     repetitions: int = 10
     """trials of each"""
-    centre: Centre = "median"
+    center: Center = "median"
     """what the figure shows of the trials"""
     buffer_axis: BufferAxis = "transitions"
     """the figure's horizontal axis: the buffer's size, or the authors' (n - 1) 2^(n - 1)"""
@@ -179,7 +179,7 @@ _BOUNDS: Bounds = {
 _RELEASED = CliffwalkSettings(
     sizes=tuple(range(2, 12)),
     repetitions=15,
-    centre="mean",
+    center="mean",
     buffer_axis="authors",
     discount_offset=1,
     fall="teleports",
@@ -219,7 +219,7 @@ CLIFFWALK = {
 returns to the start state; ``printed`` and ``printed-returns`` differ in nothing else."""
 
 
-def cliffwalk_preset(name: str, **overrides: Any) -> CliffwalkSettings:
+def cliffwalk_preset(name: str, **overrides: object) -> CliffwalkSettings:
     """The settings of a preset, with any field changed.
 
     >>> cliffwalk_preset("released", trace_reset="return").trace_reset
@@ -228,7 +228,7 @@ def cliffwalk_preset(name: str, **overrides: Any) -> CliffwalkSettings:
     return preset(CLIFFWALK, name, **overrides)
 
 
-def differences(one: str, other: str) -> dict[str, tuple[Any, Any]]:
+def differences(one: str, other: str) -> dict[str, tuple[object, object]]:
     """The fields in which two presets differ, with both values."""
     a, b = cliffwalk_preset(one), cliffwalk_preset(other)
     values = {field.name: (getattr(a, field.name), getattr(b, field.name)) for field in fields(a)}

@@ -1,4 +1,4 @@
-"""The task: true values, transition matrices, and the buffer that is filled beforehand.
+"""The task: true values, transition matrices, and the buffer, filled beforehand and ranked.
 
 States 0 (the start) to n − 1 are the chain, state n is the goal; see ``worlds.cliffwalk``.
 Schaul et al. 2016, section 3.1; Yuan & Mattar, appendix B.2.
@@ -221,3 +221,63 @@ def _follow_all(
             if until_fall and state == start:
                 break
     return stored
+
+
+class RankOrder(NamedTuple):
+    """Slots from the largest gain to the smallest, for rank-based and greedy sampling.
+
+    Equal gains stay in the order in which they came; the library's ``RankSampler`` orders them by
+    slot, which for slots sorted by state would be a bias. A change costs as much as the slot moves.
+    """
+
+    slot: npt.NDArray[np.int32]
+    """[place]"""
+    minus_gain: FloatArray
+    """[place]: its slot's gain with a minus, so that places ascend"""
+    cumulative: FloatArray
+    """[place]: Σ of P up to it; empty for greedy sampling"""
+
+
+def rank_order(slots: npt.NDArray[np.integer], gain: float, exponent: float | None) -> RankOrder:
+    """``slots`` with equal gains, in the order given.
+
+    Args:
+        slots: every slot once; empty: an order that is not used.
+        gain: the gain of all of them.
+        exponent: P(r) ∝ r^−α for ranks r from 1; ``None``: greedy sampling.
+    """
+    mass = np.zeros(0)
+    if exponent is not None and len(slots):
+        mass = np.arange(1.0, len(slots) + 1.0) ** -exponent
+    cumulative = np.cumsum(mass) / mass.sum()
+    return RankOrder(slots.astype(np.int32), np.full(len(slots), -gain), cumulative)
+
+
+@compiled_in_place
+def place_above(ascending: FloatArray, value: float) -> int:
+    """The first place whose entry is above ``value``; the length where none is."""
+    low, high = 0, ascending.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled_in_place
+def move(order: RankOrder, place: int, gain: float) -> None:
+    """Set the gain of the slot at ``place``, and move it behind its equals. Changes ``order``."""
+    slot, target = order.slot[place], place_above(order.minus_gain, -gain)
+    if target > place:
+        target -= 1
+        for hole in range(place, target):
+            order.slot[hole] = order.slot[hole + 1]
+            order.minus_gain[hole] = order.minus_gain[hole + 1]
+    else:
+        for hole in range(place, target, -1):
+            order.slot[hole] = order.slot[hole - 1]
+            order.minus_gain[hole] = order.minus_gain[hole - 1]
+    order.slot[target] = slot
+    order.minus_gain[target] = -gain

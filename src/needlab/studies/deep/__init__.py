@@ -90,7 +90,7 @@ def _need_table(data: Table) -> Table:
     """Need and the likeness of features over the last half of each agent's runs, by game."""
     names = ("need_mean", "need_variation", "need_negative", "feature_similarity")
     rows = {}
-    worlds, agents = (dict.fromkeys(data[name].tolist()) for name in ("world", "agent"))
+    worlds, agents = (data.distinct(name) for name in ("world", "agent"))
     for world, agent in product(worlds, agents):
         if agent.startswith("per-sr"):
             found = {name: curves(data, world, agent, name) for name in names}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from needlab.core.tables import Table, long_table
 from needlab.report.aggregate import holm, stratified_difference
-from needlab.report.claims import Claim, Verdict
+from needlab.report.claims import Claim, tested_verdict
 from needlab.report.statistics import permutation_test
 from needlab.studies.deep.arms_figure import draw_arms
 from needreplay._core.errors import NeedReplayError
@@ -80,16 +80,13 @@ def claims_of(compared: Sequence[Comparison], preset: str, seed: int) -> list[Cl
         interval, visible = stratified_difference(one.own, one.rivals)
         pairs = zip(one.own, one.rivals, strict=True)
         ahead = sum(own.mean() > rival.mean() for own, rival in pairs)
-        verdict: Verdict = "undecided"
-        if p < 0.05:
-            verdict = "holds" if interval.estimate > 0 else "does not hold"
         claims.append(
             Claim(
                 statement=f"{one.arm} learns faster than {one.rival}",
                 source="preregistration",
                 measured=f"difference in area, mean over tasks: {interval.text()}, ahead in "
                 f"{ahead} of {len(one.tasks)} tasks, p = {p:.2g} after Holm",
-                verdict=verdict,
+                verdict=tested_verdict(p, interval.estimate > 0),
                 preset=preset,
                 detail="Stratified permutation test, which divides a task's difference by its "
                 "spread; the interval does not. It is Student's, of runs paired by seed, for this "
@@ -102,7 +99,7 @@ def claims_of(compared: Sequence[Comparison], preset: str, seed: int) -> list[Cl
 
 def draw(data: Table) -> Figure:
     """The area of each arm in each task."""
-    tasks, arms = (list(dict.fromkeys(data[name].tolist())) for name in ("task", "arm"))
+    tasks, arms = (data.distinct(name) for name in ("task", "arm"))
     return draw_arms(tasks, arms, lambda task, arm: areas(data, task, arm), _is_need)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse.csgraph import shortest_path
 
 from needlab.studies.deep.exact_tasks import ExactTask
@@ -17,7 +18,7 @@ from needreplay._core.types import FloatArray, IntArray
 from needreplay.equations import closed_form
 from needreplay.need import NeedForm, ShuffledNeed, tabular_need
 from needreplay.replay import Batch, ProportionalSampler, ReplayBuffer, UniformSampler
-from needreplay.replay.samplers import StateNeedSampler
+from needreplay.replay.samplers import Sampler, StateNeedSampler
 
 HORIZON = 0.9
 """γ of need"""
@@ -240,7 +241,7 @@ class Memory:
         self._queries = stream(seed, "exact need", "queries")
         self._cycle = ShuffledNeed(self.buffer, seed) if arm.shuffled else None
 
-    def add(self, state: int, **columns: Any) -> None:
+    def add(self, state: int, **columns: npt.ArrayLike) -> None:
         """Store a transition."""
         if not self.by_need:
             self.buffer.add(s=state, **columns)
@@ -282,7 +283,7 @@ class Memory:
         return self.buffer.sample(BATCH, need=need, beta=beta)
 
 
-def _sampler(arm: Arm, n_states: int) -> Any:
+def _sampler(arm: Arm, n_states: int) -> Sampler:
     if arm.by == "nothing":
         return UniformSampler()
     if arm.by == "gain":

@@ -12,18 +12,20 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from needlab.core.tables import (
     Table,
+    as_numbers,
     long_table,
     prepare_folder,
     read_table,
     write_bytes,
     write_table,
 )
+from needlab.core.types import JsonObject, Values
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.runner import OnUnits
@@ -39,7 +41,7 @@ from needlab.studies.deep.minatar_analysis import (
     pilot_of,
     ratios_of,
 )
-from needlab.studies.deep.ours import SECONDS_PER_STEP, numbers_of, random_return
+from needlab.studies.deep.ours import SECONDS_PER_STEP, random_return
 from needlab.studies.study import Options, Result, Study
 from needreplay._core.errors import NeedReplayError, counted
 
@@ -51,8 +53,8 @@ ITERATIONS = 20
 MIX = 0.25
 """The share of the probability that is uniform, in every arm that has one."""
 
-_NEED: dict[str, Any] = {"need_learner": "cosine", "uniform_mix": MIX}
-ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+_NEED: Values = {"need_learner": "cosine", "uniform_mix": MIX}
+ARMS: dict[str, tuple[str, Values]] = {
     "uniform": ("uniform", {}),
     "PER": ("per", {}),
     "PER .25": ("per", {"uniform_mix": MIX}),
@@ -68,7 +70,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """By name: the agent and the settings that are changed. Need is M / p in all of them."""
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: Values = {
     "stratified": False,  # need samplers never are
     "min_history": 2_000,
     "epsilon_steps": 20_000,
@@ -152,7 +154,7 @@ class Case(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """Of its record."""
+        """The name of the file that holds its record."""
         words = self.arm.replace(".", "").replace(" ", "-")
         every = "" if self.update_period == 4 else f"-every-{self.update_period}"
         return f"{self.game}-{words}-{self.seed}-{self.steps}{every}.csv"
@@ -169,7 +171,7 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
     rows: list[float] = []
     began = stepped = 0.0
 
-    def on_steps(steps: int, row: dict[str, Any] | None) -> None:
+    def on_steps(steps: int, row: JsonObject | None) -> None:
         nonlocal began, stepped
         now = time.process_time()
         if row is not None:  # after the evaluation, which is not part of the cost
@@ -180,7 +182,7 @@ def train(case: Case, path: Path, on_units: OnUnits) -> None:
         stepped = now
 
     metrics = read_table(run_training(case.config, folder, on_steps=on_steps))
-    record = {name: numbers_of(metrics[name]) for name in COLUMNS}
+    record = {name: as_numbers(metrics[name]) for name in COLUMNS}
     record["train_cpu_seconds"] = np.array(rows)
     write_table(path, Table(record))
     shutil.rmtree(folder)
@@ -234,7 +236,7 @@ def run(options: Options, runner: TrialRunner) -> Result:
     data = long_table(
         keys,
         {
-            (case.game, case.arm, case.seed): {n: numbers_of(table[n]) for n in table.names}
+            (case.game, case.arm, case.seed): {n: as_numbers(table[n]) for n in table.names}
             for case, table in zip(cases, found, strict=True)
         },
     )

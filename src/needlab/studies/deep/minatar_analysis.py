@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from needlab.core.tables import Table, long_table
 from needlab.report.aggregate import geometric_ratio, holm
-from needlab.report.claims import DOUBTS, Claim, Verdict, need_verdict
+from needlab.report.claims import DOUBTS, Claim, Verdict, need_verdict, tested_verdict
 from needlab.report.statistics import permutation_test
 from needlab.studies.deep.arms_figure import draw_arms
 from needreplay._core.rng import stream
@@ -57,10 +56,7 @@ and above it by this much."""
 def areas_of(data: Table) -> Table:
     """One row for each run: its areas, what its training cost, and how accurate need was."""
     rows = {}
-    keys = dict.fromkeys(
-        zip(*(data[name].tolist() for name in ("game", "arm", "seed")), strict=True)
-    )
-    for game, arm, seed in keys:
+    for game, arm, seed in data.distinct("game", "arm", "seed"):
         run = data.where(game=game, arm=arm, seed=seed)
         # An episode may be longer than an iteration, whose row is then missing.
         share = np.diff(run["steps"], prepend=0.0) / run["steps"][-1]
@@ -83,14 +79,10 @@ def _mean(values: FloatArray) -> float:
 
 def of_arm(areas: Table, arm: str, column: str) -> list[FloatArray]:
     """For each game, one number for each seed."""
-    return [areas.where(game=game, arm=arm)[column] for game in _names(areas, "game")]
+    return [areas.where(game=game, arm=arm)[column] for game in areas.distinct("game")]
 
 
-def _names(areas: Table, column: str) -> list[str]:
-    return list(dict.fromkeys(areas[column].tolist()))
-
-
-def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict[str, Any]:
+def compared(areas: Table, arm: str, rival: str, column: str, seed: int) -> dict[str, float]:
     """The geometric mean over games of the ratio of means, its interval, and p.
 
     p is that of a permutation test of ``log_ratio``, the mean over games of the difference of mean
@@ -124,7 +116,7 @@ def pilot_of(areas: Table, random: Mapping[str, FloatArray]) -> Table:
     coefficient of variation, pooled over arms), and how many transitions need selects.
     """
     rows = {}
-    for game in _names(areas, "game"):
+    for game in areas.distinct("game"):
         learned = _mean(areas.where(game=game, arm="uniform")["last_fifth"])
         chance = float(random[game].mean())
         rows[game] = {
@@ -145,7 +137,7 @@ def pilot_of(areas: Table, random: Mapping[str, FloatArray]) -> Table:
 
 def _variation(areas: Table, game: str, column: str) -> float:
     """Root of the mean over arms of the squared coefficient of variation between seeds."""
-    runs = [areas.where(game=game, arm=arm)[column] for arm in _names(areas, "arm")]
+    runs = [areas.where(game=game, arm=arm)[column] for arm in areas.distinct("arm")]
     squares = [each.var(ddof=1) / each.mean() ** 2 for each in runs if len(each) > 1]
     return float(np.sqrt(np.mean(squares))) if squares else float("nan")
 
@@ -170,7 +162,7 @@ def seeds_for(
 
 def ratios_of(areas: Table, seed: int) -> Table:
     """Every comparison by every metric, also per CPU-second; p after Holm for the planned ones."""
-    arms = _names(areas, "arm")
+    arms = areas.distinct("arm")
     rows = {}
     for column in (PRIMARY, *(m for m in METRICS if m != PRIMARY), PER_CPU):
         pairs = [pair for pair in (*TESTS, *OTHERS) if set(pair) <= set(arms)]
@@ -186,7 +178,7 @@ def ratios_of(areas: Table, seed: int) -> Table:
 def accuracy_of(areas: Table) -> Table:
     """Of each arm with need in each game: its AUC, the best trivial score's, what it selects."""
     rows = {}
-    for game, arm in product(_names(areas, "game"), _names(areas, "arm")):
+    for game, arm in product(areas.distinct("game"), areas.distinct("arm")):
         runs = areas.where(game=game, arm=arm)
         if not np.isnan(runs["need_auc"]).all():
             names = [name for name in runs.names if name.startswith("need_")]
@@ -203,10 +195,10 @@ def costs_of(areas: Table) -> Table:
     Medians: the first run of a process loads what is compiled.
     """
     rows = {}
-    for game in _names(areas, "game"):
+    for game in areas.distinct("game"):
         seconds = {
             arm: float(np.median(areas.where(game=game, arm=arm)["cpu_seconds"]))
-            for arm in _names(areas, "arm")
+            for arm in areas.distinct("arm")
         }
         for arm, each in seconds.items():
             relative = each / seconds["PER .25"]
@@ -216,34 +208,27 @@ def costs_of(areas: Table) -> Table:
 
 def claims_of(areas: Table, ratios: Table, preset: str) -> list[Claim]:
     """A claim for each planned comparison of which both arms were run."""
-    planned = ratios.where(metric=PRIMARY, planned=True)
-    claims = []
-    for row in zip(*(planned[name].tolist() for name in planned.names), strict=True):
-        test = dict(zip(planned.names, row, strict=True))
-        verdict: Verdict = "undecided"
-        if test["p_holm"] < 0.05:
-            verdict = "holds" if test["log_ratio"] > 0.0 else "does not hold"
-        claims.append(
-            Claim(
-                statement=f"{test['arm']} learns faster than {test['rival']}",
-                source="preregistration",
-                measured=f"ratio of areas {test['ratio']:.3f} [{test['low']:.3f}, "
-                f"{test['high']:.3f}] (geometric mean over {test['games']} games), ahead in "
-                f"{test['ahead']}, p = {test['p_holm']:.2g} after Holm",
-                verdict=verdict,
-                preset=preset,
-                detail=f"{test['seeds']} seeds. Area of {PRIMARY}. Permutation test of mean "
-                "logarithms within games; bootstrap interval for this comparison alone.",
-                doubt=DOUBTS[_accuracy(areas, test["arm"])],
-            )
+    return [
+        Claim(
+            statement=f"{test['arm']} learns faster than {test['rival']}",
+            source="preregistration",
+            measured=f"ratio of areas {test['ratio']:.3f} [{test['low']:.3f}, "
+            f"{test['high']:.3f}] (geometric mean over {test['games']} games), ahead in "
+            f"{test['ahead']}, p = {test['p_holm']:.2g} after Holm",
+            verdict=tested_verdict(test["p_holm"], test["log_ratio"] > 0.0),
+            preset=preset,
+            detail=f"{test['seeds']} seeds. Area of {PRIMARY}. Permutation test of mean "
+            "logarithms within games; bootstrap interval for this comparison alone.",
+            doubt=DOUBTS[_accuracy(areas, test["arm"])],
         )
-    return claims
+        for test in ratios.where(metric=PRIMARY, planned=True).rows()
+    ]
 
 
 def _accuracy(areas: Table, arm: str) -> Verdict:
     """Whether the need of an arm was accurate in every game."""
     verdicts = []
-    for game in _names(areas, "game"):
+    for game in areas.distinct("game"):
         runs = areas.where(game=game, arm=arm)
         auc, baseline = (_mean(runs[name]) for name in ("need_auc", "need_auc_baseline"))
         verdicts.append(need_verdict(auc, baseline))
@@ -260,4 +245,4 @@ def draw(areas: Table) -> Figure:
     def is_need(arm: str) -> bool:
         return "need" in arm and "shuffled" not in arm
 
-    return draw_arms(_names(areas, "game"), _names(areas, "arm"), runs, is_need)
+    return draw_arms(areas.distinct("game"), areas.distinct("arm"), runs, is_need)

@@ -21,15 +21,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from needlab.core.tables import Table, long_table, read_table, write_table
+from needlab.core.types import Env, Values
+from needlab.deep.agent import DeepAgent, UpdateStats
 from needlab.deep.successor import PaperNeed
 from needlab.report.claims import Claim, Verdict
 from needlab.runs.config import RunConfig, make_agent, make_env
@@ -40,9 +42,12 @@ from needlab.runs.trials import TrialRunner
 from needlab.studies.deep.arms_figure import draw_arms
 from needlab.studies.study import Options, Result, Study
 from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray, FloatArray
 from needreplay.need import NeedModel, NeedQuality, accurate_need, need_quality, withholds
 from needreplay.replay import ReplayBuffer
 
+NeedsOf: TypeAlias = Callable[[Any, dict[str, Any]], AnyArray]
+"""Need of transitions with these columns, seen from some observations."""
 PARTS = 4
 """Measurements of a run."""
 NEW_STEPS = 5_000
@@ -81,7 +86,7 @@ class Plan:
     seed: int = 0
     agent_preset: str = "corrected"
     queries: int = 60
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: Values = field(default_factory=dict)
 
 
 PLANS = {
@@ -112,7 +117,7 @@ class Case(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """Of its rows."""
+        """The name of the file that holds its rows."""
         world = "".join(letter if letter.isalnum() else "-" for letter in self.world)
         return f"{self.preset}-{world}-{self.seed}.csv"
 
@@ -166,7 +171,7 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
     older: list[tuple[int, NeedModel]] = []
     learn = agent.learn
 
-    def timed(obs: Any) -> Any:
+    def timed(obs: AnyArray) -> UpdateStats | None:
         nonlocal learning
         begun = time.perf_counter()
         stats = learn(obs)
@@ -175,7 +180,7 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
 
     agent.learn = timed  # type: ignore[method-assign]
 
-    def on_update(_stats: Any) -> None:
+    def on_update(_stats: UpdateStats) -> None:
         for name, model in models.items():
             begun = time.perf_counter()
             if agent.updates % int(name.partition("/")[2] or 1) == 0:
@@ -218,14 +223,14 @@ def measure(what: tuple[Case, Plan], path: Path, on_units: OnUnits) -> None:
     write_table(path, Table({name: [row[name] for row in rows.rows] for name in rows.rows[0]}))
 
 
-def _model(name: str, agent: Any, env: Any, seed: int) -> NeedModel:
+def _model(name: str, agent: DeepAgent, env: Env, seed: int) -> NeedModel:
     learner, _, shared = name.partition("/")[0].partition("-")
     features = agent.q.online.normalized_hidden if shared == "shared" else None
     return NeedModel(env.observation_space, learner=learner, features=features, seed=seed)
 
 
 def _solved(
-    papers: PaperNeed, buffer: ReplayBuffer, env: Any, discount: float, seed: int
+    papers: PaperNeed, buffer: ReplayBuffer, env: Env, discount: float, seed: int
 ) -> NeedModel:
     """``linear`` on the features of the paper's need, from 500 batches."""
     solved = NeedModel(
@@ -240,11 +245,11 @@ def _solved(
     return solved
 
 
-def _needs(model: NeedModel) -> Any:
+def _needs(model: NeedModel) -> NeedsOf:
     return lambda obs, columns: model.needs(obs, columns["obs"])
 
 
-def _aged(newest: NeedModel, old: NeedModel) -> Any:
+def _aged(newest: NeedModel, old: NeedModel) -> NeedsOf:
     """Need from the newest queries and from vectors that an older model stored."""
     return lambda obs, columns: newest.need_of(
         np.stack([*map(newest.query, obs)]) @ old.features(columns["obs"]).T
@@ -254,7 +259,7 @@ def _aged(newest: NeedModel, old: NeedModel) -> Any:
 class _Rows:
     """The rows of a run: those of a need, and once for each moment those of its trivial scores."""
 
-    def __init__(self, seed: int, queries: int, agent: Any) -> None:
+    def __init__(self, seed: int, queries: int, agent: DeepAgent) -> None:
         self.rows: list[dict[str, Any]] = []
         self._seed, self._queries, self._agent = seed, queries, agent
         self._written: set[tuple[str, int]] = set()
@@ -262,10 +267,10 @@ class _Rows:
     def add(
         self,
         name: str,
-        needs_of: Any,
+        needs_of: NeedsOf,
         *,
         cost: float = np.nan,
-        untrained: Any = None,
+        untrained: NeedsOf | None = None,
         new: ReplayBuffer | None = None,
     ) -> None:
         """Measure a need on the agent's buffer, or on ``new`` episodes."""
@@ -294,7 +299,7 @@ class _Rows:
 def accuracy_of(data: Table) -> Table:
     """The last AUCs of each need of each run, beside the best trivial score, and the gate."""
     rows = {}
-    runs = dict.fromkeys(zip(*(data[name].tolist() for name in Case._fields), strict=True))
+    runs = data.distinct(*Case._fields)
     for run in runs:
         own = data.where(**dict(zip(Case._fields, run, strict=True)))
         last = {need.replace("/4", ""): row for row, need in enumerate(own["need"].tolist())}
@@ -345,10 +350,10 @@ def claims_of(accuracy: Table) -> list[Claim]:
 
 def draw(accuracy: Table) -> Figure:
     """The AUC of each need in each world, one dot for each run."""
-    worlds: Sequence[str] = list(dict.fromkeys(accuracy["world"].tolist()))
+    worlds: Sequence[str] = accuracy.distinct("world")
     arms = [f"{need}, {number}" for number in COLUMNS for need in NEEDS.values()]
 
-    def runs(world: str, arm: str) -> Any:
+    def runs(world: str, arm: str) -> FloatArray:
         need, number = arm.split(", ")
         return accuracy.where(world=world, need=need, number=number)["found"]
 

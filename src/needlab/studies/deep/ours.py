@@ -7,11 +7,12 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from needlab.core.tables import Table, long_table, read_table, write_bytes
+from needlab.core.tables import Table, as_numbers, long_table, read_table, write_bytes
+from needlab.core.types import Values
 from needlab.runs.config import RunConfig
 from needlab.runs.run import run_training
 from needlab.runs.runner import OnUnits
@@ -19,15 +20,15 @@ from needlab.runs.train_loop import reset_seed
 from needlab.runs.trials import TrialRunner
 from needlab.worlds.named import make_world
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, FloatArray
+from needreplay._core.types import FloatArray
 
 PRESET = "corrected"
 SECONDS_PER_STEP = 0.001
 """About what training takes, for the time to finish."""
 
-_COSINE: dict[str, Any] = {"need_learner": "cosine", "learn_every": 4}
+_COSINE: Values = {"need_learner": "cosine", "learn_every": 4}
 
-AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
+AGENTS: dict[str, tuple[str, Values]] = {
     "uniform": ("uniform", {}),
     "per": ("per", {}),
     "per, step cut": ("per", {"step_cut": 0.25}),
@@ -49,7 +50,7 @@ class Plan(NamedTuple):
     agents: tuple[str, ...]
     seeds: int
     steps: int
-    overrides: dict[str, Any]
+    overrides: Values
 
 
 QUICK_SETTINGS = {
@@ -82,7 +83,7 @@ class Run(NamedTuple):
 
     @property
     def file_stem(self) -> str:
-        """Equal configs have equal names."""
+        """The name of its file, which is the same for equal configs."""
         plain = {**asdict(self.config), "overrides": dict(self.config.overrides)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -124,17 +125,12 @@ def data_of(runs: list[Run], found: list[Table]) -> Table:
         COLUMNS[:4],
         {
             (run.config.world, run.label, PRESET, run.config.seed): {
-                name: metrics[name] if name in INTEGERS else numbers_of(metrics[name])
+                name: metrics[name] if name in INTEGERS else as_numbers(metrics[name])
                 for name in COLUMNS[4:]
             }
             for run, metrics in zip(runs, found, strict=True)
         },
     )
-
-
-def numbers_of(column: AnyArray) -> FloatArray:
-    """A cell is empty if there is nothing to report: no need, or no update yet."""
-    return np.array([np.nan if value == "" else float(value) for value in column.tolist()])
 
 
 INTEGERS = ("iteration", "steps")

@@ -36,7 +36,7 @@ def published_games() -> list[Game]:
         shipped_table("atari_dopamine_baselines"),
     )
     games = []
-    for name in dict.fromkeys(curves["game"].tolist()):
+    for name in curves.distinct("game"):
         per, per_sr = (
             curves.where(game=name, agent=agent)["train_return"] for agent in ("PER", "PER-SR")
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from needlab.studies.deep.exact_arms import ARMS, HORIZON, RECENT, Memory
 from needlab.studies.deep.exact_tasks import ExactTask, exact_task
 from needlab.studies.deep.exact_training import DISCOUNT, TableDQN, played
 from needlab.studies.locality.classes import new_agent
-from needlab.studies.locality.further import adam_step, moments_of, trained_on
+from needlab.studies.locality.further import Parameters, adam_step, moments_of, trained_on
 from needlab.studies.locality.value import (
     Function,
     PolicyValue,
@@ -23,7 +24,7 @@ from needlab.studies.locality.value import (
 )
 from needlab.tabular.successor import transition_matrix
 from needreplay._core.rng import stream
-from needreplay._core.types import FloatArray, IntArray
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.equations import closed_form
 from needreplay.need import NeedForm, tabular_need
 from needreplay.replay import Batch
@@ -82,19 +83,19 @@ class Stored(NamedTuple):
         return Stored(few, self.error[:count], self.age[:count])
 
 
-def equal_batch(ids: IntArray, columns: dict[str, Any]) -> Batch:
+def equal_batch(ids: IntArray, columns: dict[str, AnyArray]) -> Batch:
     """A batch whose transitions have the same weight."""
     one = np.ones(len(ids))
     return Batch(ids=ids, probabilities=one, weights=one, columns=columns)
 
 
-def measure(case: Case, trial: int) -> dict[str, Any]:
+def measure(case: Case, trial: int) -> dict[str, AnyArray]:
     """Let an agent learn, and measure at each checkpoint. Arrays by name, [checkpoint, ...].
 
     ``more`` is of every second checkpoint.
     """
     seed, task = case.seed + trial, exact_task(case.task)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, AnyArray]] = []
     for agent, memory, present in checkpoints(case, seed):
         rng = stream(seed, "value of backup", "transitions", len(rows))
         more = trial < case.more and len(rows) % 2 == 1
@@ -103,7 +104,7 @@ def measure(case: Case, trial: int) -> dict[str, Any]:
     return stacked | {"more": stacked["more"][1::2]}
 
 
-def checkpoints(case: Case, seed: int) -> Any:
+def checkpoints(case: Case, seed: int) -> Iterator[tuple[TableDQN, Memory, IntArray]]:
     """The agent, its memory and its last present states, at each checkpoint of a run."""
     task = exact_task(case.task)
     rng = stream(seed, "value of backup", case.task, case.function)
@@ -148,7 +149,7 @@ class Moment:
         starts = np.unique(np.concatenate(task.starts))
         self._views[-1, starts] = 1.0 / len(starts)
 
-    def measured(self, more: bool) -> dict[str, Any]:
+    def measured(self, more: bool) -> dict[str, AnyArray]:
         """All that is measured here; ``more``: also ``MORE``, which is NaN otherwise."""
         stored = self._stored(TRANSITIONS)
         factors = self._factors(stored)
@@ -182,7 +183,7 @@ class Moment:
         return Stored(batch, error, (self._buffer.next_id - 1 - ids).astype(np.float64))
 
     def _factors(self, stored: Stored) -> FloatArray:
-        """[factor, view, transition]."""
+        """What each factor predicts, [factor, view, transition]."""
         world, n_views = self._task.world, len(self._views)
         T = transition_matrix(world.next_state, world.ends, self._policy)
         M = closed_form(T, HORIZON)
@@ -218,7 +219,7 @@ class Moment:
         found: FloatArray = self._views @ PolicyValue(self._task.world, policy, DISCOUNT).V
         return found
 
-    def _V_after(self, parameters: dict[str, Any]) -> FloatArray:
+    def _V_after(self, parameters: Parameters) -> FloatArray:
         with torch.no_grad():
             return self._V(softmax_policy(self._function(parameters).numpy(), TEMPERATURE))
 
@@ -233,7 +234,7 @@ class Moment:
         nothing = {name: torch.zeros_like(value) for name, value in parameters.items()}
         now = self._V(self._policy)
         resting = self._V_after(adam_step(parameters, nothing, moments, rate)[0])
-        effects: dict[Any, list[FloatArray]] = {size: [] for size in (*SIZES, "Adam")}
+        effects: dict[float | str, list[FloatArray]] = {size: [] for size in (*SIZES, "Adam")}
         copies = [parameters]
         pairs = zip(some.batch["s"], some.batch["action"], some.error, strict=True)
         for number, (state, action, error) in enumerate(pairs):
@@ -248,7 +249,7 @@ class Moment:
             effects["Adam"].append(self._V_after(own) - resting)
         return [np.stack(each, axis=1) for each in effects.values()] + [self._later(copies)]
 
-    def _later(self, copies: list[dict[str, Any]]) -> FloatArray:
+    def _later(self, copies: list[Parameters]) -> FloatArray:
         """[view, transition]: what each copy is ahead of the first after ``FURTHER`` updates."""
         batches = [self._uniform() for _ in range(FURTHER)]
         stacked = {n: torch.stack([one[n] for one in copies]).float() for n in copies[0]}

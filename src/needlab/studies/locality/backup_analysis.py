@@ -31,7 +31,7 @@ def advantages(data: Table, product: str = PRODUCT, seen_from: str = "present") 
     """By task, class and seed: locality, and rank correlation with ``product`` less gain's."""
     rows = {}
     own = data.where(effect="first order", seen_from=seen_from)
-    for task in dict.fromkeys(own["task"].tolist()):
+    for task in own.distinct("task"):
         for name in CLASSES:
             cell = own.where(task=task, function=name)
             seeds = cell["seed"]
@@ -53,14 +53,14 @@ def _by_seed(seeds: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def rank_correlation(first: FloatArray, second: FloatArray) -> float:
-    """Spearman's."""
+    """Spearman's rank correlation."""
     return float(spearmanr(first, second).statistic)
 
 
 def with_locality(table: Table, task: str, seed: int) -> Interval:
     """Spearman's correlation over classes of the means of locality and advantage; seeds drawn."""
     own = table.where(task=task)
-    classes = list(dict.fromkeys(own["function"].tolist()))
+    classes = own.distinct("function")
     numbers = np.array(
         [[own.where(function=name)[n] for n in ("locality", "advantage")] for name in classes]
     )  # [class, number, seed]
@@ -74,7 +74,7 @@ def with_locality(table: Table, task: str, seed: int) -> Interval:
 def claims_of(data: Table, preset: str, seed: int) -> list[Claim]:
     """Predictions (a1) and (a2), and whether the theory is refuted by its own rule."""
     table = advantages(data)
-    tasks = list(dict.fromkeys(table["task"].tolist()))
+    tasks = table.distinct("task")
     found = {task: with_locality(table, task, seed) for task in tasks}
     average = float(np.mean([one.estimate for one in found.values()]))
     each = "; ".join(f"{task} {one.text(2)}" for task, one in found.items())
@@ -119,7 +119,7 @@ def summary(data: Table) -> Table:
     """Each correlation, mean over checkpoints, with Student's interval over seeds."""
     rows = {}
     keys = ("task", "function", "effect", "seen_from")
-    for key in dict.fromkeys(zip(*(data[name].tolist() for name in keys), strict=True)):
+    for key in data.distinct(*keys):
         own = data.where(**dict(zip(keys, key, strict=True)))
         for factor in FACTORS:
             for of in ("size", "sign"):
@@ -131,7 +131,7 @@ def summary(data: Table) -> Table:
 def draw(data: Table) -> Figure:
     """Advantage against locality: a panel for each task, a color for each class."""
     table = advantages(data)
-    tasks: Sequence[str] = list(dict.fromkeys(table["task"].tolist()))
+    tasks: Sequence[str] = table.distinct("task")
     figure, grid = new_figure(1, len(tasks), sharey=True)
     colors = colors_of(list(CLASSES))
     for axes, task in zip(grid[0], tasks, strict=True):

@@ -20,7 +20,7 @@ SOURCE = "preregistration (b)"
 def judged(summary: Table, data: Table, preset: str) -> Claim:
     """The claim, from the ladder's ``summary`` and the ``data`` of value-of-backup."""
     table = advantages(data)
-    tasks = list(dict.fromkeys(table["task"].tolist()))
+    tasks = table.distinct("task")
     own = summary.where(ratio_of="need / none")
     rungs = [rung for rung in own["rung"].tolist() if RUNGS[rung].function]
     means, logs = [], []

@@ -38,7 +38,7 @@ from needlab.tabular.successor import transition_matrix
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, FloatArray
 from needreplay.equations import closed_form
-from needreplay.need import diagnose
+from needreplay.need import Diagnosis, diagnose
 from needreplay.replay import Batch, ReplayBuffer, UniformSampler
 
 SEEDS = 3
@@ -47,7 +47,7 @@ SAME = 0.8
 NUMBERS = ("locality", "advantage")
 
 
-def compare(case: Case, trial: int) -> dict[str, Any]:
+def compare(case: Case, trial: int) -> dict[str, AnyArray]:
     """Both numbers, exact and as diagnosed, at a run's last checkpoint."""
     seed, task, found = case.seed + trial, exact_task(case.task), {}
     for number, (agent, memory, present) in enumerate(checkpoints(case, seed)):
@@ -62,7 +62,7 @@ def compare(case: Case, trial: int) -> dict[str, Any]:
     return found
 
 
-def diagnosed(task: ExactTask, agent: TableDQN, memory: Memory, seed: int) -> Any:
+def diagnosed(task: ExactTask, agent: TableDQN, memory: Memory, seed: int) -> Diagnosis:
     """What ``diagnose`` says, from a buffer with the same transitions and exact need."""
     stored = memory.buffer.read(np.arange(memory.buffer.oldest_id, memory.buffer.next_id))
     obs = agent.obs.numpy()
@@ -90,7 +90,7 @@ def diagnosed(task: ExactTask, agent: TableDQN, memory: Memory, seed: int) -> An
     return diagnose(agent.network, loss, buffer, need=needs_of, seed=seed)
 
 
-def buffer_of(stored: dict[str, Any], obs: FloatArray, n_actions: int) -> ReplayBuffer:
+def buffer_of(stored: dict[str, AnyArray], obs: FloatArray, n_actions: int) -> ReplayBuffer:
     """The same transitions with observations and episodes, in the same order."""
     space = spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32)
     buffer = ReplayBuffer.for_spaces(
@@ -150,7 +150,7 @@ def tau(data: Table, task: str, number: str) -> float:
 def claims_of(data: Table, preset: str) -> list[Claim]:
     """One claim for each number: tau is at least .8 on average over tasks."""
     claims = []
-    tasks = list(dict.fromkeys(data["task"].tolist()))
+    tasks = data.distinct("task")
     for number in NUMBERS:
         each = {task: tau(data, task, number) for task in tasks}
         average = float(np.mean(list(each.values())))
@@ -175,7 +175,7 @@ def draw(data: Table) -> Figure:
     figure, (row,) = new_figure(1, len(NUMBERS))
     colors = colors_of(list(CLASSES))
     for axes, number in zip(row, NUMBERS, strict=True):
-        for name in dict.fromkeys(data["function"].tolist()):
+        for name in data.distinct("function"):
             own = data.where(function=name)
             axes.plot(
                 own[f"exact_{number}"], own[f"diagnosed_{number}"], "o",

@@ -29,7 +29,7 @@ class Moments(NamedTuple):
 
 
 def moments_of(agent: TableDQN) -> Moments:
-    """Those of the agent's optimizer."""
+    """The moments of the agent's optimizer."""
     named = dict(agent.network.named_parameters())
     state: Any = agent.optimizer.state
     first = {name: state[value]["exp_avg"] for name, value in named.items()}

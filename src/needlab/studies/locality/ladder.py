@@ -6,19 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from needlab.core.tables import Table, long_table
 from needlab.linear import encode_world, feature_matrix
-from needlab.report.aggregate import holm
-from needlab.report.claims import Claim, Verdict
+from needlab.report.aggregate import geometric_ratio, holm
+from needlab.report.claims import Claim, Verdict, tested_verdict
 from needlab.report.figures import new_figure
-from needlab.report.statistics import Interval, percentile_interval, permutation_test
+from needlab.report.statistics import permutation_test
 from needlab.runs.trials import TrialRunner
 from needlab.studies.locality.ladder_agent import DISCOUNT, Plan, new_agent, run_kernel
 from needlab.studies.locality.ladder_network import parameters_of
@@ -93,7 +93,7 @@ def inner_products(resolution: int, width: float) -> FloatArray:
     return found
 
 
-def learn(case: Case, trial: int) -> dict[str, Any]:
+def learn(case: Case, trial: int) -> dict[str, float]:
     """Steps in episodes 2 to 30, in the first, and in trials without need the locality."""
     rung, resolution = RUNGS[case.rung], PRESETS[case.maze]
     world, places = dyna_world(0.0, resolution), None
@@ -189,19 +189,6 @@ def run(options: Options, runner: TrialRunner) -> Result:
     )
 
 
-def mean_ratio(
-    first: Sequence[IntArray], second: Sequence[IntArray], rng: np.random.Generator
-) -> Interval:
-    """Geometric mean over mazes of the ratio of means; paired trials are drawn within a maze."""
-    logs = []
-    for one, other in zip(first, second, strict=True):
-        rows = rng.integers(len(one), size=(10_000, len(one)))
-        logs.append(np.log(one[rows].mean(axis=1) / other[rows].mean(axis=1)))
-    ratios = [one.mean() / other.mean() for one, other in zip(first, second, strict=True)]
-    estimate = float(np.exp(np.mean(np.log(ratios))))
-    return percentile_interval(estimate, np.exp(np.mean(logs, axis=0)))
-
-
 PAIRS = {"need / none": ("need", "none"), "need / shuffled": ("need", "shuffled"),
          "shuffled / none": ("shuffled", "none")}  # fmt: skip
 
@@ -218,7 +205,8 @@ def summary_of(
         for rung in rungs:
             own = [arms for (_, each), arms in steps.items() if each == rung]
             one, other = ([arms[arm] for arms in own] for arm in pair)
-            rows.append(mean_ratio(one, other, rng).columns("ratio"))
+            ratio = geometric_ratio(one, other, rng, paired=True, resamples=10_000)
+            rows.append(ratio.columns("ratio"))
             p.append(permutation_test(one, other, rng, paired=True))
         for rung, row, adjusted in zip(rungs, rows, holm(p), strict=True):
             parts.append(((name, rung), {**row, "p_holm": adjusted, "locality": local[rung]}))
@@ -265,22 +253,19 @@ def claims_of(summary: Table, preset: str) -> list[Claim]:
         )
     ]
     for rung in order:
-        own = {name: summary.where(ratio_of=name, rung=rung) for name in PAIRS}
+        own = {name: next(summary.where(ratio_of=name, rung=rung).rows()) for name in PAIRS}
         said = {
-            name: f"{cell['ratio'][0]:.2f} [{cell['low'][0]:.2f}, {cell['high'][0]:.2f}], "
-            f"p = {cell['p_holm'][0]:.2g}"
+            name: f"{cell['ratio']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}], "
+            f"p = {cell['p_holm']:.2g}"
             for name, cell in own.items()
         }
         none = own["need / none"]
-        saves: Verdict = "undecided"
-        if none["p_holm"][0] < 0.05:
-            saves = "holds" if none["ratio"][0] < 1.0 else "does not hold"
         claims.append(
             Claim(
                 statement=f"Need saves steps: {rung}",
                 source="preregistration",
                 measured="; ".join(f"{name} {words}" for name, words in said.items()),
-                verdict=saves,
+                verdict=tested_verdict(none["p_holm"], none["ratio"] < 1.0),
                 preset=preset,
                 detail="Ratios of steps, geometric mean over mazes; p after Holm over rungs.",
             )
@@ -291,7 +276,7 @@ def claims_of(summary: Table, preset: str) -> list[Claim]:
 def draw(summary: Table) -> Figure:
     """Ratios rung by rung, and locality beside them."""
     figure, ((axes,),) = new_figure(height=4.2)
-    rungs = list(dict.fromkeys(summary["rung"].tolist()))
+    rungs = summary.distinct("rung")
     x = np.arange(len(rungs))
     for shift, (name, color) in enumerate(zip(PAIRS, ("C0", "C2", "C3"), strict=True)):
         own = summary.where(ratio_of=name)

@@ -11,22 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.equations import absolute_gain, combine, td_error, uniform_index
 from needlab.core.jit import jit
 from needlab.studies.locality import ladder_network as network
-from needlab.tabular import successor
+from needlab.tabular.sweeping import SMALLEST_TRACE, clear_trace, td_lambda
 from needlab.worlds.tabular import TabularWorld
-from needreplay import equations
 from needreplay._core.types import FloatArray, IntArray
 
-td_error, absolute_gain = jit(equations.td_error), jit(equations.absolute_gain)
-priority, uniform_index = jit(equations.combine), jit(equations.uniform_index)
-td_lambda, clear_trace = jit(successor.td_lambda), jit(successor.clear_trace)
 q_values, gradient_step = jit(network.q_values), jit(network.gradient_step)
 adam = jit(network.adam)
 
 DISCOUNT, EPSILON, STEP_SIZE, UPDATES, THRESHOLD, TRACE_DECAY = 0.95, 0.1, 0.1, 5, 1e-4, 0.5
 """The paper's, of PS-SR as printed."""
-SMALLEST_TRACE = 1e-17
 CAPACITY, UNIFORM_SHARE = 10_000, 0.25
 TARGET_PERIOD = 100
 """Steps between copies to the target network."""
@@ -144,7 +140,7 @@ def _popped(
     found, top, total = -1, -np.inf, 0.0
     for pair in range(gain.shape[0]):
         if gain[pair] > 0.0:
-            product = priority(gain[pair], need[pair // n_actions])
+            product = combine(gain[pair], need[pair // n_actions])
             total += max(product, 0.0)
             if product > top or (product == top and queued_at[pair] < queued_at[found]):
                 found, top = pair, product
@@ -153,7 +149,7 @@ def _popped(
     left = rng.random() * total
     for pair in range(gain.shape[0]):
         if gain[pair] > 0.0:
-            left -= max(priority(gain[pair], need[pair // n_actions]), 0.0)
+            left -= max(combine(gain[pair], need[pair // n_actions]), 0.0)
             if left < 0.0:
                 return pair
     return found
@@ -229,7 +225,7 @@ def run_kernel(
                 if total_steps % plan.every == 0:
                     total = 0.0
                     for row in range(count):
-                        total += priority(gains[row], max(need[pair_of[row] // n_actions], 0.0))
+                        total += combine(gains[row], max(need[pair_of[row] // n_actions], 0.0))
                         cumulative[row] = total
                     for _ in range(max(1, UPDATES // plan.batch)):
                         for _ in range(plan.batch):

@@ -91,7 +91,7 @@ class Function:
         }
 
     def __call__(self, parameters: Mapping[str, Tensor]) -> Tensor:
-        """[state, action]."""
+        """Q for these parameters, [state, action]."""
         found: Tensor = functional_call(self._network, dict(parameters), (self._obs,))
         return found
 

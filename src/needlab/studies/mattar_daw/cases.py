@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from needlab.core.presets import changed
+from needlab.core.types import Values
 from needlab.studies.mattar_daw.measures import measure, path_lengths
 from needlab.tabular.evb.settings import EVB, EVBSettings, dyna, without_replay
 from needlab.tabular.evb.simulation import new_agent, replay_once, simulate
@@ -25,7 +26,7 @@ LINEAR, OPEN = "linear track", "open field"
 WORLDS = (LINEAR, OPEN)
 AGENTS = ("full", "no replay", "dyna")
 
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Values] = {
     UNCHANGED: {},
     "floor on the sum": {"floor": "sum"},
     "no floor": {"floor": "none"},
@@ -69,8 +70,8 @@ class Variant:
 
     @property
     def settings(self) -> EVBSettings:
-        """Of the agent."""
-        return replace(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
+        """The agent's settings."""
+        return changed(EVB[self.preset], **CHANGES[self.change], floor_size=self.floor)
 
     @property
     def count(self) -> Count:
@@ -185,7 +186,7 @@ SECONDS = {"events": 0.04, "behavior": 0.01, "sleep": 0.02, "shock": 0.001}
 
 
 def run_case(job: tuple[str, Case], simulation: int) -> dict[str, npt.ArrayLike]:
-    """One simulation of a kind."""
+    """Run one simulation of a kind: events, behavior, sleep or shock."""
     kind, case = job
     run = {"events": run_events, "behavior": run_behavior, "sleep": run_sleep, "shock": run_shock}
     return run[kind](case, simulation)

@@ -164,7 +164,7 @@ def _distances(distances: Table, around: Table) -> Figure:
     beside.set_ylabel("share in the event")
     beside.set_ylim(0, 1.02)
     field = distances.where(world=OPEN, measure="path from the agent")
-    for color, name in zip(PALETTE, dict.fromkeys(field["of"].tolist()), strict=False):
+    for color, name in zip(PALETTE, field.distinct("of"), strict=False):
         own = field.where(of=name)
         paths.plot(own["distance"], own["share"], color=color, label=name)
     paths.set_xlabel("path length from the agent (open field)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from needlab.studies.mattar_daw.claims import Answer, F, Found, R
 from needlab.studies.mattar_daw.measures import COUNTS
 from needlab.tabular.evb.backups import policy_gain
 from needreplay._core.rng import stream
+from needreplay._core.types import AnyArray
 
 DIRECTIONS = ("forward", "reverse")
 WHENS = ("before", "after")
@@ -157,7 +159,9 @@ def _add_behavior(parts: Parts, preset: str, world: str, own: Found, seed: int) 
         parts["behavior"][preset, world, agent] = {"episode": episodes, **band.columns("steps")}
 
 
-def _add_laps(parts: Parts, preset: str, world: str, found: Any, seed: int) -> None:
+def _add_laps(
+    parts: Parts, preset: str, world: str, found: Mapping[str, AnyArray], seed: int
+) -> None:
     """Figure 6: events, gain, need and activation by lap, and events by visits in a lap."""
     for name, values in {
         "forward events": found["laps"][..., F],
@@ -180,7 +184,7 @@ def _add_laps(parts: Parts, preset: str, world: str, found: Any, seed: int) -> N
     }
 
 
-def _add_around(parts: Parts, preset: str, world: str, found: Any) -> None:
+def _add_around(parts: Parts, preset: str, world: str, found: Mapping[str, AnyArray]) -> None:
     """Figure 4: how often the state t steps away is among an event's first five states."""
     near = found["near"].sum(axis=0)
     for direction, name in enumerate(DIRECTIONS):
@@ -214,7 +218,7 @@ def _add_distances(parts: Parts, preset: str, own: Found) -> None:
         }
 
 
-def _add_cells(parts: Parts, preset: str, found: Any) -> None:
+def _add_cells(parts: Parts, preset: str, found: Mapping[str, AnyArray]) -> None:
     """Figure 4: shares of events that contain a cell of the field, and of episodes with it."""
     counts, events = found["cells"].sum(axis=0), found["laps"].sum(axis=(0, 1))
     totals = (*events, events.sum(), events.sum(), found["steps"].size)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
@@ -43,7 +42,7 @@ def mark_ends(axes: Axes, world: TabularWorld, color: str) -> None:
         )  # fmt: skip
 
 
-def draw_heat(axes: Axes, world: TabularWorld, values: FloatArray, *, highest: float) -> Any:
+def draw_heat(axes: Axes, world: TabularWorld, values: FloatArray, *, highest: float) -> AxesImage:
     """One number per state as a heatmap over the board; walls are drawn, not colored."""
     cells = np.where(world.free, values, np.nan)
     image = axes.imshow(cells.reshape(-1, world.columns), vmin=0.0, vmax=highest, cmap="viridis")

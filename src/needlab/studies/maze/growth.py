@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ class Case(NamedTuple):
     agent: str
 
 
-def search(seeded: tuple[Case, int], trial: int) -> dict[str, Any]:
+def search(seeded: tuple[Case, int], trial: int) -> dict[str, float]:
     """Run an agent until its greedy path is a shortest one, or its steps are spent."""
     case, seed = seeded
     world = dyna_world(0.0, case.resolution)

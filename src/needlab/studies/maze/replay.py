@@ -78,7 +78,7 @@ def run(options: Options, runner: TrialRunner) -> Result:  # noqa: ARG001
     )
 
 
-def _backups(events: AnyArray) -> Mapping[str, Any]:
+def _backups(events: AnyArray) -> Mapping[str, AnyArray]:
     """The replay table of a log (``needreplay watch`` reads it), and what else the log has."""
     when = np.stack([events["episode"], events["step"]])
     begins = np.any(np.diff(when, axis=1, prepend=-1) != 0, axis=0)
@@ -91,7 +91,7 @@ def _backups(events: AnyArray) -> Mapping[str, Any]:
         gain=events["gain"],
         need=events["need"],
     )
-    return {**table.columns, **{name: events[name] for name in EVENT.names or ()}}
+    return {**table, **{name: events[name] for name in EVENT.names or ()}}
 
 
 def _counts(events: AnyArray) -> dict[str, FloatArray | IntArray]:

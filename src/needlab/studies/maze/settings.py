@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from needlab.core.tables import long_table
+from needlab.core.types import Values
 from needlab.report.claims import Claim, less_claim
 from needlab.report.figures import colors_of, error_bars, label_of, new_figure
 from needlab.report.statistics import Band, Interval, difference_interval, mean_interval
@@ -32,7 +32,7 @@ DIFFERENCES = {
 """Every field in which the presets differ, as the figure names it."""
 
 FIXED = "M fixed at the random policy's"
-BEYOND: dict[str, dict[str, Any]] = {
+BEYOND: dict[str, Values] = {
     "need from the state popped last": {"need_from": "popped"},
     "backward need": {"need": "backward"},
     FIXED: {"learn_successor": False},
@@ -45,10 +45,10 @@ Key = tuple[str, str, str]
 """preset, agent, what is changed"""
 
 
-def changes(preset_name: str) -> dict[Key, dict[str, Any]]:
+def changes(preset_name: str) -> dict[Key, Values]:
     """The preset as it is, with each single setting of the other preset, and the others above."""
     other = PS_SR["released" if preset_name == "printed" else "printed"]
-    found: dict[Key, dict[str, Any]] = {}
+    found: dict[Key, Values] = {}
     for agent in AGENTS:
         found[preset_name, agent, AS_IT_IS] = {}
         for field, name in DIFFERENCES.items():

@@ -64,14 +64,14 @@ class World(NamedTuple):
     step_size: float
 
     def row(self) -> str:
-        """Its row in the figure."""
+        """The label of its row in the figure."""
         start = "random" if self.random_start else "fixed"
         goal = "moving" if self.moving_goal else "fixed"
         size = f"{6 * self.resolution}x{9 * self.resolution}"
         return f"{size}, {start} start, {goal} goal, slip {self.slip:g}"
 
     def column(self) -> str:
-        """Its column in the figure."""
+        """The label of its column in the figure."""
         return f"n={self.updates}\nα={self.step_size:g}"
 
 

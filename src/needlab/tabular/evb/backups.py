@@ -7,23 +7,18 @@ with one more greedy step. A backup updates all pairs of its chain.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from needlab.core.equations import absolute_gain, combine, moved_towards
 from needlab.core.jit import jit
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.settings import numbers_of
-from needreplay import equations
-from needreplay._core.types import BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 
-Records: TypeAlias = npt.NDArray[Any]
+Records: TypeAlias = AnyArray
 Rng: TypeAlias = np.random.Generator
-
-absolute_gain = jit(equations.absolute_gain)
-combine = jit(equations.combine)
-moved_towards = jit(equations.moved_towards)
 
 BACKUP = np.dtype(
     [

@@ -23,12 +23,9 @@ from needlab.tabular.evb.backups import (
     softmax,
 )
 from needlab.tabular.evb.need import need_of
-from needlab.worlds import tabular as _worlds
+from needlab.tabular.trial import sampled_reward, start_after
 from needlab.worlds.tabular import TabularWorld
 from needreplay._core.types import FloatArray, IntArray
-
-sampled_reward = jit(_worlds.sampled_reward)
-start_after = jit(_worlds.start_after)
 
 PAUSE = np.dtype(
     [

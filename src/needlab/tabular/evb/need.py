@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import objmode
 
+from needlab.core.equations import successor_row
 from needlab.core.jit import jit
 from needlab.tabular.evb.backups import (
     FIRST_EIGENVECTOR_NEED,
@@ -17,10 +18,7 @@ from needlab.tabular.evb.backups import (
     Rule,
     softmax,
 )
-from needreplay import equations
 from needreplay._core.types import FloatArray
-
-successor_row = jit(equations.successor_row)
 
 
 @jit

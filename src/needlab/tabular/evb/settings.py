@@ -8,7 +8,7 @@ effect of each.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from needlab.core.presets import changed, preset
 from needreplay._core.checks import ANY, COUNT, SHARE, Bounds, check_fields
@@ -104,7 +104,7 @@ AGENTS = ("evb", "evb-dyna")
 """EVB, and Dyna at EVB's moments."""
 
 
-def evb_settings(agent: str, preset_name: str = "published", **overrides: Any) -> EVBSettings:
+def evb_settings(agent: str, preset_name: str = "published", **overrides: object) -> EVBSettings:
     """The settings of one of ``AGENTS`` by name, with any field changed."""
     settings = changed(preset(EVB, preset_name), **overrides)
     return dyna(settings) if agent == "evb-dyna" else settings

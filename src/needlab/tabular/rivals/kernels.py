@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from needlab.core.equations import successor_row
 from needlab.core.jit import jit
 from needlab.tabular.evb.backups import Agent, Rule, backup_gain, largest, run_backup
 from needlab.tabular.evb.episodes import learn
-from needlab.tabular.evb.need import need_of, policy_transitions, successor_row
+from needlab.tabular.evb.need import need_of, policy_transitions
 from needlab.tabular.rivals.parameters import (
     EVB_MODEL,
     GOALS_MODEL,

@@ -18,16 +18,7 @@ from needlab.tabular.evb.backups import (
     Rng,
     rule_of,
 )
-from needlab.tabular.evb.episodes import (
-    END,
-    PAUSE,
-    START,
-    STEP,
-    choose,
-    move_row,
-    sampled_reward,
-    start_after,
-)
+from needlab.tabular.evb.episodes import END, PAUSE, START, STEP, choose, move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import STEP_CAP, Simulation, new_agent
 from needlab.tabular.rivals import kernels
@@ -43,6 +34,7 @@ from needlab.tabular.rivals.parameters import (
     settings_with,
     values_of,
 )
+from needlab.tabular.trial import sampled_reward, start_after
 from needlab.worlds.tabular import TabularWorld
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError

@@ -11,4 +11,4 @@ def run(options: Options, runner: TrialRunner) -> Result:
     raise NeedReplayError("The maze has no goal.")
 
 
-STUDY = Study("refusing", "Refuses", "Can it?", ("corrected",), run, "docs/refusing.md")
+STUDY = Study("raising", "Raises", "Can it?", ("corrected",), run, "docs/raising.md")
