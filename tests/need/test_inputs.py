@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from needreplay import NeedModel, ReplayBuffer
-from needreplay.need import model as need_model
+from needreplay.need import networks
 
 SPACES: dict[str, Any] = {
     "row": spaces.Box(-1.0, 1.0, (3,)),
@@ -104,7 +104,7 @@ def test_need_sees_a_small_thing_that_moves_in_a_large_picture(
     again = NeedModel(space, batch_size=32)
     again.load_state_dict(model.state_dict())
     assert again.learn(buffer) == model.learn(buffer)
-    monkeypatch.setattr(need_model._Standardized, "fit", lambda *_: None)
+    monkeypatch.setattr(networks.Standardized, "fit", lambda *_: None)
     raw = NeedModel(space, batch_size=32)
     for _ in range(150):
         raw.learn(buffer)

@@ -1,4 +1,4 @@
-"""Types of arrays, and of a device."""
+"""Types of arrays, observations, columns and devices."""
 
 from __future__ import annotations
 
@@ -14,5 +14,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
+Observation: TypeAlias = Any
+"""What an environment shows: an array, a number, or a dict of these; or a batch of them."""
+Columns: TypeAlias = dict[str, Any]
+"""Values by column: arrays, or dicts of these for Dict spaces."""
 Device: TypeAlias = "str | torch.device"
 """Where a tensor of torch is."""

@@ -11,27 +11,27 @@ prioritized batch. For backward need the two vectors change places.
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.spaces import Space
-from torch import Tensor, nn
+from torch import Tensor
 
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.devices import checked_device
 from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.files import replacing
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import BoolArray, FloatArray, IntArray
 from needreplay.need.form import NeedForm
+from needreplay.need.inputs import Inputs
 from needreplay.need.learners import LEARNERS, Learner, Linear
-from needreplay.need.networks import kind_for, layers
+from needreplay.need.networks import Standardized, given_features, need_layers
 from needreplay.need.quality import (
     WITHHOLD,
     NeedQuality,
@@ -118,32 +118,19 @@ class NeedModel:
         self.device = checked_device(device)
         self.learner_name, self.updates = learner, 0
         self._queries, self._has_looked = 0, False
-        self._parts, self._shape = _inputs(observation_space)
+        self._inputs = Inputs(observation_space, self.device)
+        shape = self._inputs.shape
         self._rng = stream(seed, "need model")
         self._query_rng = stream(seed, "need query")
         # Layers are initialized on the CPU, so that a seed means the same on every device.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "need networks").integers(2**62)))
-            # Not the module itself, which would be trained with the model.
-            body: Any = None if features is None else functools.partial(features)
-            if features is None:
-                network, contrastive = kind_for(self._shape), LEARNERS[learner].is_contrastive
-                # Half the filters: as accurate, and cheaper. Normalized: more so (docs/need.md).
-                body, n_hidden = layers(network, self._shape, half=contrastive)
-                if contrastive:
-                    body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
-                    body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
-                if network == "nature":
-                    body = _Standardized(body, self._shape)
-            else:
-                with torch.no_grad():
-                    found = features(torch.zeros(1, *self._shape, device=self.device))
-                if found.ndim != 2:
-                    raise NeedReplayError(
-                        f"features returned shape {tuple(found.shape)} for one observation; it "
-                        "must return a row of numbers for each."
-                    )
-                n_hidden = found.shape[1]
+            contrastive = LEARNERS[learner].is_contrastive
+            body, n_hidden = (
+                need_layers(shape, contrastive=contrastive)
+                if features is None
+                else given_features(features, torch.zeros(1, *shape, device=self.device))
+            )
             self.learner: Learner = (
                 Linear(body, n_hidden, self.discount, self.form)
                 if learner == "linear"
@@ -222,7 +209,7 @@ class NeedModel:
 
     def _one_of(self, obs: Any) -> Any:
         """One observation of a batch of several environments'; any other as it is."""
-        arrays, is_batch = self._arrays(obs)
+        arrays, is_batch = self._inputs.arrays(obs)
         if not is_batch:
             return obs
         return _row(obs, int(self._query_rng.integers(len(arrays[0]))))
@@ -242,7 +229,7 @@ class NeedModel:
     ) -> tuple[FloatArray, FloatArray]:
         """``vectors`` and ``queries``, in one pass through the layers."""
         self._count_query()
-        rows, (seen, is_batch) = self._tensor(columns["obs"])[0], self._tensor(views)
+        rows, (seen, is_batch) = self._inputs.tensor(columns["obs"])[0], self._inputs.tensor(views)
         hidden = self.learner.hidden(torch.cat((rows, seen)))
         vectors = self._stored_of(hidden[: len(rows)])
         queries = self._query_of(hidden[len(rows) :])
@@ -310,33 +297,9 @@ class NeedModel:
 
     @torch.no_grad()
     def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
-        rows, is_batch = self._tensor(obs)
+        rows, is_batch = self._inputs.tensor(obs)
         vectors: FloatArray = of(self.learner.hidden(rows)).cpu().numpy()
         return vectors if is_batch else vectors[0]
-
-    def _tensor(self, obs: Any) -> tuple[Tensor, bool]:
-        """Observations as the layers take them, and whether it was a batch."""
-        arrays, is_batch = self._arrays(obs)
-        parts = [
-            part.tensor(array, self.device) for part, array in zip(self._parts, arrays, strict=True)
-        ]
-        if len(self._shape) == 1 and (len(parts) > 1 or parts[0].ndim > 2):
-            return torch.cat([rows.flatten(1) for rows in parts], 1), is_batch
-        return parts[0], is_batch
-
-    def _arrays(self, obs: Any) -> tuple[list[AnyArray], bool]:
-        """The arrays of observations, one row for each, and whether it was a batch."""
-        arrays, is_batch = [], False
-        for part in self._parts:
-            array = np.asarray(part.pick(obs))
-            is_batch = array.ndim > len(part.shape)
-            if array.shape[is_batch:] != part.shape or array.ndim > len(part.shape) + 1:
-                raise NeedReplayError(
-                    f"An observation has shape {array.shape}; this model was made for "
-                    f"{part.shape}, or a batch of them."
-                )
-            arrays.append(array if is_batch else array[None])
-        return arrays, is_batch
 
     # Learning ------------------------------------------------------------------------------------
 
@@ -355,9 +318,9 @@ class NeedModel:
             )
         if len(buffer) < 2:
             return math.nan
-        if self.updates == 0 and isinstance(self.learner.body, _Standardized):
+        if self.updates == 0 and isinstance(self.learner.body, Standardized):
             some = self._draw(buffer, buffer.oldest_id, buffer.next_id, STATISTICS)
-            self.learner.body.fit(self._tensor(buffer.read(some)["obs"])[0])
+            self.learner.body.fit(self._inputs.tensor(buffer.read(some)["obs"])[0])
         first, end = buffer.oldest_id, buffer.next_id
         ids = self._draw(buffer, first, end, self.batch_size)
         size = looks = len(ids)
@@ -372,7 +335,7 @@ class NeedModel:
         skipped = len(ids) - looks
         later = buffer.future(ids[skipped:], steps)
         known = np.flatnonzero(later >= 0)
-        rows, _ = self._tensor(buffer.read(np.concatenate([ids, later[known]]))["obs"])
+        rows, _ = self._inputs.tensor(buffer.read(np.concatenate([ids, later[known]]))["obs"])
         which = torch.from_numpy(known + skipped).to(self.device)
         loss = self.learner.loss(rows[: len(ids)], rows[len(ids) :], which, size)
         self.updates += 1
@@ -417,7 +380,7 @@ class NeedModel:
         """
         untrained = NeedModel(self._space, **self._made_with)  # type: ignore[arg-type]
         ours, theirs = self.learner.body, untrained.learner.body
-        if isinstance(ours, _Standardized) and isinstance(theirs, _Standardized):
+        if isinstance(ours, Standardized) and isinstance(theirs, Standardized):
             theirs.mean, theirs.deviation = ours.mean, ours.deviation
         return need_quality(
             buffer,
@@ -520,96 +483,3 @@ def _starts(buffer: ReplayBuffer, first: int, end: int) -> IntArray:
                 "the buffer larger than the longest episode."
             )
         reach *= 8
-
-
-# Inputs ------------------------------------------------------------------------------------------
-
-
-class _Standardized(nn.Module):
-    """Layers that see a frame minus the mean frame, divided by one standard deviation.
-
-    Most of a frame never changes. On raw pixels the layers tell frames apart by a thousandth of
-    their output, and need stays at chance.
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, body: nn.Module, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.body = body
-        self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("deviation", torch.ones(()))
-
-    def forward(self, frames: Tensor) -> Tensor:
-        return self.body((frames - self.mean) / self.deviation)  # type: ignore[no-any-return]
-
-    def fit(self, frames: Tensor) -> None:
-        """Take mean and deviation from these; once, so that stored vectors keep their meaning."""
-        self.mean.copy_(frames.mean(0))
-        self.deviation.copy_(frames.std(0).mean().clamp(min=0.01))
-
-
-class _Part(NamedTuple):
-    """One array of an observation."""
-
-    path: tuple[str, ...]
-    shape: tuple[int, ...]
-    scale: float
-    """what integers are divided by"""
-    counts: AnyArray | None
-    """of numbered values: how many there are of each, for one-hot codes"""
-    start: AnyArray | int
-    channels_last: bool
-
-    def pick(self, obs: Any) -> Any:
-        for key in self.path:
-            obs = obs[key]
-        return obs
-
-    def tensor(self, array: AnyArray, device: torch.device) -> Tensor:
-        """Floats, one row for each observation."""
-        if self.counts is not None:
-            places = array.reshape(len(array), -1) - np.reshape(self.start, -1)
-            places = places + np.concatenate([[0], np.cumsum(self.counts)[:-1]])
-            codes = torch.zeros(len(array), int(self.counts.sum()), device=device)
-            return codes.scatter_(1, torch.from_numpy(places.astype(np.int64)).to(device), 1.0)
-        rows = torch.from_numpy(np.array(array, dtype=np.float32)).to(device)
-        if self.scale != 1.0:
-            rows = rows / self.scale
-        if not self.shape:
-            return rows.unsqueeze(1)
-        return rows.movedim(-1, 1) if self.channels_last else rows
-
-
-def _inputs(space: Space[Any]) -> tuple[list[_Part], tuple[int, ...]]:
-    """The arrays of an observation, and the shape that the layers get."""
-    parts = _parts(space, ())
-    if len(parts) == 1 and parts[0].counts is None and len(parts[0].shape) == 3:
-        shape = parts[0].shape
-        return parts, (shape[2], *shape[:2]) if parts[0].channels_last else shape
-    sizes = [math.prod(p.shape) if p.counts is None else int(p.counts.sum()) for p in parts]
-    return parts, (sum(sizes),)
-
-
-def _parts(space: Any, path: tuple[str, ...]) -> list[_Part]:
-    inner = getattr(space, "spaces", None)
-    if isinstance(inner, Mapping):
-        return [part for key, each in inner.items() for part in _parts(each, (*path, key))]
-    shape, counts = getattr(space, "shape", None), getattr(space, "nvec", None)
-    if counts is None and shape == () and hasattr(space, "n"):
-        counts = space.n
-    if counts is not None:
-        return [_Part(path, shape or (), 1.0, np.ravel(counts), space.start, False)]
-    dtype = getattr(space, "dtype", None)
-    if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
-        where = f" at {'/'.join(path)!r}" if path else ""
-        raise NeedReplayError(
-            f"observation_space{where} is {space!r}; a need model takes Box, Discrete, "
-            "MultiDiscrete, MultiBinary and Dicts of these. Leave the rest out with a wrapper."
-        )
-    scale = 1.0
-    if np.dtype(dtype).kind in "iu" and hasattr(space, "high"):
-        scale = max(1.0, float(np.max(np.abs(np.asarray(space.high, dtype=np.float64)))))
-    channels_last = len(shape) == 3 and shape[2] < min(shape[:2])
-    return [_Part(path, tuple(shape), scale, None, 0, channels_last)]

@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-__all__ = ["Kind", "Shape", "kind_for", "layers"]
+from needreplay._core.errors import NeedReplayError
+
+__all__ = ["Kind", "Shape", "Standardized", "given_features", "kind_for", "layers", "need_layers"]
 
 Shape: TypeAlias = tuple[int, ...]
 """The shape of an observation."""
@@ -55,3 +59,58 @@ def layers(kind: Kind, shape: Shape, *, half: bool = False) -> tuple[nn.Sequenti
         n_hidden = 512
     n_flat = convolutions(torch.zeros(1, *shape)).shape[1]
     return nn.Sequential(convolutions, nn.Linear(n_flat, n_hidden), nn.ReLU()), n_hidden
+
+
+def need_layers(shape: Shape, *, contrastive: bool) -> tuple[nn.Module, int]:
+    """The layers of a need model, and how many features there are.
+
+    Those of contrastive learners have half the filters, which is as accurate and cheaper, and are
+    normalized, which is more accurate (docs/need.md).
+    """
+    kind = kind_for(shape)
+    body, n_hidden = layers(kind, shape, half=contrastive)
+    if contrastive:
+        body.insert(-1, nn.LayerNorm(n_hidden, elementwise_affine=False))
+        body.append(nn.LayerNorm(n_hidden, elementwise_affine=False))
+    return (Standardized(body, shape) if kind == "nature" else body), n_hidden
+
+
+def given_features(
+    features: Callable[[Tensor], Tensor], example: Tensor
+) -> tuple[Callable[[Tensor], Tensor], int]:
+    """A user's own features of observations, not trained, and how many there are."""
+    with torch.no_grad():
+        found = features(example)
+    if found.ndim != 2:
+        raise NeedReplayError(
+            f"features returned shape {tuple(found.shape)} for one observation; it must return a "
+            "row of numbers for each."
+        )
+    # Not the function itself: if it is a module, it would be trained with the model.
+    return functools.partial(features), found.shape[1]
+
+
+class Standardized(nn.Module):
+    """Layers that see a frame minus the mean frame, divided by one standard deviation.
+
+    Most of a frame never changes. On raw pixels the layers tell frames apart by a thousandth of
+    their output, and need stays at chance.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, body: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.body = body
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("deviation", torch.ones(()))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """The features of frames."""
+        return self.body((frames - self.mean) / self.deviation)  # type: ignore[no-any-return]
+
+    def fit(self, frames: Tensor) -> None:
+        """Take mean and deviation from these; once, so that stored vectors keep their meaning."""
+        self.mean.copy_(frames.mean(0))
+        self.deviation.copy_(frames.std(0).mean().clamp(min=0.01))

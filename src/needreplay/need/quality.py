@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.need.form import accurate_need
+from needreplay.need.similarity import (
+    SIMILARITY,
+    is_real,
+    looks_of,
+    measure_of,
+)
 from needreplay.replay import ReplayBuffer
 
 HORIZON = 10
@@ -27,7 +32,7 @@ START_AMONG = 2_000
 NEAR, RECENT = 5_000, 20_000
 """How far in age others are, before and after; and other episodes at the same time."""
 _PAIRS, _TRIES = 20, 400
-_NEAREST, _COORDINATES = 32, 1_024
+_NEAREST = 32
 
 NeedsOf = Callable[[Any, dict[str, Any]], AnyArray]
 """A function of a batch of observations and of transitions (columns of the buffer, and their
@@ -51,10 +56,9 @@ class Scores(NamedTuple):
 
 
 RECENCY, CLOCK, UNTRAINED, SHUFFLED = "recency", "clock", "untrained", "other query"
-SIMILARITY, BLURRED, BRIGHTNESS = "similarity", "blurred similarity", "brightness"
 """What is measured beside need: how new a transition is; how near its step in its episode is to the
-query's; need before any update; need seen from a random transition of another episode; how similar
-its observation is to the query's, of images also blurred, and the means of their planes alone."""
+query's; need before any update; need seen from a random transition of another episode. And how
+similar its observation is to the query's, see ``similarity``."""
 WITHHOLD = 20
 """One in so many episodes is not learned from, so that quality can be measured on it."""
 
@@ -179,7 +183,7 @@ def need_quality(
             scores[UNTRAINED] = untrained(seen, columns)
         for name, values in scores.items():
             parts.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
-        for name, rows in _looks(columns["obs"]).items():
+        for name, rows in looks_of(columns["obs"]).items():
             looks.setdefault(name, []).append(rows)
     needs = {name: np.concatenate(each, 1) for name, each in parts.items()}
     sign = -1.0 if direction == "backward" else 1.0
@@ -188,12 +192,12 @@ def need_quality(
     of_pool = np.searchsorted(ids, pool)
     steps, step_of_query = buffer.episodes(ids)[1], buffer.episodes(now)[1]
     needs[CLOCK] = -np.abs(np.subtract.outer(step_of_query, steps)).astype(np.float64)
-    for name, of_queries in _looks(seen).items():
+    for name, of_queries in looks_of(seen).items():
         rows, unit = np.concatenate(looks[name]), np.ones(1)
-        if name == SIMILARITY and (is_real := _is_real(seen)).any():
+        if name == SIMILARITY and (real := is_real(seen)).any():
             spread = rows[of_pool].std(0, dtype=np.float64)
-            unit = np.where(is_real & (spread > 0.0), spread, 1.0)
-        rows, of_queries, measure = rows / unit, of_queries / unit, _measure(name, seen)
+            unit = np.where(real & (spread > 0.0), spread, 1.0)
+        rows, of_queries, measure = rows / unit, of_queries / unit, measure_of(name, seen)
         needs[name] = -measure(of_queries, rows)
         if name == SIMILARITY:
             distances = measure(rows[of_pool], rows[np.searchsorted(ids, later)])
@@ -334,69 +338,6 @@ def _known_means(values: FloatArray) -> list[float]:
     means = np.where(known, values, 0.0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
     listed: list[float] = means.tolist()
     return listed
-
-
-def _looks(obs: Any) -> dict[str, AnyArray]:
-    """Observations as rows of numbers; images also blurred, and the means of their planes."""
-    looks = {SIMILARITY: _flat(obs)}
-    if not isinstance(obs, dict) and obs.ndim == 4:
-        rows, columns = (1, 2) if obs.shape[3] < min(obs.shape[1:3]) else (2, 3)
-        images = obs.astype(np.float32)
-        looks[BRIGHTNESS] = images.mean((rows, columns))
-        for axis in (rows, columns, rows, columns):
-            images = _box(images, axis)
-        looks[BLURRED] = _flat(images)
-    return looks
-
-
-def _box(images: AnyArray, axis: int, width: int = 3) -> AnyArray:
-    """Means of ``width`` neighbors along an axis; beyond the edge there is nothing."""
-    edges = [(0, 0)] * images.ndim
-    edges[axis] = (width // 2 + 1, width // 2)
-    sums = np.pad(images, edges).cumsum(axis)
-    size = images.shape[axis]
-    upper = np.take(sums, np.arange(width, width + size), axis)
-    means: AnyArray = (upper - np.take(sums, np.arange(size), axis)) / width
-    return means
-
-
-def _measure(name: str, obs: Any) -> Callable[[AnyArray, AnyArray], AnyArray]:
-    """Jaccard's distance of planes (an empty board is not near to every other), else Euclid's."""
-    planes = not isinstance(obs, dict) and not _is_real(obs).any()
-    if name == SIMILARITY:
-        return partial(_distances, jaccard=planes)
-    return _angles if planes else partial(_distances, jaccard=False)
-
-
-def _is_real(columns: Any) -> AnyArray:
-    """Which numbers of ``_flat`` are real ones; pixels and planes have one unit."""
-    if isinstance(columns, dict):
-        return np.concatenate([_is_real(column) for column in columns.values()])
-    return np.full(_flat(columns).shape[1], columns.dtype.kind == "f")
-
-
-def _flat(columns: Any) -> AnyArray:
-    """Observations as rows of numbers, of many about ``_COORDINATES`` evenly spaced ones."""
-    if isinstance(columns, dict):
-        return np.concatenate([_flat(column) for column in columns.values()], 1)
-    rows: AnyArray = columns.reshape(len(columns), -1)
-    rows = rows[:, :: max(1, rows.shape[1] // _COORDINATES)]
-    return rows if columns.dtype.kind == "f" else rows.astype(np.float32)
-
-
-def _distances(some: AnyArray, others: AnyArray, *, jaccard: bool) -> AnyArray:
-    """Of each row of numbers of ``some`` to each of ``others``."""
-    products = some @ others.T
-    both = np.square(some).sum(1)[:, None] + np.square(others).sum(1)
-    if jaccard:
-        return 1.0 - products / np.maximum(both - products, 1e-9)  # type: ignore[no-any-return]
-    return np.sqrt(np.maximum(0.0, both - 2.0 * products))  # type: ignore[no-any-return]
-
-
-def _angles(some: AnyArray, others: AnyArray) -> AnyArray:
-    """1 - the cosine between each row of ``some`` and each of ``others``."""
-    units = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in (some, others)]
-    return 1.0 - units[0] @ units[1].T  # type: ignore[no-any-return]
 
 
 def _nearness(distance: AnyArray, shares: FloatArray) -> float:
