@@ -8,7 +8,6 @@ import threading
 from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 _SIGNALS = (int(_signal.SIGINT), int(_signal.SIGTERM))
 _getsignal, _setsignal = _signal.getsignal, _signal.signal
@@ -25,7 +24,7 @@ class Uninterrupted:
 
     def __enter__(self) -> None:
         self._ended = False
-        self._handlers: list[tuple[int, Callable[..., Any]]] = []
+        self._handlers: list[tuple[int, Callable[..., object]]] = []
         if get_ident() != threading.main_thread().ident:
             return
         self._waiting: list[tuple[int, FrameType | None]] = []

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, warn
 from needreplay._core.files import replacing
-from needreplay._core.types import Device, FloatArray, IntArray
+from needreplay._core.types import Columns, Device, Env, FloatArray, IntArray, Observation
 from needreplay.need.controls import ShuffledNeed
 from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
 from needreplay.need.model import NeedModel
@@ -52,11 +52,11 @@ class Views:
     """
 
     def __init__(self) -> None:
-        self._seen: list[Any] = []
+        self._seen: list[Observation] = []
         self._first = self._last = -1
         self.is_done = False
 
-    def see(self, buffer: ReplayBuffer, view: Any) -> None:
+    def see(self, buffer: ReplayBuffer, view: Observation) -> None:
         """Take one observation, or compare those taken with what is stored."""
         now = buffer.next_id
         if len(self._seen) < LOOKS:
@@ -81,7 +81,7 @@ class Views:
         self._seen = []
 
 
-def _is_among(one: Any, many: Any) -> bool:
+def _is_among(one: Observation, many: Observation) -> bool:
     """Whether an observation is one of those stored, in the dtype in which they are."""
     if isinstance(many, dict):
         return all(_is_among(one[key], part) for key, part in many.items())
@@ -150,7 +150,7 @@ class NeedBuffer:
     @classmethod
     def for_spaces(
         cls,
-        observation_space: Space[Any],
+        observation_space: Space[Observation],
         action_space: ColumnSpec,
         *,
         capacity: int,
@@ -195,7 +195,7 @@ class NeedBuffer:
         )
 
     @classmethod
-    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> NeedBuffer:
+    def for_env(cls, env: Env, *, capacity: int, **options: Any) -> NeedBuffer:
         """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
 
         Args:
@@ -231,7 +231,7 @@ class NeedBuffer:
         """End the episode of environment ``env``, or of all, as ``ReplayBuffer.cut`` does."""
         return self.buffer.cut(env)
 
-    def sample(self, size: int, obs: Any = None, *, beta: float | None = None) -> Batch:
+    def sample(self, size: int, obs: Observation = None, *, beta: float | None = None) -> Batch:
         """Sample ``size`` transitions by gain x need.
 
         Args:
@@ -248,7 +248,7 @@ class NeedBuffer:
     def prefetch(
         self,
         size: int,
-        obs: Callable[[], Any] | None = None,
+        obs: Callable[[], Observation] | None = None,
         *,
         depth: int = 2,
         device: Device | None = None,
@@ -276,7 +276,7 @@ class NeedBuffer:
 
         return Prefetch(self.buffer, choose_next, depth, device)
 
-    def _query(self, size: int, obs: Any) -> FloatArray:
+    def _query(self, size: int, obs: Observation) -> FloatArray:
         """The need query of the next batch."""
         self.query = self.look(size, obs)
         return self.query
@@ -287,7 +287,7 @@ class NeedBuffer:
             self.model.learn(self.buffer)
             self.renew(ids, self.refresh * self.learn_every)
 
-    def look(self, size: int, obs: Any = None) -> FloatArray:
+    def look(self, size: int, obs: Observation = None) -> FloatArray:
         """The need query of a batch now; gives new transitions their vectors first.
 
         ``sample`` calls this. One query, or with need seen from recent states or starts one for
@@ -344,7 +344,7 @@ class NeedBuffer:
         stored = self._stored_needs if self.shuffled is None else None
         return self.model.quality(self.buffer, queries=queries, seed=seed, needs_of=stored)
 
-    def _stored_needs(self, obs: Any, columns: dict[str, Any]) -> FloatArray:
+    def _stored_needs(self, obs: Observation, columns: Columns) -> FloatArray:
         vectors = self.buffer.features(columns["ids"])
         return self.model.need_of(self.model.queries(obs) @ vectors.T)
 
@@ -359,7 +359,7 @@ class NeedBuffer:
             ids = self.shuffled.affected(ids)
         return [ids[i : i + MOST_ROWS] for i in range(0, len(ids), MOST_ROWS)] or [ids]
 
-    def _source_of(self, ids: IntArray) -> tuple[IntArray, dict[str, Any]]:
+    def _source_of(self, ids: IntArray) -> tuple[IntArray, Columns]:
         """Those of ``ids`` that are still stored, and the columns that their vectors come from."""
         with self.buffer.locked():
             ids = ids[ids >= self.buffer.oldest_id]

@@ -27,7 +27,7 @@ from needreplay._core.devices import checked_device
 from needreplay._core.errors import NeedReplayError, unknown, warn
 from needreplay._core.files import replacing
 from needreplay._core.rng import stream
-from needreplay._core.types import BoolArray, FloatArray, IntArray
+from needreplay._core.types import BoolArray, Columns, FloatArray, IntArray, Observation
 from needreplay.need.form import NeedForm
 from needreplay.need.inputs import Inputs
 from needreplay.need.learners import LEARNERS, Learner, Linear
@@ -84,7 +84,7 @@ class NeedModel:
 
     def __init__(
         self,
-        observation_space: Space[Any],
+        observation_space: Space[Observation],
         *,
         discount: float = 0.9,
         learner: str = "cosine",
@@ -179,15 +179,15 @@ class NeedModel:
 
     # Using ---------------------------------------------------------------------------------------
 
-    def features(self, obs: Any) -> FloatArray:
+    def features(self, obs: Observation) -> FloatArray:
         """v of one observation or of a batch: what ``add(features=...)`` takes."""
         return self._vectors(obs, self._stored_of)
 
-    def query(self, obs: Any) -> FloatArray:
+    def query(self, obs: Observation) -> FloatArray:
         """q of one observation: what ``sample(need=...)`` of a ``ReplayBuffer`` takes."""
         return self.queries(self._one_of(obs))
 
-    def views(self, buffer: ReplayBuffer, size: int, obs: Any) -> Any:
+    def views(self, buffer: ReplayBuffer, size: int, obs: Observation) -> Observation:
         """The observations that need is seen from, by ``form``.
 
         The present one (of several environments one of theirs, drawn at random), or ``size`` of
@@ -207,25 +207,25 @@ class NeedModel:
             ids = self._query_rng.choice(_starts(buffer, first, end), size)
         return buffer.read(ids)["obs"]
 
-    def _one_of(self, obs: Any) -> Any:
+    def _one_of(self, obs: Observation) -> Observation:
         """One observation of a batch of several environments'; any other as it is."""
         arrays, is_batch = self._inputs.arrays(obs)
         if not is_batch:
             return obs
         return _row(obs, int(self._query_rng.integers(len(arrays[0]))))
 
-    def queries(self, views: Any) -> FloatArray:
+    def queries(self, views: Observation) -> FloatArray:
         """q of one observation, or of each of a batch."""
         self._count_query()
         return self._vectors(views, self._query_of)
 
-    def vectors(self, columns: Mapping[str, Any]) -> FloatArray:
+    def vectors(self, columns: Columns) -> FloatArray:
         """v of transitions with these columns: what ``set_features`` takes."""
         return self.features(columns["obs"])
 
     @torch.no_grad()
     def vectors_and_queries(
-        self, columns: Mapping[str, Any], views: Any
+        self, columns: Columns, views: Observation
     ) -> tuple[FloatArray, FloatArray]:
         """``vectors`` and ``queries``, in one pass through the layers."""
         self._count_query()
@@ -273,7 +273,7 @@ class NeedModel:
         backward = self.form.direction == "backward"
         return self.learner.stored if backward else self.learner.query
 
-    def need(self, obs: Any, others: Any) -> FloatArray:
+    def need(self, obs: Observation, others: Observation) -> FloatArray:
         """The need of a batch of observations ``others``, seen from ``obs``.
 
         Use it to scale updates; it is known up to a factor that depends on ``obs``. Negative
@@ -281,11 +281,11 @@ class NeedModel:
         """
         return self.need_of(self.features(others) @ self.query(obs))
 
-    def needs(self, obs: Any, others: Any) -> FloatArray:
+    def needs(self, obs: Observation, others: Observation) -> FloatArray:
         """[i, j]: the need of observation j of a batch, seen from the i-th of the batch ``obs``."""
         return self.need_of(self.queries(obs) @ self.features(others).T)
 
-    def needs_of(self, views: Any, columns: Mapping[str, Any]) -> FloatArray:
+    def needs_of(self, views: Observation, columns: Columns) -> FloatArray:
         """Need of transitions with these columns, seen from one observation or each of a batch."""
         return self.needs(views, columns["obs"])
 
@@ -296,7 +296,7 @@ class NeedModel:
         return needs
 
     @torch.no_grad()
-    def _vectors(self, obs: Any, of: Callable[[Tensor], Tensor]) -> FloatArray:
+    def _vectors(self, obs: Observation, of: Callable[[Tensor], Tensor]) -> FloatArray:
         rows, is_batch = self._inputs.tensor(obs)
         vectors: FloatArray = of(self.learner.hidden(rows)).cpu().numpy()
         return vectors if is_batch else vectors[0]
@@ -462,7 +462,7 @@ def _checked_form(form: NeedForm | None, learner: str) -> NeedForm:
     return form
 
 
-def _row(obs: Any, index: int) -> Any:
+def _row(obs: Observation, index: int) -> Observation:
     """One row of a batch of observations."""
     if isinstance(obs, Mapping):
         return {key: _row(part, index) for key, part in obs.items()}

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from needreplay._core.types import FloatArray
+from needreplay._core.types import Columns, FloatArray, Observation
 from needreplay.need.quality import NeedQuality, NeedsOf
 from needreplay.replay import ReplayBuffer
 from needreplay.replay.samplers import FeatureNeedSampler
@@ -25,24 +25,24 @@ class Need(Protocol):
     ) -> FeatureNeedSampler:
         """A sampler by gain and this need."""
 
-    def views(self, buffer: ReplayBuffer, size: int, obs: Any) -> Any:
+    def views(self, buffer: ReplayBuffer, size: int, obs: Observation) -> Observation:
         """The observations that need is seen from: ``obs``, or ``size`` that ``buffer`` stores."""
 
-    def queries(self, views: Any) -> FloatArray:
+    def queries(self, views: Observation) -> FloatArray:
         """The query of one observation, or one for each of a batch."""
 
-    def vectors(self, columns: dict[str, Any]) -> FloatArray:
+    def vectors(self, columns: Columns) -> FloatArray:
         """The vectors of transitions with these columns."""
 
     def vectors_and_queries(
-        self, columns: dict[str, Any], views: Any
+        self, columns: Columns, views: Observation
     ) -> tuple[FloatArray, FloatArray]:
         """``vectors`` and ``queries``, in one pass through the layers where that is possible."""
 
     def need_of(self, products: FloatArray) -> FloatArray:
         """Need, from inner products of queries and vectors."""
 
-    def needs_of(self, views: Any, columns: dict[str, Any]) -> FloatArray:
+    def needs_of(self, views: Observation, columns: Columns) -> FloatArray:
         """Need of transitions with these columns, seen from a view: [i, j], or [j] from one."""
 
     def loss(self, batch: Any, passed: Any) -> Any:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, Columns, FloatArray, IntArray, Observation
 from needreplay.need.form import accurate_need
 from needreplay.need.similarity import (
     SIMILARITY,
@@ -34,7 +34,7 @@ NEAR, RECENT = 5_000, 20_000
 _PAIRS, _TRIES = 20, 400
 _NEAREST = 32
 
-NeedsOf = Callable[[Any, dict[str, Any]], AnyArray]
+NeedsOf = Callable[[Observation, Columns], AnyArray]
 """A function of a batch of observations and of transitions (columns of the buffer, and their
 ``ids``); [i, j] is the need of transition j, seen from observation i."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.devices import FAILURES, checked_device
 from needreplay._core.errors import NeedReplayError, not_installed
-from needreplay._core.types import Device, FloatArray, IntArray
+from needreplay._core.types import Columns, Device, FloatArray, IntArray
 from needreplay.equations import annealed
 from needreplay.replay.storage import flatten
 from needreplay.replay.validation import OWN_NAME, check_beta
@@ -38,7 +38,7 @@ class Batch:
     """
     weights: FloatArray
     """Importance weights: multiply the losses by them. The largest is 1."""
-    columns: dict[str, Any]
+    columns: Columns
     """Every column by name; of a Dict space, a dict of arrays."""
     normalized: bool = True
     """Whether ``probabilities`` sum to 1 over the buffer."""
@@ -116,7 +116,7 @@ class Batch:
         return iter(self.columns)
 
 
-def _no_column(name: object, columns: dict[str, Any]) -> NeedReplayError:
+def _no_column(name: object, columns: Columns) -> NeedReplayError:
     """The error for a column that a batch does not have, with what it is called here."""
     hint = ""
     if name in ("terminated", "truncated", "done", "dones") and "discount" in columns:

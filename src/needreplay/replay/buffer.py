@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.forks import fork_safe_lock
-from needreplay._core.types import AnyArray, Device, IntArray
+from needreplay._core.types import AnyArray, Columns, Device, Env, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
 from needreplay.replay.batch import Batch, LinearBeta
@@ -153,7 +153,7 @@ class ReplayBuffer:
         return buffer
 
     @classmethod
-    def for_env(cls, env: Any, *, capacity: int, **options: Any) -> Self:
+    def for_env(cls, env: Env, *, capacity: int, **options: Any) -> Self:
         """A buffer for ``env``: reads its spaces, ``num_envs`` and when it resets.
 
         Args:
@@ -321,13 +321,13 @@ class ReplayBuffer:
 
     # Reading -------------------------------------------------------------------------------------
 
-    def read(self, ids: ArrayLike) -> dict[str, Any]:
+    def read(self, ids: ArrayLike) -> Columns:
         """The columns of stored transitions, one row for each id; samples nothing."""
         with self._lock:
             contents = self._contents
             return contents.columns_of(contents.core.read(self._stored(ids)))
 
-    def __getitem__(self, key: Any) -> dict[str, Any]:
+    def __getitem__(self, key: slice | ArrayLike) -> Columns:
         """The columns of the transition at place ``key``, 0 the oldest and -1 the newest.
 
         Of a slice or an array of places, with an axis of transitions.
@@ -337,7 +337,7 @@ class ReplayBuffer:
             columns = self.read(self._ring.oldest_id + places.reshape(-1))
             return columns if places.ndim else one_of(columns, 0)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Columns]:
         """All transitions, from the oldest to what is the newest now."""
         return each_of(self.read, *self._ring.ids.tolist())
 
@@ -509,7 +509,7 @@ class ReplayBuffer:
         if self._folder is not None:
             self._folder.write(self._contents)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickles and copies go through ``save``: the same samples afterwards."""
         file = io.BytesIO()
         with self._lock:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, Columns, FloatArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import validation
 from needreplay.replay._kernels.buffer import Core
@@ -132,7 +132,7 @@ class Contents:
 
     # Adding --------------------------------------------------------------------------------------
 
-    def add(self, values: dict[str, Any], env: int | None) -> range:
+    def add(self, values: Columns, env: int | None) -> range:
         """Store one transition or step, or many; returns the ids stored."""
         place = -1
         if env is not None:
@@ -151,7 +151,7 @@ class Contents:
         with Uninterrupted():
             return self._add_converted(values, env)
 
-    def _add_converted(self, values: dict[str, Any], env: int | None) -> range:
+    def _add_converted(self, values: Columns, env: int | None) -> range:
         """``add`` with any sampler and values of any kind; returns the ids stored."""
         first, place = self.ring.next_id, -1 if env is None else env
         if self._is_told and (stored := self._add_framed(values)) is not None:
@@ -188,7 +188,7 @@ class Contents:
                 ) from error
         return range(first, self.ring.next_id)
 
-    def _add_framed(self, values: dict[str, Any]) -> range | None:
+    def _add_framed(self, values: Columns) -> range | None:
         """``add`` of one plain step of one environment with stacks; None: it is not one."""
         if (framed := self.writer.framed(values)) is None:
             return None
@@ -200,7 +200,7 @@ class Contents:
             self.follow(len(stored), {})
         return stored
 
-    def _checked_info(self, given: dict[str, Any], size: int) -> dict[str, AnyArray]:
+    def _checked_info(self, given: Columns, size: int) -> dict[str, AnyArray]:
         """Features or states of ``size`` steps, which the sampler will take."""
         info = {}
         for name, value in given.items():
@@ -399,7 +399,7 @@ class Contents:
         entries = {} if self.entries is None else self.entries.filled()
         return filled | {f"entries/{name}": n for name, n in entries.items()}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What must be the same for a file to be loaded."""
         return {
             "capacity": self.rows.capacity,
@@ -439,9 +439,9 @@ def _is_known(rows: AnyArray) -> BoolArray:
     return known
 
 
-def _settings_of(sampler: Sampler) -> dict[str, Any]:
+def _settings_of(sampler: Sampler) -> Columns:
     """The name and plain public attributes of a sampler."""
-    settings: dict[str, Any] = {"sampler": sampler.name}
+    settings: Columns = {"sampler": sampler.name}
     for name, value in vars(sampler).items():
         plain = value.item() if isinstance(value, np.generic) else value
         if name[0] != "_" and isinstance(plain, bool | int | float | str):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, IntArray
+from needreplay._core.types import AnyArray, Columns, IntArray
 from needreplay.replay._kernels.sequences import count_expired, settle
 from needreplay.replay.episodes import EpisodeWriter
 from needreplay.replay.samplers.base import Sampler
@@ -78,10 +78,10 @@ class Entries(ABC):
         """Add entries to the ring, with the number of the one before each, or -1."""
 
     @abstractmethod
-    def columns(self, entries: dict[str, AnyArray]) -> dict[str, Any]:
+    def columns(self, entries: dict[str, AnyArray]) -> Columns:
         """The public columns of entries, from those of their ring."""
 
-    def priorities(self, ids: Any, priorities: Any) -> Any:  # noqa: ARG002 - one for each
+    def priorities(self, ids: ArrayLike, priorities: ArrayLike) -> ArrayLike:  # noqa: ARG002 - one for each
         """One priority for each of the entries ``ids``."""
         return priorities
 
@@ -96,7 +96,7 @@ class Entries(ABC):
                 )
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What a file must agree on."""
 
     def clear(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
 from needreplay._core.errors import NeedReplayError, unknown
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, Columns, Env, FloatArray, IntArray
 from needreplay.replay._kernels.columns import Table
 from needreplay.replay._kernels.steps import Windows, follow
 from needreplay.replay.frames import FrameStore
@@ -64,7 +64,7 @@ class Episodes:
     One environment that you reset yourself is ``same_step``; for several it has to be passed."""
 
     def __post_init__(self) -> None:
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "n_envs": check_number("n_envs", self.n_envs, int, AT_LEAST_ONE),
             "n_step": check_number("n_step", self.n_step, int, AT_LEAST_ONE),
             "discount": check_number("discount", self.discount, float, SHARE),
@@ -93,7 +93,7 @@ _MODES: dict[str, Autoreset] = {
 """Gymnasium's names; where nothing resets itself, no step is a reset step."""
 
 
-def facts_of(env: Any) -> dict[str, Any]:
+def facts_of(env: Env) -> dict[str, Any]:
     """The (single) spaces of ``env`` and what ``Episodes`` needs to know, for ``for_spaces``.
 
     ``env`` is an environment or a vector of them, of Gymnasium or Stable-Baselines3.
@@ -212,7 +212,7 @@ class EpisodeWriter(Writer):
         """A row for each open step, and one for each transition just written."""
         return self._info
 
-    def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:
+    def rows_of(self, values: Columns, env: int | None) -> tuple[Columns, int, int]:
         """``values`` with one axis of rows; how many rows these are, and how many a step has."""
         envs = self.episodes.n_envs if env is None else 1
         first = self.layout.columns[0]
@@ -231,7 +231,7 @@ class EpisodeWriter(Writer):
             return values, leading[0] * envs, envs
         return values, max(1, leading[0]) if len(leading) == envs == 1 else envs, envs
 
-    def most_rows(self, values: dict[str, Any], env: int | None) -> int:
+    def most_rows(self, values: Columns, env: int | None) -> int:
         """All open windows may close, and those of new steps."""
         return self.episodes.n_envs * (self.episodes.n_step - 1) + self.rows_of(values, env)[1]
 
@@ -269,7 +269,7 @@ class EpisodeWriter(Writer):
         self._frames.store(stacks[0], stacks[1], skipped, numbers[0], numbers[1])
         return step | {_OBS_FRAME: numbers[0, of].copy(), _NEXT_FRAME: numbers[1, of].copy()}
 
-    def framed(self, values: dict[str, Any]) -> Framed | None:
+    def framed(self, values: Columns) -> Framed | None:
         """One plain step of one environment with its frames stored; None: it is not one."""
         if self._frames is None or self.episodes.n_envs > 1 or self._state.item(0, _ENDED):
             return None
@@ -280,7 +280,7 @@ class EpisodeWriter(Writer):
         step[_OBS_FRAME], step[_NEXT_FRAME], before = numbers
         return step, partial(self._frames.forget, before)
 
-    def check_env(self, env: Any) -> int:
+    def check_env(self, env: object) -> int:
         """``env``, if it is the number of an environment."""
         return check_number("env", env, int, (0, self.episodes.n_envs - 1))
 
@@ -324,7 +324,7 @@ class EpisodeWriter(Writer):
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return slice(len(self._pending), len(self._pending) + count)
 
-    def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
+    def columns(self, gathered: dict[str, AnyArray]) -> Columns:
         """obs, action, ..., reward, next_obs, discount; stacks rebuilt, Dict spaces nested."""
         if self._frames is not None:
             obs, next_obs = gathered.pop(_OBS_FRAME), gathered.pop(_NEXT_FRAME)
@@ -341,7 +341,7 @@ class EpisodeWriter(Writer):
         frames, places = self._frames.cut_out(np.stack(newest, axis=1))
         return Parts(own.rows, frames, places.reshape(len(ids), 2 * places.shape[-1]))
 
-    def columns_from(self, placed: Placed) -> dict[str, Any]:
+    def columns_from(self, placed: Placed) -> Columns:
         """The public columns of rows that ``parts`` returned, here or elsewhere."""
         columns = self._plain_from(placed)
         if self._frames is not None:
@@ -437,6 +437,6 @@ class EpisodeWriter(Writer):
         """How many frames there are."""
         return self._frames.filled() if self._frames is not None else {}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What a file must agree on."""
         return {**super().settings(), **asdict(self.episodes)}

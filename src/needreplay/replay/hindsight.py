@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError, unknown
-from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, Columns, Env, FloatArray, IntArray
 from needreplay.replay._kernels.columns import Table
 from needreplay.replay.entries import BEFORE, FIRST, Entries
 from needreplay.replay.episodes import EpisodeWriter
@@ -22,7 +23,7 @@ from needreplay.replay.storage import NO_ID, Column, Ring
 from needreplay.replay.validation import as_floats, is_within
 
 GoalStrategy = Literal["future", "final", "episode"]
-ComputeReward: TypeAlias = Callable[[Any, Any, Any], Any]
+ComputeReward: TypeAlias = Callable[[AnyArray, AnyArray, Any], ArrayLike]
 """compute_reward(achieved_goals, desired_goals, infos): the reward of each row."""
 
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
@@ -66,7 +67,7 @@ class Hindsight:
         object.__setattr__(self, "n_sampled_goal", count)
         object.__setattr__(self, "goal_selection_strategy", name)
 
-    def of(self, env: Any) -> Hindsight:
+    def of(self, env: Env) -> Hindsight:
         """These settings with the ``compute_reward`` of ``env``, unless they have one."""
         if self.compute_reward is not None:
             return self
@@ -186,7 +187,7 @@ class HindsightEntries(Entries):
             )
         return rewards
 
-    def columns(self, entries: dict[str, AnyArray]) -> dict[str, Any]:
+    def columns(self, entries: dict[str, AnyArray]) -> Columns:
         """The rows of entries with their goals and rewards, and which of them are relabeled."""
         gathered = self._table.rows_at(entries[FIRST] % self.rows.capacity)
         relabeled = entries[_GOAL] != NO_ID
@@ -217,7 +218,7 @@ class HindsightEntries(Entries):
         ):
             raise NeedReplayError("A hindsight transition has a goal that its episode did not see.")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What a file must agree on."""
         names = ("n_sampled_goal", "goal_selection_strategy")
         return {f"hindsight.{name}": getattr(self.hindsight, name) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from needreplay.replay.episodes import Episodes, EpisodeWriter
 from needreplay.replay.hindsight import Hindsight, HindsightEntries
 from needreplay.replay.samplers.base import Sampler
 from needreplay.replay.sequences import SequenceEntries, Sequences
-from needreplay.replay.storage import Column, Memory, Ring, Writer, columns_of
+from needreplay.replay.storage import Column, ColumnSpec, Memory, Ring, Writer, columns_of
 
 _EPISODES = "an argument of ReplayBuffer.for_spaces, or of Episodes"
 _OWN_OPTION = {
@@ -61,7 +61,7 @@ class Options(NamedTuple):
     """The settings of a buffer, and the parts that they make."""
 
     capacity: int
-    columns: dict[str, Any]
+    columns: dict[str, ColumnSpec]
     """plain: pairs (dtype, shape)"""
     sampler: Sampler
     episodes: Episodes | None = None

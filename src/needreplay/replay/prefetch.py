@@ -20,7 +20,7 @@ from needreplay._core.devices import checked_device
 from needreplay._core.errors import NeedReplayError, not_installed
 from needreplay._core.forks import fork_safe_lock
 from needreplay._core.lazy import has_torch
-from needreplay._core.types import AnyArray, Device, IntArray
+from needreplay._core.types import AnyArray, Columns, Device, IntArray
 from needreplay.replay.batch import Batch
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class Chosen:
     ``add`` that is about to overwrite one of its rows. So columns are those of the time of choice.
     """
 
-    def __init__(self, batch: Batch, first_row: int, gather: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, batch: Batch, first_row: int, gather: Callable[[], Columns]) -> None:
         self.batch, self._first_row = batch, first_row
-        self._gather: Callable[[], dict[str, Any]] | None = gather
+        self._gather: Callable[[], Columns] | None = gather
         self._lock = fork_safe_lock()
         self.move: Callable[[Batch], Batch] | None = None
         """Called once the columns are there."""
@@ -78,7 +78,7 @@ def choose(buffer: ReplayBuffer, size: int, need: AnyArray | None, beta: float |
         return Chosen(batch, first.item(), gather)
 
 
-def _rows(contents: Contents, ids: IntArray) -> dict[str, Any]:
+def _rows(contents: Contents, ids: IntArray) -> Columns:
     return contents.columns_of(contents.core.read(ids))
 
 

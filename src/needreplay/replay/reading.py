@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import IntArray
+from needreplay._core.types import Columns, IntArray
 
 _AT_ONCE = 256
 """Transitions that iteration reads together."""
@@ -19,7 +18,7 @@ class OutOfRangeError(NeedReplayError, IndexError):
     """There is no such transition."""
 
 
-def places_of(key: Any, count: int) -> IntArray:
+def places_of(key: object, count: int) -> IntArray:
     """Which of ``count`` transitions, from the oldest on, ``key`` stands for."""
     if isinstance(key, slice):
         return np.arange(count)[key]
@@ -49,7 +48,7 @@ def as_steps(steps: ArrayLike, shape: tuple[int, ...]) -> IntArray:
     return counts
 
 
-def one_of(columns: dict[str, Any], i: int) -> dict[str, Any]:
+def one_of(columns: Columns, i: int) -> Columns:
     """Row ``i`` of columns."""
     return {
         name: one_of(column, i) if isinstance(column, dict) else column[i]
@@ -57,9 +56,7 @@ def one_of(columns: dict[str, Any], i: int) -> dict[str, Any]:
     }
 
 
-def each_of(
-    read: Callable[[IntArray], dict[str, Any]], first: int, end: int
-) -> Iterator[dict[str, Any]]:
+def each_of(read: Callable[[IntArray], Columns], first: int, end: int) -> Iterator[Columns]:
     """The transitions with ids from ``first`` up to ``end``, one by one."""
     for begin in range(first, end, _AT_ONCE):
         ids = np.arange(begin, min(end, begin + _AT_ONCE))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def save_contents(contents: Contents, target: Source, *, has_rows: bool = True) 
         _write(target, settings, state, arrays)
 
 
-def _settings(contents: Contents, has_rows: bool) -> dict[str, Any]:
+def _settings(contents: Contents, has_rows: bool) -> dict[str, object]:
     return contents.settings() | ({} if has_rows else {"folder": True})
 
 
@@ -74,8 +74,8 @@ def _filled(contents: Contents, has_rows: bool) -> dict[str, int]:
 
 def _write(
     file: BinaryIO,
-    settings: Mapping[str, Any],
-    state: Mapping[str, Any],
+    settings: Mapping[str, object],
+    state: Mapping[str, object],
     arrays: Mapping[str, AnyArray],
 ) -> None:
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
@@ -182,14 +182,14 @@ class SavedBuffer:
         length = int.from_bytes(self._file.read(8), "little")
         if not 0 < length <= self._end - self._file.tell():
             raise ValueError("its length is wrong")
-        header = json.loads(self._file.read(length))
+        header: dict[str, Any] = json.loads(self._file.read(length))
         self._arrays_at = self._file.tell()
         if header["format"] != FORMAT:
             raise NeedReplayError(
                 f"{self._name} has format {header['format']}, but this version of needreplay reads "
                 f"format {FORMAT}; use the version that wrote it."
             )
-        return cast("dict[str, Any]", header)
+        return header
 
     def _check_digest(self) -> None:
         self._file.seek(self._start)
@@ -215,7 +215,7 @@ class SavedBuffer:
             f"{self._name} contradicts itself: {why}. Nothing was loaded; use another file."
         )
 
-    def check_settings(self, settings: Mapping[str, Any]) -> None:
+    def check_settings(self, settings: Mapping[str, object]) -> None:
         """Raise unless the file was saved with these ``settings``, in value and type."""
         for name in sorted(settings.keys() | self.settings.keys()):
             saved, own = self.settings.get(name), settings.get(name)

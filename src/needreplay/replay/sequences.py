@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, BoolArray, Columns, FloatArray, IntArray
 from needreplay.replay import validation
 from needreplay.replay._kernels.columns import Table
 from needreplay.replay._kernels.sequences import Cutter, slots_of
@@ -135,7 +135,7 @@ class SequenceEntries(Entries):
         mask: BoolArray = (t >= entries["begin"][:, None]) & (t < entries["rows"][:, None])
         return mask
 
-    def columns(self, entries: dict[str, AnyArray]) -> dict[str, Any]:
+    def columns(self, entries: dict[str, AnyArray]) -> Columns:
         """Every column by sequence and row, the states of first rows, and which rows to train."""
         first, rows, length = entries[FIRST], entries["rows"], self.sequences.length
         slots = slots_of(self._after, first, rows, length)
@@ -159,7 +159,7 @@ class SequenceEntries(Entries):
             columns["begins"] = by_sequence(begins)
         return {**columns, "mask": self._mask(entries)}
 
-    def priorities(self, ids: Any, priorities: Any) -> Any:
+    def priorities(self, ids: ArrayLike, priorities: ArrayLike) -> ArrayLike:
         """eta max + (1 - eta) mean of the trained rows, or ``priorities`` if these are one each."""
         if np.ndim(priorities) != 2:
             return priorities
@@ -226,7 +226,7 @@ class SequenceEntries(Entries):
         if np.any(follow(self._after, starts.copy(), rows - 1) == NO_ID):
             raise NeedReplayError("A sequence has rows that do not follow each other.")
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What a file must agree on."""
         settings = {f"sequences.{name}": value for name, value in asdict(self.sequences).items()}
         return {**settings, "sequences.state": list(self.sequences.state)}
@@ -239,7 +239,7 @@ class SequenceEntries(Entries):
         return super().arrays() | own
 
 
-def _each(columns: dict[str, Any], change: Callable[[AnyArray], AnyArray]) -> dict[str, Any]:
+def _each(columns: Columns, change: Callable[[AnyArray], AnyArray]) -> Columns:
     return {
         name: _each(column, change) if isinstance(column, dict) else change(column)
         for name, column in columns.items()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, IntArray
+from needreplay._core.types import AnyArray, AnyDtype, Columns, IntArray
 from needreplay.replay._kernels.blocks import gather
 from needreplay.replay.validation import as_columns, shape_of
 
@@ -48,7 +48,7 @@ class Column(NamedTuple):
     """One column: ``name`` is the path to it ("obs", or "obs/position" within a Dict space)."""
 
     name: str
-    dtype: np.dtype[Any]
+    dtype: AnyDtype
     shape: tuple[int, ...]
 
     @property
@@ -102,15 +102,15 @@ def _one_column(name: str, spec: ColumnSpec) -> Column:
     return column
 
 
-def plain_columns(columns: Mapping[str, ColumnSpec]) -> dict[str, Any]:
+def plain_columns(columns: Mapping[str, ColumnSpec]) -> dict[str, ColumnSpec]:
     """``columns`` as pairs (dtype, shape), those of Dict spaces as dicts of these."""
     listed = [column for name, spec in columns.items() for column in columns_of(name, spec)]
     return nest({column.name: (column.dtype, column.shape) for column in listed})
 
 
-def flatten(values: Mapping[str, object]) -> dict[str, Any]:
+def flatten(values: Mapping[str, object]) -> Columns:
     """``values`` with the entries of nested mappings under their paths, as columns are named."""
-    flat: dict[str, Any] = {}
+    flat: Columns = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
             flat.update({f"{name}{SEPARATOR}{key}": v for key, v in flatten(value).items()})
@@ -119,9 +119,9 @@ def flatten(values: Mapping[str, object]) -> dict[str, Any]:
     return flat
 
 
-def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nest(flat: Mapping[str, object]) -> Columns:
     """The inverse of ``flatten``."""
-    tree: dict[str, Any] = {}
+    tree: Columns = {}
     for path, value in flat.items():
         *parents, name = path.split(SEPARATOR)
         place = tree
@@ -139,7 +139,7 @@ class RowLayout(NamedTuple):
     groups: tuple[int, ...]
     """Where each group of columns starts."""
     stride: int
-    record: np.dtype[Any]
+    record: AnyDtype
     """Of a row."""
 
     @property
@@ -320,14 +320,14 @@ class Writer:
         """States or features of what is not yet in the ring."""
         return {}
 
-    def rows_of(self, values: dict[str, Any], env: int | None) -> tuple[dict[str, Any], int, int]:  # noqa: ARG002
+    def rows_of(self, values: Columns, env: int | None) -> tuple[Columns, int, int]:  # noqa: ARG002
         """``values``; how many rows these are (as the first column has), and those of a step."""
         first = self.layout.columns[0]
         shape = shape_of(values.get(first.name))
         size = shape[0] if len(shape) > len(first.shape) and shape[0] > 0 else 1
         return values, size, size
 
-    def most_rows(self, values: dict[str, Any], env: int | None) -> int:
+    def most_rows(self, values: Columns, env: int | None) -> int:
         """The most rows that adding ``values`` writes."""
         return self.rows_of(values, env)[1]
 
@@ -342,11 +342,11 @@ class Writer:
         """``step``, with what is not stored in its row replaced by where that is."""
         return step
 
-    def framed(self, values: dict[str, Any]) -> Framed | None:  # noqa: ARG002 - no stacks
+    def framed(self, values: Columns) -> Framed | None:  # noqa: ARG002 - no stacks
         """One plain step of one environment with its frames stored; None: it is not one."""
         return None
 
-    def check_env(self, env: Any) -> int:  # noqa: ARG002 - no episodes
+    def check_env(self, env: object) -> int:  # noqa: ARG002 - no episodes
         """``env``, if it is the number of an environment."""
         raise _no_episodes()
 
@@ -377,7 +377,7 @@ class Writer:
         """Which of ``info_rows`` are those of the ``count`` transitions just written."""
         return slice(count)
 
-    def columns(self, gathered: dict[str, AnyArray]) -> dict[str, Any]:
+    def columns(self, gathered: dict[str, AnyArray]) -> Columns:
         """The public columns of a batch, from those of the ring."""
         return nest(gathered) if self.is_nested else gathered
 
@@ -385,7 +385,7 @@ class Writer:
         """The rows of ``ids`` with all that they refer to, copied."""
         return Parts(ring.rows[ids % ring.capacity])
 
-    def columns_from(self, placed: Placed) -> dict[str, Any]:
+    def columns_from(self, placed: Placed) -> Columns:
         """The public columns of rows that ``parts`` returned, here or elsewhere."""
         return nest(self._plain_from(placed))
 
@@ -425,7 +425,7 @@ class Writer:
         """How many rows of an array are in use, where not all are."""
         return {}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What a file must agree on."""
         return {"columns": [column.description for column in self.layout.columns]}
 

@@ -15,8 +15,11 @@ from needreplay.replay.save import SavedBuffer, load_contents
 from needreplay.replay.storage import NO_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from needreplay.replay.buffer import ReplayBuffer
     from needreplay.replay.contents import Contents
+    from needreplay.replay.samplers.base import Sampler
 
 _AT_ONCE = 1 << 16
 """Rows that are copied together."""
@@ -58,7 +61,9 @@ def load_rows(buffer: ReplayBuffer, file: SavedBuffer) -> None:
         _take(contents, old._contents)
 
 
-def _as_saved(buffer: ReplayBuffer, saved: dict[str, Any], sampler: Any) -> ReplayBuffer:
+def _as_saved(
+    buffer: ReplayBuffer, saved: dict[str, Any], sampler: Callable[..., Sampler]
+) -> ReplayBuffer:
     """An empty buffer with the settings of a file."""
     from needreplay.replay.buffer import ReplayBuffer
 

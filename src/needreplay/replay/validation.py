@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.types import AnyArray, FloatArray, IntArray
+from needreplay._core.types import AnyArray, AnyDtype, FloatArray, IntArray
 from needreplay.replay._kernels.kernel import current, largest_of
 
 MIN_PRIORITY, MAX_PRIORITY = 1e-100, 1e100
@@ -282,7 +282,7 @@ def _reject_names(targets: Mapping[str, AnyArray], values: Mapping[str, object])
     )
 
 
-def _as_column(name: str, value: object, dtype: np.dtype[Any]) -> AnyArray:
+def _as_column(name: str, value: object, dtype: AnyDtype) -> AnyArray:
     """``value`` as an array that a column of ``dtype`` can hold."""
     array = _as_array(name, value, "nothing was stored.")
     if array.dtype == dtype:
@@ -302,7 +302,7 @@ def _as_column(name: str, value: object, dtype: np.dtype[Any]) -> AnyArray:
 
 
 def as_step_rows(
-    name: str, value: object, size: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    name: str, value: object, size: int, shape: tuple[int, ...], dtype: AnyDtype
 ) -> AnyArray:
     """Features or states of ``size`` steps, as rows of ``shape``, finite and of ``dtype``."""
     target = np.empty((0, *shape), dtype=dtype)

@@ -121,11 +121,11 @@ class BaseSampler(ABC):
         self._follows_window = self.uniform_mix > 0.0
         self.allocate(1)
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, object]:
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _made, (type(self), self._arguments())
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class BaseSampler(ABC):
         """The kernel that does all that this sampler's methods do; None for a class of your own."""
         return self._kernel if vars(type(self)).get("_compiled") else None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Settings that change later are those of the kernel, too."""
         object.__setattr__(self, name, value)
         if name[0] != "_" and hasattr(kernel := self.__dict__.get("_kernel"), name):
@@ -263,7 +263,7 @@ def _checking_names(init: Callable[..., None]) -> Callable[..., None]:
     return checked
 
 
-def _made(sampler: Any, arguments: dict[str, Any]) -> Any:
+def _made(sampler: type[BaseSampler], arguments: dict[str, Any]) -> BaseSampler:
     return sampler(**arguments)
 
 

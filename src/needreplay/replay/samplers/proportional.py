@@ -5,8 +5,6 @@ Schaul et al. (2016), section 3.3.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from needreplay._core.checks import check_number
@@ -56,7 +54,7 @@ class ProportionalSampler(PrioritySampler):
         self._kernel.priority_floor = self.priority_floor
 
     @property
-    def _settings(self) -> tuple[Any, ...]:
+    def _settings(self) -> tuple[object, ...]:
         """What a kernel with a sum tree takes."""
         settings = self._follows_window, self._tree, self.alpha, self.stratified
         return self._bound, self._capacity, *settings, self.uniform_mix == 0.0
