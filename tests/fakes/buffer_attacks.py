@@ -191,7 +191,7 @@ def _change_header(header: dict[str, Any], rng: np.random.Generator) -> None:
 
 
 def state_of(buffer: ReplayBuffer) -> list[Any]:
-    """Everything that a refused file must not change."""
+    """Everything that a rejected file must not change."""
     arrays = {name: array.tobytes() for name, array in buffer.arrays().items()}
     counts = buffer.oldest_id, buffer.next_id, buffer.batches, buffer.dropped
     return [
@@ -213,7 +213,7 @@ def case(sampler: str, kind: str) -> tuple[bytes, ReplayBuffer]:
 
 
 def load_mutated(rng: np.random.Generator) -> tuple[str, str]:
-    """Load a mutated file: it is refused without a change, or is a buffer to use."""
+    """Load a mutated file: it is rejected without a change, or is a buffer to use."""
     sampler, kind = chosen(rng)
     original, buffer = case(sampler, kind)
     before, changed = state_of(buffer), mutated(original, rng)
@@ -221,7 +221,7 @@ def load_mutated(rng: np.random.Generator) -> tuple[str, str]:
     try:
         buffer.load(io.BytesIO(changed))
     except NeedReplayError:
-        return f"{what}: refused", "" if state_of(buffer) == before else "changed all the same"
+        return f"{what}: rejected", "" if state_of(buffer) == before else "changed all the same"
     except Exception as error:
         return what, repr(error)
     try:

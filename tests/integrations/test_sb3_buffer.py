@@ -1,4 +1,4 @@
-"""The buffer: the same targets as Stable-Baselines3's, episode ends, priorities, refusals."""
+"""The buffer: targets as Stable-Baselines3's, ends of episodes, priorities, rejected calls."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_before_the_first_n_step_return_nothing_is_learned() -> None:
         ({"replay": "per"}, r"replay is 'per'; pass UniformReplay\(\)"),
     ],
 )
-def test_refusals(options: dict[str, Any], message: str) -> None:
+def test_what_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         small("DQN", **options)
 
@@ -217,12 +217,12 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         ({"gain_floor": -1.0}, "gain_floor is -1.0"),
     ],
 )
-def test_refused_settings(settings: dict[str, Any], message: str) -> None:
+def test_rejected_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         PrioritizedReplay(**settings)
 
 
-def test_a_train_without_a_known_loss_is_refused() -> None:
+def test_a_train_without_a_known_loss_is_rejected() -> None:
     class Strange(stable_baselines3.DQN):
         def train(self, gradient_steps: int, batch_size: int = 100) -> None:  # noqa: ARG002
             self.replay_buffer.sample(batch_size)  # type: ignore[union-attr]
@@ -235,7 +235,7 @@ def test_a_train_without_a_known_loss_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.10.0", "3.0.0a1"])
-def test_other_versions_are_refused(version: str) -> None:
+def test_other_versions_are_rejected(version: str) -> None:
     with pytest.raises(NeedReplayError, match=rf"sb3 is {version}; .* from 2.7 up to .* 2.10"):
         sb3.check_version("sb3", version)
     sb3.check_version("sb3", "2.9.2")

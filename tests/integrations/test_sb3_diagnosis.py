@@ -1,4 +1,4 @@
-"""``diagnose`` takes a DQN in one call, and refuses what it cannot diagnose."""
+"""``diagnose`` takes a DQN in one call, and rejects what it cannot diagnose."""
 
 from __future__ import annotations
 

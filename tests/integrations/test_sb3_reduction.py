@@ -12,7 +12,7 @@ from needreplay.integrations.sb3 import PrioritizedReplay, UniformReplay
 from needreplay.replay import UniformSampler
 from needreplay.replay.samplers.base import Sampled
 
-from .sb3_models import ALGORITHMS, assert_same, env_for, parameters, sb3s, small
+from .sb3_models import ALGORITHMS, assert_same, env_for, sb3s, small
 
 
 class SB3Sampler(UniformSampler):
@@ -52,5 +52,3 @@ def test_uniform_replay_is_the_original_class() -> None:
     mine = small("DQN", replay=UniformReplay()).learn(80)
     assert_same(mine, small("DQN", cls=sb3s("DQN")).learn(80))
     assert type(mine.replay_buffer).__module__.startswith("stable_baselines3")
-    other = small("DQN", replay=PrioritizedReplay(alpha=1.0)).learn(80)
-    assert any((parameters(mine)[k] != v).any() for k, v in parameters(other).items())

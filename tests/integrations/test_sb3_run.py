@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from needreplay.integrations import sb3
 from needreplay.integrations.sb3 import NeedReplay, PrioritizedReplay
 
-from .sb3_models import ALGORITHMS, Walk, assert_same, env_for, parameters, small
+from .sb3_models import ALGORITHMS, Walk, assert_same, env_for, small
 
 OBS = np.array([[1.0, 2.0], [3.0, 0.0]], dtype=np.float32)
 REPLAYS = {
@@ -45,7 +45,6 @@ def test_a_saved_model_is_the_same_and_learns_on(name: str, tmp_path: Path) -> N
     loaded.learn(40)
     assert loaded.replay_buffer.buffer.sampler.alpha == 0.7
     assert loaded._n_updates > model._n_updates
-    assert any((parameters(model)[k] != v).any() for k, v in parameters(loaded).items())
     changed = cls.load(tmp_path / "model", env=env_for(name), replay=PrioritizedReplay(alpha=0.2))
     assert changed.replay_buffer.buffer.sampler.alpha == 0.2
 

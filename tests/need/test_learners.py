@@ -112,21 +112,24 @@ def test_models_by_contrast_look_from_the_newest_half_of_the_time(
 
 @pytest.mark.parametrize("learner", BY_CONTRAST)
 def test_states_are_contrasted_with_uniform_ones_alone(learner: str) -> None:
-    """Rows 4 and 5 are the newest: they look, and no other state is compared with them."""
+    """Rows 3 and 4 look; they are contrasted with rows 0 to 3, and row 3 not with itself."""
     model = NeedModel(spaces.Box(-9, 9, (3,)), learner=learner).learner
     generator = torch.Generator().manual_seed(0)
     obs, later = torch.randn(6, 3, generator=generator), torch.randn(2, 3, generator=generator)
-
-    def loss(changed: int, by: float = 1.0) -> float:
-        rows = obs.clone()
-        rows[changed] += by
-        value = model.loss(rows, later, torch.tensor([3, 4]), 4)
-        assert value is not None
-        return value.item()
-
-    unchanged = loss(0, by=0.0)
-    assert loss(5) == unchanged
-    assert all(loss(row) != unchanged for row in range(5))
+    found = model.loss(obs, later, torch.tensor([3, 4]), 4)
+    assert found is not None
+    with torch.no_grad():
+        queries = model.query(model.hidden(obs[3:5]))
+        own = (queries * model.stored(model.hidden(later))).sum(1).numpy()
+        others = (queries @ model.stored(model.hidden(obs[:4])).T).numpy()
+    others[0, 3] = 0.0
+    if learner == "cosine":
+        need = np.maximum(np.column_stack([own, others]), 1e-4) ** 6
+        need[0, 4] = 0.0
+        expected = -np.log(need[:, 0] / need.sum(1)).mean()
+    else:
+        expected = np.square(others).sum() / 7 - 2.0 * own.mean()
+    assert found.item() == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_state_is_not_contrasted_with_itself() -> None:

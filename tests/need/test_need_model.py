@@ -34,7 +34,7 @@ def test_need_is_a_power_of_the_product_and_sampled_so() -> None:
     assert model.sampler(need_alpha=0.5).need_alpha == power / 2
 
 
-def test_a_state_of_another_learner_is_refused(tmp_path: Path) -> None:
+def test_a_state_of_another_learner_is_rejected(tmp_path: Path) -> None:
     space = spaces.Box(-1.0, 1.0, (3,))
     NeedModel(space, learner="spectral").save(tmp_path / "need")
     with pytest.raises(NeedReplayError, match=r"learner 'spectral'.*'cosine' here"):
@@ -127,7 +127,7 @@ def test_saved_and_loaded_it_learns_the_same(tmp_path: Path) -> None:
         NeedModel(spaces.Discrete(N + 1)).load(tmp_path / "need.pt")
 
 
-def test_refusals() -> None:
+def test_what_is_rejected() -> None:
     buffer, _, _ = walk()
     space = spaces.Box(-1.0, 1.0, (3,))
     with pytest.raises(NeedReplayError, match="learn takes the buffer"):

@@ -19,8 +19,8 @@ from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay import ReplayBuffer, save
 
 
-def test_mutated_files_are_refused_or_are_buffers(tmp_path: Path) -> None:
-    """2,500 files with the right digest: none crashes, hangs, or changes a buffer if refused."""
+def test_mutated_files_are_rejected_or_are_buffers(tmp_path: Path) -> None:
+    """2,500 files with the right digest: none crashes, hangs, or changes a buffer if rejected."""
     found = []
     try:
         for number in range(2_500):
@@ -30,8 +30,8 @@ def test_mutated_files_are_refused_or_are_buffers(tmp_path: Path) -> None:
         assert not attacks.attack_file(np.random.default_rng([0, 2976]), tmp_path)[1]
     finally:
         attacks.PROCESS.close()
-    refused = sum(what.endswith("refused") for what, _ in found)
-    assert 1_000 < refused < 2_400
+    rejected = sum(what.endswith("rejected") for what, _ in found)
+    assert 1_000 < rejected < 2_400
 
 
 @pytest.mark.filterwarnings("ignore:No transition")

@@ -138,7 +138,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.next_id > 0)
     @rule(bad=st.sampled_from([np.nan, np.inf, -1.0]), data=st.data())
-    def refused_update(self, bad: float, data: st.DataObject) -> None:
+    def rejected_update(self, bad: float, data: st.DataObject) -> None:
         ids = data.draw(st.lists(st.integers(0, self.next_id - 1), min_size=1, max_size=5))
         gains = np.ones(len(ids))
         gains[data.draw(st.integers(0, len(ids) - 1))] = bad

@@ -153,13 +153,13 @@ def test_previous_ids_are_passed_within_an_episode_only() -> None:
     "settings",
     [{"n_envs": 0}, {"n_step": 0}, {"discount": 1.5}, {"frame_stack": -1}, {"autoreset": "never"}],
 )
-def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+def test_settings_out_of_range_are_rejected(settings: dict[str, Any]) -> None:
     with pytest.raises(NeedReplayError):
         Episodes(**settings)
 
 
 @pytest.mark.parametrize("columns", [{"action": np.int64}, {"obs": "f4", "reward": "f4"}])
-def test_columns_that_episodes_make_themselves_are_refused(columns: dict[str, Any]) -> None:
+def test_columns_that_episodes_make_themselves_are_rejected(columns: dict[str, Any]) -> None:
     with pytest.raises(NeedReplayError, match="With episodes"):
         ReplayBuffer(10, columns, episodes=Episodes())
 
@@ -247,7 +247,7 @@ def test_open_windows_keep_their_features_in_a_file(tmp_path: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_features_that_are_refused_store_nothing(wrong: Any, said: str, n_step: int) -> None:
+def test_features_that_are_rejected_store_nothing(wrong: Any, said: str, n_step: int) -> None:
     replay = paired(FeatureNeedSampler(2, backward=True), n_step=n_step)
     obs = np.zeros(2, np.float32)
     step = {"obs": obs, "next_obs": obs, "action": 0, "reward": 0.0, "terminated": False}
@@ -257,7 +257,7 @@ def test_features_that_are_refused_store_nothing(wrong: Any, said: str, n_step: 
     assert replay.add(**step, truncated=True, features=[1.0, 2.0]) == range(1)
 
 
-def test_names_that_the_sampler_does_not_take_are_refused() -> None:
+def test_names_that_the_sampler_does_not_take_are_rejected() -> None:
     step = {"obs": np.zeros(2), "next_obs": np.zeros(2), "action": 0, "reward": 0.0}
     replay = paired(UniformSampler())
     with pytest.raises(NeedReplayError, match="features unknown"):

@@ -1,4 +1,4 @@
-"""The range of numbers that is promised: exact inside it, refused outside."""
+"""The range of numbers that is promised: exact inside it, rejected outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(sampler: Any, states: list[int], priorities: Any, **options: Any) -> 
 
 @pytest.mark.parametrize("bad", [5e-324, 1e-101, 2e-100 / 3, 1.1e100, 1e200, np.inf, np.nan, -1.0])
 @pytest.mark.parametrize("make", [ProportionalSampler, RankSampler, PSERSampler])
-def test_priorities_outside_the_range_are_refused(bad: float, make: Any) -> None:
+def test_priorities_outside_the_range_are_rejected(bad: float, make: Any) -> None:
     replay = ReplayBuffer(3, {"x": np.int8}, sampler=make())
     replay.add(x=np.zeros(3, np.int8))
     for priorities in (np.array([1.0, bad]), [1.0, bad]):
@@ -102,7 +102,7 @@ def test_a_slot_that_cannot_be_sampled_does_not_set_the_scale(name: str) -> None
 
 @pytest.mark.parametrize("name", NEED)
 @pytest.mark.parametrize("bad", [1e300, 1e101, 1e-101, 5e-324, np.inf, np.nan])
-def test_need_outside_the_range_is_refused(name: str, bad: float) -> None:
+def test_need_outside_the_range_is_rejected(name: str, bad: float) -> None:
     replay = filled(NEED[name](), [0, 1], [1.0, 1.0])
     with pytest.raises(NeedReplayError, match=r"need is .* where it is largest"):
         replay.sample(3, need=np.array([bad, 0.0, 0.0, 0.0]))
@@ -114,7 +114,7 @@ def test_need_outside_the_range_is_refused(name: str, bad: float) -> None:
     ("backward", "large", "small"),
     [(False, 1e-38, 1e38), (True, 1e38, 1e-38), (True, np.inf, 5e-324)],
 )
-def test_features_beyond_the_range_are_refused_and_below_it_are_0(
+def test_features_beyond_the_range_are_rejected_and_below_it_are_0(
     backward: bool, large: float, small: float
 ) -> None:
     samplers = [
@@ -172,7 +172,7 @@ def test_need_that_is_0_does_not_warn(name: str) -> None:
         (np.complex64, 1e300j),
     ],
 )
-def test_a_number_beyond_the_dtype_of_its_column_is_refused(dtype: Any, value: Any) -> None:
+def test_a_number_beyond_the_dtype_of_its_column_is_rejected(dtype: Any, value: Any) -> None:
     """It would be stored as infinity."""
     buffer = ReplayBuffer(4, {"x": dtype, "y": (dtype, (2,))})
     with pytest.raises(NeedReplayError, match=f"x has .* beyond the largest {np.dtype(dtype)}"):
@@ -184,7 +184,7 @@ def test_a_number_beyond_the_dtype_of_its_column_is_refused(dtype: Any, value: A
     assert np.isinf(buffer.read([0])["x"]).all()
 
 
-def test_powers_of_need_that_leave_floating_point_are_refused() -> None:
+def test_powers_of_need_that_leave_floating_point_are_rejected() -> None:
     """They took for ever, or were 0 without a word."""
     for need_alpha in (150.0, 200.0):
         with pytest.raises(NeedReplayError, match=f"need_alpha is {need_alpha:g}: .* overflows"):

@@ -146,7 +146,7 @@ def test_killed_while_it_works(tmp_path: Path) -> None:
 
 
 def test_larger_than_the_memory_it_is_allowed(tmp_path: Path) -> None:
-    """512 MiB of rows where 128 MiB more can be allocated: in memory they are refused."""
+    """512 MiB of rows where 128 MiB more can be allocated: in memory they are rejected."""
     resource = pytest.importorskip("resource")
     if not sys.platform.startswith("linux"):
         pytest.skip("RLIMIT_DATA counts what is allocated on Linux alone")
@@ -161,7 +161,7 @@ resource.setrlimit(resource.RLIMIT_DATA, (used + (1 << 27),) * 2)
 try:
     ReplayBuffer(rows, columns, sampler=UniformSampler())
 except MemoryError:
-    print("refused in memory")
+    print("rejected in memory")
 block = np.zeros((1024, 4088), np.uint8)
 with ReplayBuffer(rows, columns, sampler=UniformSampler(), folder={str(tmp_path / "r")!r}) as big:
     for x in range(0, rows, 1024):
@@ -175,7 +175,7 @@ print(big.nbytes >> 20)
 """
     assert resource.RLIM_INFINITY in resource.getrlimit(resource.RLIMIT_DATA)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["refused", "in", "memory", "512"], done.stderr
+    assert done.stdout.split() == ["rejected", "in", "memory", "512"], done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="not reserved at once")
@@ -257,16 +257,16 @@ def test_a_forked_process_changes_nothing(tmp_path: Path, releases: bool) -> Non
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        refused = 0
+        rejected = 0
         calls: list[Callable[[], None]] = [lambda: fill(replay, 1), replay.flush, replay.close]
         for call in calls:
             try:
                 call()
             except NeedReplayError as error:
-                refused += "forked" in str(error)
+                rejected += "forked" in str(error)
         if releases:
             replay._folder.release()  # type: ignore[union-attr]
-        os.write(writing, b"%d" % refused)
+        os.write(writing, b"%d" % rejected)
         signal.pause()
     try:
         assert os.read(reading, 1) == b"3"
@@ -285,35 +285,35 @@ def test_folders_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         fill(replay, 10)
     before = {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir()}
 
-    def refused(match: str, folder: Any = tmp_path / "a", **options: Any) -> None:
+    def rejected(match: str, folder: Any = tmp_path / "a", **options: Any) -> None:
         with pytest.raises(NeedReplayError, match=match):
             make(folder, **options)
 
-    refused("its capacity or its columns are others", capacity=51)
-    refused("saved with sampler proportional", sampler=UniformSampler())
+    rejected("its capacity or its columns are others", capacity=51)
+    rejected("saved with sampler proportional", sampler=UniformSampler())
     with pytest.raises(NeedReplayError, match="sequences needs") as kept:
         make(tmp_path / "a", sequences=Sequences(2))
     make(tmp_path / "a").close()  # while the error, and so what failed, is alive
     del kept
     with monkeypatch.context() as patch:
         patch.setattr(save, "FORMAT", save.FORMAT + 1)
-        refused("format")
+        rejected("format")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis").write_text("chapter 1")
-    refused("no buffer of needreplay", tmp_path / "mine")
-    refused("no such file", tmp_path / "not/there")
-    refused("file exists", tmp_path / "mine/thesis")
+    rejected("no buffer of needreplay", tmp_path / "mine")
+    rejected("no such file", tmp_path / "not/there")
+    rejected("file exists", tmp_path / "mine/thesis")
     damaged = before["state"][:-1] + bytes([before["state"][-1] ^ 1])
     (tmp_path / "a/state").write_bytes(damaged)
-    refused("damaged")
+    rejected("damaged")
     (tmp_path / "a/state").write_bytes(before["state"])
     (tmp_path / "a/rows").write_bytes(before["rows"][:-1])
-    refused("bytes of rows")
+    rejected("bytes of rows")
     (tmp_path / "a/rows").write_bytes(before["rows"])
     (tmp_path / "a/whole").unlink()
-    refused("no such file")
+    rejected("no such file")
     (tmp_path / "a/whole").write_bytes(b"")
-    refused("damaged: its file 'whole'")
+    rejected("damaged: its file 'whole'")
     (tmp_path / "a/whole").write_bytes(before["whole"])
     assert before == {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir()}
     with pytest.raises(NeedReplayError, match="folder True"):

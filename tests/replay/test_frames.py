@@ -190,7 +190,7 @@ def test_a_loss_of_life_shares_its_frames() -> None:
     assert replay._writer.arrays()["numbers"][0] == before + 2
 
 
-def test_the_first_observation_of_the_next_episode_is_refused_as_the_last_of_this() -> None:
+def test_the_first_observation_of_the_next_episode_is_rejected_as_the_last_of_this() -> None:
     replay = make_buffer(10, UniformSampler())
     row = stacks(9)
     replay.add(**step(row[0], row[1]))
@@ -217,7 +217,7 @@ def test_next_step_autoreset_passes_over_the_reset_step() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["shape", "dtype"])
-def test_frames_of_another_shape_or_dtype_are_refused(wrong: str) -> None:
+def test_frames_of_another_shape_or_dtype_are_rejected(wrong: str) -> None:
     replay = make_buffer(10, UniformSampler())
     row = stacks(2)
     bad = row[0][:3] if wrong == "shape" else row[0].astype(np.float32)
@@ -226,7 +226,7 @@ def test_frames_of_another_shape_or_dtype_are_refused(wrong: str) -> None:
     assert len(replay) == 0
 
 
-def test_a_space_that_is_no_stack_is_refused() -> None:
+def test_a_space_that_is_no_stack_is_rejected() -> None:
     with pytest.raises(NeedReplayError, match="first axis"):
         ReplayBuffer.for_spaces(
             gym.spaces.Box(0, 255, (84, 84), np.uint8),
@@ -236,7 +236,7 @@ def test_a_space_that_is_no_stack_is_refused() -> None:
         )
 
 
-def test_a_sampler_that_cannot_clear_is_refused() -> None:
+def test_a_sampler_that_cannot_clear_is_rejected() -> None:
     class Stubborn(UniformSampler):
         """Cannot do with fewer slots."""
 

@@ -122,7 +122,7 @@ def test_a_ring_smaller_than_one_step_of_all_environments() -> None:
         assert buffer.future([buffer.oldest_id, buffer.next_id - 1], 1).tolist() == [-1, -1]
 
 
-def test_refusals() -> None:
+def test_what_is_rejected() -> None:
     buffer = ReplayBuffer.for_spaces(np.float64, np.int64, capacity=4)
     buffer.add(obs=0.0, next_obs=1.0, action=0, reward=0.0, terminated=False, truncated=False)
     wrong: Any

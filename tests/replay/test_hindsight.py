@@ -7,24 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_sampler import GAINS, check_by_need, check_distribution, expected
 from gymnasium.spaces import Box, Dict, Discrete
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from needreplay import (
     ExhaustiveNeedSampler,
-    FeatureNeedSampler,
     Hindsight,
     NeedBuffer,
     NeedReplayError,
-    ProportionalSampler,
     PSERSampler,
-    RankSampler,
-    RecencySampler,
     ReplayBuffer,
     Sequences,
-    StateNeedSampler,
-    UniformSampler,
 )
 
 GAMMA = 0.9
@@ -271,24 +266,14 @@ def filled(sampler: Any, copies: int = 1) -> ReplayBuffer:
     return replay
 
 
-GAINS = np.array([4.0, 1.0, 0.0, 2.0, 8.0, 1.0, 0.5, 3.0])
+# Half of what new ones begin with, 1, is kept by PSER; 3/8 is passed to the step before, if it has
+# the same goal: from 2 to 0, from 3 to 1, from 6 to 4, from 7 to 5.
+PSER = PSERSampler(1.0, retained=0.5, decay=0.375, window=1)
 
 
 @pytest.mark.parametrize(
     ("sampler", "expected"),
-    [
-        (UniformSampler(), np.ones(8)),
-        (ProportionalSampler(0.5, stratified=False), GAINS**0.5),
-        (ProportionalSampler(1.0, uniform_mix=0.25), 0.75 * GAINS / GAINS.sum() + 0.25 / 8),
-        (RankSampler(0.7, exact=True), np.array([2, 5, 8, 4, 1, 6, 7, 3]) ** -0.7),
-        # Half of what new ones begin with, 1, is kept; 3/8 is passed to the step before, if it has
-        # the same goal: from 2 to 0, from 3 to 1, from 6 to 4, from 7 to 5.
-        (
-            PSERSampler(1.0, retained=0.5, decay=0.375, window=1),
-            np.array([4.0, 1.0, 0.5, 2.0, 8.0, 1.125, 0.5, 3.0]),
-        ),
-        (RecencySampler(3.0, alpha=1.0), GAINS * 0.75 ** np.arange(7, -1, -1)),
-    ],
+    expected(PSER, [4.0, 1.0, 0.5, 2.0, 8.0, 1.125, 0.5, 3.0]),
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_distribution_of_every_sampler(sampler: Any, expected: Any) -> None:
@@ -304,39 +289,17 @@ def test_pser_passes_nothing_to_another_goal() -> None:
     for t in range(3):
         step, _ = world.step()
         replay.add(**{**step, "truncated": np.array([t == 2])})
-    goals = replay.read(range(6))["obs"]["desired_goal"]
+    steps = replay.read(range(6))
     replay.update_priorities(range(6), [1e-9] * 4 + [1.0, 1.0])
     held = replay.sampler.priorities  # type: ignore[attr-defined]
     assert held[:4:2].tolist() == pytest.approx([0.16, 0.4])
-    assert not np.array_equal(goals[3], goals[5])
+    reached = steps["next_obs"]["achieved_goal"]
+    np.testing.assert_array_equal(steps["obs"]["desired_goal"][[3, 5]], reached[[3, 5]])
     assert held[3] == 1e-9
 
 
-def check_distribution(replay: ReplayBuffer, expected: Any, need: Any = None) -> None:
-    """Chi-square: 7 degrees of freedom, exceeded by one in a million."""
-    expected, draws = expected / expected.sum(), 40_000
-    batch = replay.sample(draws, need=need)
-    if batch.normalized:
-        assert np.allclose(batch.probabilities, expected[batch.ids])
-    counts = np.bincount(batch.ids, minlength=8)
-    possible = expected > 0.0
-    assert not counts[~possible].any()
-    chi = ((counts - draws * expected)[possible] ** 2 / (draws * expected[possible])).sum()
-    assert chi < 43.0
-
-
 def test_by_need() -> None:
-    phi = np.array([[1.0, 0], [2, 0], [0, 1], [1, 1], [3, 0], [0, 2], [1, 0], [0, 1]])
-    need = np.array([1.0, 0.5])
-    replay = filled(FeatureNeedSampler(2, alpha=1.0))
-    replay.set_features(np.arange(8), phi)
-    replay.update_priorities(np.arange(8), GAINS)
-    check_distribution(replay, GAINS * (phi @ need) / (phi**2).sum(1), need)
-    states = np.array([0, 1, 0, 1, 1, 1, 0, 0])
-    replay = filled(StateNeedSampler(2, alpha=1.0))
-    replay.set_states(np.arange(8), states)
-    replay.update_priorities(np.arange(8), GAINS)
-    check_distribution(replay, GAINS * need[states], need)
+    check_by_need(filled)
     replay = filled(ExhaustiveNeedSampler(alpha=1.0))
     replay.update_priorities(np.arange(8), GAINS)
     check_distribution(replay, GAINS * np.arange(8), np.arange(8.0))

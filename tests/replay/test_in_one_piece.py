@@ -248,7 +248,7 @@ ODD = [(name, value) for name, values in ODD_VALUES.items() for value in values]
 
 
 @pytest.mark.parametrize(("name", "value"), ODD, ids=[f"{n}={v!r}"[:40] for n, v in ODD])
-def test_odd_values_are_taken_or_refused_alike(name: str, value: Any) -> None:
+def test_odd_values_are_taken_or_rejected_alike(name: str, value: Any) -> None:
     buffers = both(COLUMNS, 4)
     said = []
     for buffer in buffers:
@@ -303,7 +303,7 @@ def test_names_that_do_not_exist() -> None:
         assert said[0] == said[1] != "taken"
 
 
-def test_nothing_is_written_if_the_last_value_is_refused() -> None:
+def test_nothing_is_written_if_the_last_value_is_rejected() -> None:
     for buffer in both(COLUMNS, 1):
         buffer.add(**one(0))
         before = buffer.arrays()["ring/rows"].copy()
@@ -342,7 +342,7 @@ ODD_UPDATES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize("case", range(len(ODD_UPDATES)))
-def test_odd_updates_are_taken_or_refused_alike(case: int) -> None:
+def test_odd_updates_are_taken_or_rejected_alike(case: int) -> None:
     ids, priorities = ODD_UPDATES[case]
     buffers = both(COLUMNS, 6)
     said = []
@@ -513,7 +513,7 @@ def test_a_subclass_of_float() -> None:
 
 
 @pytest.mark.parametrize("size", [2**61, 2**63, 10**30, True, 0, -1, 1.0, "2", None])
-def test_sizes_that_are_refused(size: Any) -> None:
+def test_sizes_that_are_rejected(size: Any) -> None:
     """2**61 numbers of eight bytes overflow to none."""
     for buffer in both(COLUMNS, 4):
         buffer.add(**one())
@@ -521,7 +521,7 @@ def test_sizes_that_are_refused(size: Any) -> None:
             buffer.sample(size)
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
+def test_arrays_that_do_not_fit_are_rejected() -> None:
     """Kernels trust the sizes that they checked once."""
     rows, ids, tree = np.zeros((5, 8), np.uint8), np.zeros(2, np.int64), SumTree(5)
     columns = {"a": rows.view(np.float64)[:, 0]}
@@ -575,7 +575,7 @@ def test_references_are_released() -> None:
     watched += [buffer._contents.core, stepped._contents.core, *COLUMNS, *buffer.arrays().values()]
     usual = one()
     numbers = {**usual, "reward": 0.5, "action": 3, "done": True}
-    refused = {**usual, "done": "perhaps"}
+    rejected = {**usual, "done": "perhaps"}
     step = {"obs": usual["obs"], "next_obs": usual["obs"], "reward": 1.0}
     negative = -np.ones(7)
 
@@ -584,7 +584,7 @@ def test_references_are_released() -> None:
             buffer.add(**usual)
             buffer.add(**numbers)
             stepped.add(**step, terminated=False, truncated=True)
-            outcome(buffer.add, **refused)
+            outcome(buffer.add, **rejected)
             batch = buffer.sample(7)
             buffer.update_priorities(batch.ids, batch.weights)
             assert buffer._contents.core.update(batch.ids, negative) is None

@@ -7,35 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_sampler import SAMPLERS
 from gymnasium.spaces import Box, Dict, Discrete
 
 from needreplay import (
-    ExhaustiveNeedSampler,
-    FeatureNeedSampler,
     Hindsight,
     NeedReplayError,
-    ProportionalSampler,
     PSERSampler,
     RankSampler,
-    RecencySampler,
     ReplayBuffer,
     Sequences,
-    StateNeedSampler,
-    UniformSampler,
 )
 
 PLACE = Box(-np.inf, np.inf, (3,), np.float32)
 GOALS = Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), PLACE))
-SAMPLERS: dict[str, Any] = {
-    "uniform": UniformSampler,
-    "proportional": ProportionalSampler,
-    "rank": RankSampler,
-    "pser": PSERSampler,
-    "recency": lambda: RecencySampler(5.0, alpha=0.5),
-    "features": lambda: FeatureNeedSampler(2),
-    "states": lambda: StateNeedSampler(4),
-    "exhaustive": lambda: ExhaustiveNeedSampler(n_states=4),
-}
 
 
 BLOCKS = ("blocks", "block_of", "length", "order", "spare", "sizes")

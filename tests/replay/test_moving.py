@@ -7,36 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_sampler import SAMPLERS
 from gymnasium.spaces import Box, Dict, Discrete
 
 from needreplay import (
-    ExhaustiveNeedSampler,
     FeatureNeedSampler,
     Hindsight,
     NeedReplayError,
     ProportionalSampler,
     PSERSampler,
     RankSampler,
-    RecencySampler,
     ReplayBuffer,
     Sequences,
-    StateNeedSampler,
     UniformSampler,
 )
 from needreplay.replay.save import opened
 from needreplay.replay.transfer import load_rows
 
 PLACE = Box(-np.inf, np.inf, (2,), np.float32)
-SAMPLERS = {
-    "uniform": UniformSampler,
-    "proportional": ProportionalSampler,
-    "rank": RankSampler,
-    "pser": PSERSampler,
-    "recency": lambda: RecencySampler(5.0, alpha=0.5),
-    "features": lambda: FeatureNeedSampler(2),
-    "states": lambda: StateNeedSampler(4),
-    "exhaustive": lambda: ExhaustiveNeedSampler(n_states=4),
-}
 
 
 def make(capacity: int, sampler: Any = None, space: Any = PLACE, **options: Any) -> ReplayBuffer:

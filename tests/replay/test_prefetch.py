@@ -333,7 +333,7 @@ def test_frames_that_are_lost_before_their_rows_are_gathered_in_time() -> None:
         ({"device": "cuda:99"}, "device is 'cuda:99', which torch cannot use here"),
     ],
 )
-def test_what_is_refused(replay: ReplayBuffer, options: dict[str, Any], said: str) -> None:
+def test_what_is_rejected(replay: ReplayBuffer, options: dict[str, Any], said: str) -> None:
     with pytest.raises(NeedReplayError, match=said):
         replay.prefetch(**{"size": 4, **options})
     with pytest.raises(NeedReplayError, match="empty"):

@@ -1,4 +1,4 @@
-"""What a buffer cannot take is refused, and the buffer is as before, byte for byte."""
+"""What a buffer cannot take is rejected, and the buffer is as before, byte for byte."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def contents(replay: ReplayBuffer) -> Any:
     )
 
 
-def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> None:
-    """``ask`` is refused with a message that has ``words``, and changes nothing."""
+def rejects(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> None:
+    """``ask`` is rejected with a message that has ``words``, and changes nothing."""
     before = contents(replay)
-    with pytest.raises(NeedReplayError) as refused:
+    with pytest.raises(NeedReplayError) as rejected:
         ask()
-    said = str(refused.value)
+    said = str(rejected.value)
     assert all(word in said for word in words), said
     assert said.endswith(".")
     assert contents(replay) == before
@@ -127,13 +127,13 @@ def refuses(replay: ReplayBuffer, ask: Callable[[], object], *words: str) -> Non
 )
 def test_gains(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(
+    rejects(
         replay,
         lambda: replay.update_priorities([0], value),
         "priorities",
         "Nothing was changed",
     )
-    refuses(
+    rejects(
         replay,
         lambda: replay.update_priorities(np.array([0]), value),
         "priorities",
@@ -167,9 +167,9 @@ def test_gains_that_are_fine(make: Make, value: Any) -> None:
 @given(RAGGED, np.ma.array([0], mask=[True]), [0.0], ["0"], [True], 0, None, [[0]], [10**400])
 def test_ids(value: Any) -> None:
     replay = make_buffer(ExhaustiveNeedSampler(n_features=2))
-    refuses(replay, lambda: replay.update_priorities(value, [1.0]), "ids", "integers")
-    refuses(replay, lambda: replay.set_features(value, [[1.0, 1.0]]), "ids", "integers")
-    refuses(replay, lambda: replay.read(value), "ids", "integers")
+    rejects(replay, lambda: replay.update_priorities(value, [1.0]), "ids", "integers")
+    rejects(replay, lambda: replay.set_features(value, [[1.0, 1.0]]), "ids", "integers")
+    rejects(replay, lambda: replay.read(value), "ids", "integers")
 
 
 # Features, states and need ----------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_ids(value: Any) -> None:
 )
 def test_features(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.set_features([0, 1], value), "features", "Nothing was changed")
+    rejects(replay, lambda: replay.set_features([0, 1], value), "features", "Nothing was changed")
 
 
 @each(BY_FEATURES)
@@ -238,7 +238,7 @@ def test_features_that_are_fine(make: Make, value: Any) -> None:
 )
 def test_states(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.set_states([0, 1], value), "states", "Nothing was changed")
+    rejects(replay, lambda: replay.set_states([0, 1], value), "states", "Nothing was changed")
 
 
 @each(BY_STATES)
@@ -275,25 +275,25 @@ NOT_NEED: list[Callable[[int], Any]] = [
 def test_need(make: Make, wrong: Callable[[int], Any]) -> None:
     replay = make_buffer(make())
     need = wrong(need_for(replay))
-    refuses(replay, lambda: replay.sample(3, need=need), "need", "Nothing was sampled")
+    rejects(replay, lambda: replay.sample(3, need=need), "need", "Nothing was sampled")
 
 
 @each(BY_NEED)
 def test_no_need_at_all(make: Make) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.sample(3), "need is missing")
+    rejects(replay, lambda: replay.sample(3), "need is missing")
 
 
 @each(BY_GAIN)
 @given("x", [1j], RAGGED, 1.0)
 def test_need_that_a_sampler_by_priority_does_not_take(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.sample(3, need=value), "takes no need")
+    rejects(replay, lambda: replay.sample(3, need=value), "takes no need")
 
 
 def test_need_is_looked_at_even_where_it_does_not_count() -> None:
     replay = make_buffer(FeatureNeedSampler(2, need_alpha=0.0))
-    refuses(replay, lambda: replay.sample(3, need="x"), "need")  # type: ignore[arg-type]
+    rejects(replay, lambda: replay.sample(3, need="x"), "need")  # type: ignore[arg-type]
     assert len(replay.sample(3)) == len(replay.sample(3, need=np.ones(2))) == 3
 
 
@@ -349,7 +349,7 @@ a_beta = given(0, 1, 0.5, np.float32(0.5), np.int64(1), np.array(0.5), Fraction(
 @each(BY_GAIN)
 def test_beta_of_a_batch(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.sample(3, beta=value), "beta", "from 0")
+    rejects(replay, lambda: replay.sample(3, beta=value), "beta", "from 0")
 
 
 @not_beta
@@ -401,16 +401,16 @@ def test_a_beta_that_is_fine(value: Any) -> None:
 @given(-1, 1.5, 2.0, np.nan, True, np.bool_(1), "x", None, [1], np.array([1]), 1j, -(10**400))
 def test_count_of_features_to_refresh(make: Make, value: Any) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.next_to_refresh(value), "count is", "whole number")
+    rejects(replay, lambda: replay.next_to_refresh(value), "count is", "whole number")
 
 
 @each({**BY_GAIN, **BY_STATES, **BY_NUMBER})
 def test_refreshing_without_features(make: Make) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.next_to_refresh(1), "features")
+    rejects(replay, lambda: replay.next_to_refresh(1), "features")
 
 
 @each({name: make for name, make in {**BY_STATES, **BY_NUMBER}.items() if name != "grouped"})
 def test_what_would_have_features_is_named(make: Make) -> None:
     replay = make_buffer(make())
-    refuses(replay, lambda: replay.next_to_refresh(1), "make it with n_features")
+    rejects(replay, lambda: replay.next_to_refresh(1), "make it with n_features")

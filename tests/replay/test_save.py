@@ -1,4 +1,4 @@
-"""Saved and loaded: the very same draws; damage, other settings and foreign files refused."""
+"""Saved and loaded: the very same draws; damage, other settings and foreign files rejected."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_saving_changes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, before[name])
 
 
-def assert_refused(path: Path, said: str, **options: Any) -> None:
+def assert_rejected(path: Path, said: str, **options: Any) -> None:
     replay = make_buffer(**options)
     go_on(replay, Actor(1), 25)
     before = {name: array.copy() for name, array in replay.arrays().items()}
@@ -164,7 +164,7 @@ def assert_refused(path: Path, said: str, **options: Any) -> None:
     replay.check_valid()
 
 
-def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
+def test_damage_anywhere_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "buffer"
     replay = make_buffer()
     go_on(replay, Actor(0), 30)
@@ -173,28 +173,28 @@ def test_damage_anywhere_is_refused(tmp_path: Path) -> None:
     places = [20, 40, 200, len(whole) // 2, len(whole) - 40, len(whole) - 1]
     for place in places:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert_refused(path, "damaged")
+        assert_rejected(path, "damaged")
     for length in (len(save._MAGIC), 30, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        assert_refused(path, "damaged")
+        assert_rejected(path, "damaged")
     path.write_bytes(whole + b"x")
-    assert_refused(path, "damaged")
+    assert_rejected(path, "damaged")
 
 
-def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
+def test_foreign_and_missing_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "buffer"
-    assert_refused(path, "cannot be opened")
+    assert_rejected(path, "cannot be opened")
     for content in (b"", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100)):
         path.write_bytes(content)
-        assert_refused(path, "not a buffer")
+        assert_rejected(path, "not a buffer")
 
 
-def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_format_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = make_buffer()
     monkeypatch.setattr(save, "FORMAT", 99)
     replay.save(tmp_path / "buffer")
     monkeypatch.undo()
-    assert_refused(tmp_path / "buffer", "format 99")
+    assert_rejected(tmp_path / "buffer", "format 99")
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         {"extra_columns": {"more": np.int8}},
     ],
 )
-def test_other_settings_are_refused(options: dict[str, Any], tmp_path: Path) -> None:
+def test_other_settings_are_rejected(options: dict[str, Any], tmp_path: Path) -> None:
     make_buffer(**options).save(tmp_path / "buffer")
-    assert_refused(tmp_path / "buffer", "was saved with")
+    assert_rejected(tmp_path / "buffer", "was saved with")
 
 
 RECORD, TURNED = [("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]
@@ -225,7 +225,7 @@ RECORD, TURNED = [("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")]
     ],
     ids=["columns", "fields of a record"],
 )
-def test_columns_in_another_order_are_refused(
+def test_columns_in_another_order_are_rejected(
     columns: dict[str, Any], others: dict[str, Any], tmp_path: Path
 ) -> None:
     """They lie elsewhere in a row: read back, they would have changed places."""
@@ -234,7 +234,7 @@ def test_columns_in_another_order_are_refused(
         ReplayBuffer(3, others).load(tmp_path / "buffer")
 
 
-def test_another_exponent_is_refused(tmp_path: Path) -> None:
+def test_another_exponent_is_rejected(tmp_path: Path) -> None:
     columns = {"x": np.int64}
     ReplayBuffer(3, columns, sampler=ProportionalSampler(0.5)).save(tmp_path / "buffer")
     with pytest.raises(NeedReplayError, match=r"alpha 0\.5"):
@@ -317,7 +317,7 @@ def test_a_file_that_fails_before_that_changes_nothing(
         return read(opened, name, array)
 
     monkeypatch.setattr(save.SavedBuffer, "read", cut)
-    assert_refused(tmp_path / "buffer", "became shorter")
+    assert_rejected(tmp_path / "buffer", "became shorter")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_sampler import GAINS, check_by_need, check_distribution, expected
 from gymnasium.spaces import Box, Dict, Discrete
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,14 +17,9 @@ from hypothesis import strategies as st
 from needreplay import (
     FeatureNeedSampler,
     NeedReplayError,
-    ProportionalSampler,
     PSERSampler,
-    RankSampler,
-    RecencySampler,
     ReplayBuffer,
     Sequences,
-    StateNeedSampler,
-    UniformSampler,
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -224,24 +220,14 @@ def filled(sampler: Any, n: int = 8) -> Any:
     return replay
 
 
-GAINS = np.array([4.0, 1.0, 0.0, 2.0, 8.0, 1.0, 0.5, 3.0])
+# A sequence passes a quarter back to the one before it in its episode (rows 0-3, 4-7), and PSER
+# keeps half of what new ones begin with, 1.
+PSER = PSERSampler(1.0, retained=0.5, decay=0.25, window=1)
 
 
 @pytest.mark.parametrize(
     ("sampler", "expected"),
-    [
-        (UniformSampler(), np.ones(8)),
-        (ProportionalSampler(0.5, stratified=False), GAINS**0.5),
-        (ProportionalSampler(1.0, uniform_mix=0.25), 0.75 * GAINS / GAINS.sum() + 0.25 / 8),
-        (RankSampler(0.7, exact=True), np.array([2, 5, 8, 4, 1, 6, 7, 3]) ** -0.7),
-        # A sequence passes a quarter back to the one before it in its episode (rows 0-3, 4-7), and
-        # keeps half of what new ones begin with, 1.
-        (
-            PSERSampler(1.0, retained=0.5, decay=0.25, window=1),
-            np.array([4.0, 1.0, 0.5, 2.0, 8.0, 1.0, 0.75, 3.0]),
-        ),
-        (RecencySampler(3.0, alpha=1.0), GAINS * 0.75 ** np.arange(7, -1, -1)),
-    ],
+    expected(PSER, [4.0, 1.0, 0.5, 2.0, 8.0, 1.0, 0.75, 3.0]),
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_distribution_of_every_sampler(sampler: Any, expected: Any) -> None:
@@ -250,31 +236,8 @@ def test_the_distribution_of_every_sampler(sampler: Any, expected: Any) -> None:
     check_distribution(replay, expected)
 
 
-def check_distribution(replay: Any, expected: Any, need: Any = None) -> None:
-    """Chi-square: 7 degrees of freedom, exceeded by one in a million."""
-    expected, draws = expected / expected.sum(), 40_000
-    batch = replay.sample(draws, need=need)
-    if batch.normalized:
-        assert np.allclose(batch.probabilities, expected[batch.ids])
-    counts = np.bincount(batch.ids, minlength=8)
-    possible = expected > 0.0
-    assert not counts[~possible].any()
-    chi = ((counts - draws * expected)[possible] ** 2 / (draws * expected[possible])).sum()
-    assert chi < 43.0
-
-
 def test_need_of_first_rows() -> None:
-    phi = np.array([[1.0, 0], [2, 0], [0, 1], [1, 1], [3, 0], [0, 2], [1, 0], [0, 1]])
-    replay = filled(FeatureNeedSampler(2, alpha=1.0, uniform_mix=0.0))
-    replay.set_features(np.arange(8), phi)
-    replay.update_priorities(np.arange(8), GAINS)
-    need = np.array([1.0, 0.5])
-    check_distribution(replay, GAINS * (phi @ need) / (phi**2).sum(1), need)
-    states = np.array([0, 1, 0, 1, 1, 1, 0, 0])
-    replay = filled(StateNeedSampler(2, alpha=1.0))
-    replay.set_states(np.arange(8), states)
-    replay.update_priorities(np.arange(8), GAINS)
-    check_distribution(replay, GAINS * need[states], need)
+    check_by_need(filled)
 
 
 def test_errors_outside_the_mask_of_a_sequence_that_was_overwritten_do_not_count() -> None:

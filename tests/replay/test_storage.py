@@ -56,13 +56,13 @@ def test_a_dict_space_is_several_columns() -> None:
         "S0",
     ],
 )
-def test_what_cannot_be_stored_is_refused(spec: Any) -> None:
+def test_what_cannot_be_stored_is_rejected(spec: Any) -> None:
     with pytest.raises(NeedReplayError, match="'x'"):
         columns_of("x", spec)
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
-def test_names_that_would_be_ambiguous_are_refused(name: str) -> None:
+def test_names_that_would_be_ambiguous_are_rejected(name: str) -> None:
     with pytest.raises(NeedReplayError, match="named"):
         columns_of(name, np.float32)
 
@@ -77,7 +77,7 @@ def test_layout_keeps_dtypes_aligned_and_rows_and_groups_on_words() -> None:
     assert [layout.record.fields[n][1] for n in "abc"] == [8, 0, 16]
 
 
-def test_layout_refuses_no_columns_and_doubled_ones() -> None:
+def test_layout_rejects_no_columns_and_doubled_ones() -> None:
     column = Column("a", np.dtype("i1"), ())
     with pytest.raises(NeedReplayError, match="empty"):
         lay_out([])

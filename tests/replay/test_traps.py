@@ -119,7 +119,7 @@ def test_a_cut_comes_before_no_reset_step() -> None:
     assert replay.add(obs=5.0, next_obs=6.0, terminated=False, **common) == range(1, 2)
 
 
-def test_a_refused_step_changes_nothing_that_a_cut_stores() -> None:
+def test_a_rejected_step_changes_nothing_that_a_cut_stores() -> None:
     replay = episodic()
     steps(replay, [0, 1])
     step = {"obs": 5.0, "action": 0, "reward": 0.0, "next_obs": 6.0, "terminated": False}

@@ -125,6 +125,6 @@ def test_backward_need_is_the_occupancy_of_reversed_time(walk: Any) -> None:
         ({"relative": 1}, "relative is 1; it must be True or False."),
     ],
 )
-def test_a_form_that_does_not_exist_is_refused(wrong: dict[str, Any], words: str) -> None:
+def test_a_form_that_does_not_exist_is_rejected(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(NeedReplayError, match=re.escape(words)):
         NeedForm(**wrong)

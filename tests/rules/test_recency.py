@@ -36,6 +36,6 @@ def test_the_mean_age_of_an_effective_number(share: float, count: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1.0, 0.0, -3.0, 10.0, 11.0, float("nan")])
-def test_an_effective_number_that_cannot_be_is_refused(wrong: float) -> None:
+def test_an_effective_number_that_cannot_be_is_rejected(wrong: float) -> None:
     with pytest.raises(NeedReplayError, match=r"effective is .* below the mean of counts, 10"):
         mean_age_for(wrong, 10)

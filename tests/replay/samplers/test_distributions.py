@@ -163,11 +163,11 @@ def test_pser_that_passes_nothing_back_samples_the_very_slots_of_proportional(
     np.testing.assert_array_equal(slots_of(plain, 4), slots_of(pser, 4))
 
 
-def test_proportional_samples_differ_from_uniform_ones() -> None:
-    assert not np.array_equal(
-        slots_of(filled(UniformSampler()), 5),
-        slots_of(filled(ProportionalSampler(0.6, stratified=False)), 5),
-    )
+def test_the_very_slots_of_proportional_are_at_its_cumulative_powers() -> None:
+    slots = slots_of(filled(ProportionalSampler(0.6, stratified=False)), 5)
+    cumulative = np.cumsum(by_priority(0.6))
+    uniforms = stream(5, "reduction").random(50 * SIZE)
+    np.testing.assert_array_equal(slots, np.searchsorted(cumulative, uniforms, side="right"))
 
 
 @each_case
@@ -184,7 +184,7 @@ def test_cleared_slots_are_not_sampled_and_may_come_back(case: str) -> None:
 
 
 @each_case
-def test_need_is_refused(case: str) -> None:
+def test_need_is_rejected(case: str) -> None:
     sampler, _, _ = CASES[case]
     filled(sampler)
     with pytest.raises(NeedReplayError, match="takes no need"):
@@ -232,7 +232,7 @@ def test_the_largest_uniform_number_samples_an_occupied_slot(case: str, n: int) 
         (lambda: RecencySampler(10, uniform_mix=-1), "uniform_mix is -1"),
     ],
 )
-def test_settings_out_of_range_are_refused(make: type, message: str) -> None:
+def test_settings_out_of_range_are_rejected(make: type, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         make()
 

@@ -84,7 +84,7 @@ def test_fallbacks() -> None:
     sampler.check_valid()
 
 
-def test_refusals() -> None:
+def test_what_is_rejected() -> None:
     with pytest.raises(NeedReplayError, match="not both"):
         ExhaustiveNeedSampler(n_states=2, n_features=2)
     for none in (0, -1, 1.5, True, "x"):

@@ -280,7 +280,7 @@ def test_age_and_rotation() -> None:
     assert len(tree.features.next_to_refresh(99)) == 5
 
 
-def test_refusals_leave_everything_as_it_was() -> None:
+def test_rejected_calls_leave_everything_as_it_was() -> None:
     rng = stream(16, "features")
     samplers = sampler, _ = pair(40)
     with pytest.raises(NeedReplayError, match="empty"):
@@ -302,7 +302,7 @@ def test_refusals_leave_everything_as_it_was() -> None:
         FeatureNeedSampler(0)
 
 
-def test_features_whose_powers_could_overflow_are_refused() -> None:
+def test_features_whose_powers_could_overflow_are_rejected() -> None:
     sampler, _ = pair(2, need_alpha=20.0, backward=True)
     with pytest.raises(NeedReplayError, match="need_alpha"):
         sampler.set_features(np.array([0]), np.full((1, N_FEATURES), 6e7))

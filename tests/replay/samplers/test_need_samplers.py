@@ -69,7 +69,7 @@ def test_a_priority_that_does_not_fit_its_power_is_seen(name: str) -> None:
 
 
 @each_sampler
-def test_exponents_and_shares_out_of_range_are_refused(name: str) -> None:
+def test_exponents_and_shares_out_of_range_are_rejected(name: str) -> None:
     for wrong, message in (
         ({"alpha": 2.0}, "alpha is 2"),
         ({"alpha": -0.1}, "alpha is -0.1"),

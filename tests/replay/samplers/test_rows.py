@@ -286,7 +286,7 @@ def test_a_batch_with_unknown_probabilities_becomes_tensors() -> None:
 
 
 @each_sampler
-def test_what_is_refused_names_the_shapes_and_changes_nothing(name: str) -> None:
+def test_what_is_rejected_names_the_shapes_and_changes_nothing(name: str) -> None:
     replay = buffer_of(name)
     length = queries_for(name).shape[1]
     rng, before = copy.deepcopy(replay._contents.rng), copy.deepcopy(replay.arrays())
@@ -312,7 +312,7 @@ def test_what_is_refused_names_the_shapes_and_changes_nothing(name: str) -> None
         np.testing.assert_array_equal(array, before[part])
 
 
-def test_a_refused_correction_changes_nothing() -> None:
+def test_a_rejected_correction_changes_nothing() -> None:
     replay = buffer_of("features", correct_for="both")
     before = copy.deepcopy(replay.arrays())
     with pytest.raises(NeedReplayError, match="Nothing was sampled"):

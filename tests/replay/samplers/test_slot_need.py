@@ -60,7 +60,7 @@ def test_extreme_features_are_projected_without_overflow() -> None:
     np.testing.assert_allclose(of(need, np.array([1e30, 1e30]))[:2], [1.0, 1e60], rtol=1e-6)
 
 
-def test_refusals() -> None:
+def test_what_is_rejected() -> None:
     with pytest.raises(NeedReplayError, match="not both"):
         made(2, 2)
     for wrong in (0, -1, 1.5, True, "x"):

@@ -161,7 +161,7 @@ def test_a_diverged_row_neither_overflows_nor_vanishes() -> None:
         )
 
 
-def test_refusals() -> None:
+def test_what_is_rejected() -> None:
     rng = stream(7, "grouped")
     sampler = StateNeedSampler(2)
     sampler.allocate(2)
