@@ -185,7 +185,7 @@ def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.M
     share = bound * 0.25 * 0.3 / 0.7
     scores = PRIORITIES**0.6 * NEED[STATES] / np.linalg.norm(NEED) + share / len(STATES)
     for _ in range(BATCHES):
-        sampler.arrays()["recent_rate"][:] = 0.25
+        sampler.arrays()["recent_rates"][:] = 0.25
         sampled = sampler.sample(SIZE, rng, NEED)
         assert not sampled.normalized
         np.testing.assert_allclose(sampled.probabilities, scores[sampled.slots], rtol=1e-6)

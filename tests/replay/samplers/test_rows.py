@@ -181,7 +181,7 @@ def test_rows_by_a_pass_are_exact_and_know_their_probabilities(mix: float) -> No
     slots: list[IntArray] = []
     known = 0
     for _ in range(TURNS):
-        tree.arrays()["recent_rate"][:] = 1e-6
+        tree.arrays()["recent_rates"][:] = 1e-6
         sampled = tree.sample(2, rng, queries)
         slots.append(sampled.slots)
         for row in np.flatnonzero(~np.isnan(sampled.probabilities)):
