@@ -462,8 +462,7 @@ def test_no_cosine_is_above_the_bound_of_its_group() -> None:
     across = np.cross(axes, rng.standard_normal((64, 3)))
     across *= np.sqrt((axes**2).sum(axis=1) / (across**2).sum(axis=1))[:, None]
     edges = [
-        axes * np.cos(np.radians(7.5 * k)) + across * np.sin(np.radians(7.5 * k))
-        for k in range(13)
+        axes * np.cos(np.radians(7.5 * k)) + across * np.sin(np.radians(7.5 * k)) for k in range(13)
     ]
     queries, _ = unit_rows(np.concatenate([*edges, -axes, rng.standard_normal((200, 3))]))
     groups, tight = group_of(tree), 0
@@ -494,6 +493,12 @@ def test_axes_retire_in_turn_and_each_vector_that_is_set_moves_one() -> None:
     tree.check_valid()
 
 
+def restore_and_check(sampler: FeatureNeedSampler) -> None:
+    """What loading a file does."""
+    sampler.restore()
+    sampler.check_valid()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -509,8 +514,7 @@ def test_damage_is_seen(name: str, value: float) -> None:
     sampler.check_valid()
     sampler.arrays()[name][1] = value
     with pytest.raises(NeedReplayError):
-        sampler.restore()
-        sampler.check_valid()
+        restore_and_check(sampler)
 
 
 @pytest.mark.parametrize("name", ["_norms", "slot_at", "members", "partial", "masses"])

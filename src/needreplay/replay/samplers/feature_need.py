@@ -123,10 +123,9 @@ class FeatureNeedSampler(NeedSampler):
         self._recent_rates = self._keep("recent_rates", np.ones((2, 2)))
         self._groups = Groups(places | self._derived, self._bounds)
         self._directions = Directions(directions, self.features.kernel, self._groups)
-        self._kernel = FeatureNeed(
-            {**self._bound, "norms": self._norms},
-            capacity, self._follows_window, self.alpha, self.need_alpha, self._tree, self._directions,
-        )
+        arrays, alphas = {**self._bound, "norms": self._norms}, (self.alpha, self.need_alpha)
+        parts = self._tree, self._directions
+        self._kernel = FeatureNeed(arrays, capacity, self._follows_window, *alphas, *parts)
         self._last_query: FloatArray = np.zeros(self.n_features)
         self._total = 0.0
         self._by_need = self._rejects = False
