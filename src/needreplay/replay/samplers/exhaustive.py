@@ -33,9 +33,9 @@ ROUNDING = 1e-6
 class ExhaustiveNeedSampler(NeedSampler):
     """Priority and need of any kind, exactly, slot by slot.
 
-    Need is passed per slot, per state, or as a vector. Negative need counts as 0; passed per slot or
-    per state it is probably a mistake, and the first one warns. A slot without the state or features that
-    need is read from has need 0.
+    Need is passed per slot, per state, or as a vector. A slot without the state or features that
+    need is read from has need 0. Negative need counts as 0; passed per slot or per state it is
+    probably a mistake, and the first one warns.
 
     Args:
         n_states: how many states there are, if need is passed per state.
