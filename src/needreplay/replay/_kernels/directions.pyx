@@ -1,9 +1,9 @@
 """Vectors in groups by direction, and the largest cosine that a query can have with any of a group.
 
-A group is a ring around an axis: the vectors to which this axis is the nearest, at an angle within
-7.5 degrees of width. Axes are vectors that were once set. They retire in turn: an axis takes no more
-members, each vector that is set moves one of those it has, and when it has none it is replaced by
-the next vector that is set. So the axes follow what is stored, at a constant cost for each vector.
+A group is a ring around an axis, 7.5 degrees wide: the vectors to which this axis is the nearest, by
+their angle to it. Axes are vectors that were once set. They retire in turn: a retiring axis takes no
+more members, each vector that is set moves one of those it has, and when it has none it is replaced
+by the next vector that is set. So axes follow what is stored, at a constant cost for each vector.
 """
 
 from libc.math cimport M_PI, cos, sin, sqrt
