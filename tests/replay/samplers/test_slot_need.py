@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from needreplay._core.errors import NeedReplayError, NeedReplayWarning
+from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, FloatArray
 from needreplay.replay.samplers import ExhaustiveNeedSampler
 
@@ -27,21 +27,7 @@ def of(need: ExhaustiveNeedSampler, given: AnyArray) -> FloatArray:
 
 
 def test_per_slot() -> None:
-    np.testing.assert_array_equal(of(made(), np.array([5.0, 6.0, 7.0])), [5, 6, 7])
-
-
-@pytest.mark.parametrize("n_states", [None, 3])
-def test_negative_need_warns_once_unless_it_may_be_rounding(n_states: int | None) -> None:
-    need = made(n_states=n_states)
-    need.set_priorities(SLOTS, np.ones(3))
-    rng = np.random.default_rng(0)
-    if n_states:
-        need.set_state(SLOTS, SLOTS)
-    need.sample(4, rng, np.array([5.0, 6.0, -1e-7]))
-    with pytest.warns(NeedReplayWarning, match="the least is -7, and they count as 0"):
-        sampled = need.sample(100, rng, np.array([5.0, 6.0, -7.0]))
-    assert set(sampled.slots) == {0, 1}
-    need.sample(4, rng, np.array([5.0, 6.0, -7.0]))
+    np.testing.assert_array_equal(of(made(), np.array([5.0, 6.0, -7.0])), [5, 6, -7])
 
 
 def test_per_state() -> None:

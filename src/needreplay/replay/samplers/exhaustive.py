@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, check_number
-from needreplay._core.errors import NeedReplayError, warn
+from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.equations import combine
 from needreplay.replay._kernels.kernel import powers_of
@@ -26,16 +26,12 @@ from needreplay.replay.samplers.need import (
 )
 from needreplay.replay.validation import check_need, check_states, is_within
 
-ROUNDING = 1e-6
-"""Negative need of this share of the largest may be rounding, as of a solved M."""
-
 
 class ExhaustiveNeedSampler(NeedSampler):
     """Priority and need of any kind, exactly, slot by slot.
 
     Need is passed per slot, per state, or as a vector. A slot without the state or features that
-    need is read from has need 0. Negative need counts as 0; passed per slot or per state it is
-    probably a mistake, and the first one warns.
+    need is read from has need 0. As in every sampler by need, negative need counts as 0.
 
     Args:
         n_states: how many states there are, if need is passed per state.
@@ -79,7 +75,6 @@ class ExhaustiveNeedSampler(NeedSampler):
         """Prepare ``capacity`` slots, all empty."""
         super().allocate(capacity)
         self._powers = self._keep("powers", np.zeros(capacity))
-        self._warned_negative = False
         self._states: IntArray | None = None
         self._features: FeatureStore | None = None
         if self.n_states is not None:
@@ -136,16 +131,8 @@ class ExhaustiveNeedSampler(NeedSampler):
             self._features.tick()
             return query
         if self.n_states is not None:
-            query = check_need(need, self.n_states, "one for each state", size)
-        else:
-            query = check_need(need, self._capacity, "one for each slot", size)
-        if not self._warned_negative and query.min() < -ROUNDING * np.abs(query).max():
-            self._warned_negative = True
-            warn(
-                f"need has negative numbers, the least is {query.min():g}, and they count as 0. "
-                "Need is how often the agent will be there: pass numbers from 0 on (shown once)."
-            )
-        return query
+            return check_need(need, self.n_states, "one for each state", size)
+        return check_need(need, self._capacity, "one for each slot", size)
 
     def _sample(self, size: int, rng: np.random.Generator, need: AnyArray | None) -> Sampled:
         self._check_size(size)

@@ -51,6 +51,15 @@ SPARE = 2.0
 """How many standard deviations more candidates a round tries than it is expected to need."""
 
 
+class _Last:
+    """The batch that was just sampled: its query, and what its probabilities are relative to."""
+
+    query: FloatArray
+    total = 0.0
+    by_need = False
+    rejects = False
+
+
 class FeatureNeedSampler(NeedSampler):
     """P(j) ∝ priority_j^alpha · max(0, q · v_j)^need_alpha, exactly.
 
@@ -126,9 +135,7 @@ class FeatureNeedSampler(NeedSampler):
         arrays, alphas = {**self._bound, "norms": self._norms}, (self.alpha, self.need_alpha)
         parts = self._tree, self._directions
         self._kernel = FeatureNeed(arrays, capacity, self._follows_window, *alphas, *parts)
-        self._last_query: FloatArray = np.zeros(self.n_features)
-        self._total = 0.0
-        self._by_need = self._rejects = False
+        self._last = _Last()
         self._work: tuple[IntArray, FloatArray] | None = None
 
     @property
@@ -162,8 +169,8 @@ class FeatureNeedSampler(NeedSampler):
         return query
 
     def _sample(self, size: int, rng: np.random.Generator, query: AnyArray | None) -> Sampled:
-        self._total, self._by_need, self._rejects = self._tree.total, False, False
-        if self._total == 0.0:
+        self._last.total, self._last.by_need, self._last.rejects = self._tree.total, False, False
+        if self._last.total == 0.0:
             self._check_size(size)
             self._counts[UNIFORM] += size
             return self._sample_uniformly(rng.random(size))
@@ -186,22 +193,22 @@ class FeatureNeedSampler(NeedSampler):
         return sampled._replace(corrected=by_priority)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
-        if self._total == 0.0:
+        if self._last.total == 0.0:
             return Sampled(slots, self._with_share(np.zeros(size)) / self.uniform_mix)
-        return self._corrected(Sampled(slots, self._scores(slots) / self._total))
+        return self._corrected(Sampled(slots, self._scores(slots) / self._last.total))
 
     def _scores(self, slots: IntArray) -> FloatArray:
         """The scores of ``slots`` for the last query."""
         powers: FloatArray = self._powers[slots]
-        if not self._by_need:
+        if not self._last.by_need:
             return powers
-        need = np.maximum(0.0, self.features.need_of(slots, self._last_query)) * (powers > 0.0)
+        need = np.maximum(0.0, self.features.need_of(slots, self._last.query)) * (powers > 0.0)
         scores: FloatArray = combine(powers, need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
         return scores
 
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
         # ``_sample_by_bound`` has mixed already.
-        return sampled if self._rejects else super()._mixed(sampled, rng)
+        return sampled if self._last.rejects else super()._mixed(sampled, rng)
 
     def _sample_by_bound(
         self, size: int, rng: np.random.Generator, query: FloatArray
@@ -213,7 +220,7 @@ class FeatureNeedSampler(NeedSampler):
         """
         if self._kernel.total_norm() == 0.0:
             return None
-        self._last_query, self._by_need, self._rejects = query, True, True
+        self._last.query, self._last.by_need, self._last.rejects = query, True, True
         if self.uniform_mix == 1.0:
             return Sampled(self._pick(rng.random(size)), self._with_share(np.zeros(size)))
         most_rejected = size + int(self._end[0] // SLOTS_PER_CANDIDATE)
@@ -248,7 +255,7 @@ class FeatureNeedSampler(NeedSampler):
         self._try_rows(scaled, np.flatnonzero(slots == NONE), slots, rng)
         self._counts[BY_SCORE] += np.count_nonzero(slots[has_need] != NONE)
         for row in np.flatnonzero(slots == NONE):
-            self._last_query = scaled[row]
+            self._last.query = scaled[row]
             rates, bound = self._recent_rates[1], self._kernel.total_norm()
             one = self._pass_over_all(slots[row : row + 1], 0, rng, rates, bound)
             probabilities[row] = self._with_share(one.probabilities[0])
@@ -292,28 +299,30 @@ class FeatureNeedSampler(NeedSampler):
         for reachable in (False, True):
             if reachable:
                 # The query's largest entries are of features that no slot has.
-                entries = np.where(self.features.vectors.any(axis=0), self._last_query, 0.0)
-                self._last_query, _ = unit_rows(entries)
-            n, largest = self._kernel.score_all(self._last_query, some, cumulative)
+                entries = np.where(self.features.vectors.any(axis=0), self._last.query, 0.0)
+                self._last.query, _ = unit_rows(entries)
+            n, largest = self._kernel.score_all(self._last.query, some, cumulative)
             if n == 0 or largest > TINY:
                 break
-        self._total, self._by_need = float(cumulative[n - 1]) if n else 0.0, True
-        self._rejects = False
+        self._last.total, self._last.by_need = float(cumulative[n - 1]) if n else 0.0, True
+        self._last.rejects = False
         uniforms = rng.random(len(slots) - begin)
         self._counts[BY_SCORE] += begin
-        if self._total == 0.0:
+        if self._last.total == 0.0:
             none = np.zeros(self._capacity)
-            scores, self._total, found = score_slots(self._powers, none, 1.0, self.occupied)
-            slots[begin:], self._by_need = slots_at(scores, uniforms), False
+            scores, self._last.total, found = score_slots(self._powers, none, 1.0, self.occupied)
+            slots[begin:], self._last.by_need = slots_at(scores, uniforms), False
             self._counts[found] += len(uniforms)
-            return Sampled(slots, scores[slots] / self._total)
+            return Sampled(slots, scores[slots] / self._last.total)
         slots[begin:] = some[places_at(cumulative[:n], uniforms)]
-        self._last_query = self._last_query / largest
+        self._last.query = self._last.query / largest
         self._counts[EXHAUSTIVE] += len(uniforms)
-        rate = min(self._total * largest**self.need_alpha / bound, 1.0) if bound > TINY else 0.0
+        rate = (
+            min(self._last.total * largest**self.need_alpha / bound, 1.0) if bound > TINY else 0.0
+        )
         rates[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - rates[0])
         rates[1] = rate
-        return Sampled(slots, self._scores(slots) / self._total)
+        return Sampled(slots, self._scores(slots) / self._last.total)
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
@@ -350,7 +359,7 @@ class FeatureNeedSampler(NeedSampler):
         if wrong != NONE:
             raise NeedReplayError(f"Slot {wrong} is not in the group of its direction.")
         slots = np.flatnonzero(place != NONE)
-        norms = power(lengths[slots], self.need_alpha)  # type: ignore[arg-type]
+        norms = power(lengths[slots], self.need_alpha)
         # A tolerance, because a file may come from a processor with another power.
         if not np.allclose(norms, self._norms[slots], 1e-12, 0.0):
             raise NeedReplayError("A slot's norm is not that of its vector.")
