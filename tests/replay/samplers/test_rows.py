@@ -150,7 +150,7 @@ def norm_pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNee
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("need_alpha", [0.6, 1.0, 6.0])
 @pytest.mark.usefixtures("never_exhaustive")
-def test_rows_of_the_norm_tree_are_those_of_the_exhaustive_sampler(
+def test_rows_by_features_are_those_of_the_exhaustive_sampler(
     need_alpha: float, backward: bool, mix: float
 ) -> None:
     tree, exhaustive = norm_pair(300, need_alpha=need_alpha, backward=backward, uniform_mix=mix)
