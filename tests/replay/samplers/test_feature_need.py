@@ -470,7 +470,7 @@ def test_no_cosine_is_above_the_bound_of_its_group() -> None:
         bounds, largest = tree._directions.bounds(query), np.full(64 * 12, -1.0)
         np.maximum.at(largest, groups, vectors @ query)
         assert (largest <= bounds * SLACK).all()
-        tight += np.count_nonzero(bounds - largest < 0.01)
+        tight += int(np.count_nonzero(bounds - largest < 0.01))
     assert tight > 1000
 
 
