@@ -23,6 +23,7 @@ GRIDS: dict[str, tuple[Callable[..., Any], list[Any], list[Any], list[Any]]] = {
         lambda gain, need, alpha: equations.combine(gain, need, 1.0, alpha),
         SIZES, [0.0, 0.2, 1.0], [*SHARES, 6.0],
     ),
+    "mixed_probability": (equations.mixed_probability, SHARES, SHARES, [1, 7]),
     "importance_weight": (equations.importance_weight, SIZES[1:], [1e-100, 1e-4], SHARES),
     "rank_priority": (equations.rank_priority, [1.0, 2.0, 1e6], SHARES, [None]),
     "pser_priority": (equations.pser_priority, SIZES, SIZES, SHARES),

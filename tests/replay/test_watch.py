@@ -273,6 +273,21 @@ def test_an_episode_longer_than_the_time_limit_is_named() -> None:
     assert made(Walk())._contents.watch.time_limit is None
 
 
+def test_flags_that_are_never_passed_are_named_without_a_time_limit() -> None:
+    """30,001 steps of two environments that reset in the next step."""
+    spaces = gym.spaces.Discrete(5), gym.spaces.Discrete(2)
+    zeros = np.zeros(2, np.int64)
+    step = {"obs": zeros, "action": zeros, "reward": zeros * 0.0, "next_obs": zeros}
+    for ends, said in ((None, 1), (20_000, 0)):
+        buffer = ReplayBuffer.for_spaces(
+            *spaces, capacity=50, n_envs=2, autoreset="next_step", sampler=UniformSampler()
+        )
+        for t in range(30_001):
+            ended = np.array([False, t == ends])
+            buffer.add(**step, terminated=ended, truncated=np.zeros(2, bool))
+        assert len(warned(sample, buffer, 200)) == said
+
+
 # Numbers that are not finite ---------------------------------------------------------------------
 
 
@@ -395,6 +410,14 @@ def test_priorities_that_are_never_updated_are_named() -> None:
     fine[0].update_priorities([3], [0.5])
     for buffer in fine:
         sample(buffer, 200)
+
+
+def test_updated_priorities_whose_transitions_are_gone_are_fine() -> None:
+    buffer = ReplayBuffer(1, {"x": np.int64}, sampler=ProportionalSampler())
+    for _ in range(200):
+        buffer.add(x=1)
+        buffer.update_priorities(buffer.sample(2).ids[:1], [0.5])
+        buffer.add(x=2)
 
 
 SAMPLERS: list[Any] = [

@@ -347,6 +347,7 @@ class Contents:
 
     def update(self, ids: ArrayLike, priorities: ArrayLike) -> None:
         """Set priorities; what was overwritten is counted."""
+        self.watch.is_updated = True
         if self.entries is not None:
             priorities = self.entries.priorities(ids, priorities)
         if self.core.update(ids, priorities):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file that is open for binary reading or writing."""
 
-FORMAT = 9
+FORMAT = 10
 _MAGIC = b"needreplay buffer\n"
 _CHUNK, _BLOCK = 1 << 22, 1 << 14
 _WORD = np.dtype(np.uint64)
@@ -283,6 +283,7 @@ def load_contents(contents: Contents, file: SavedBuffer, *, has_rows: bool = Tru
             _check_loaded(contents, file.shapes, aside, _filled(contents, has_rows))
         except Exception as error:
             _exchange(contents, aside, state)
+            _restore(contents)
             raise file.rejection(error) from error
         try:
             file.read(bulk, arrays[bulk])
@@ -325,6 +326,12 @@ def _exchange(contents: Contents, aside: dict[str, AnyArray], state: list[AnyArr
         other[...] = before
 
 
+def _restore(contents: Contents) -> None:
+    """Let the sampler derive what is not in its arrays."""
+    if hasattr(contents.sampler, "restore"):
+        contents.sampler.restore()
+
+
 def _check_loaded(
     contents: Contents,
     shapes: Mapping[str, tuple[str, tuple[int, ...]]],
@@ -337,6 +344,7 @@ def _check_loaded(
         rows = arrays[name][: len(aside[name])]
         if rows.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
             raise NeedReplayError(f"{name} has a truth value that is neither 0 nor 1")
+    _restore(contents)
     with np.errstate(all="ignore"):
         contents.check_valid()
     for name, (_, shape) in shapes.items():

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FORGOTTEN = 1_000
 """So many batches without a call that they take are a mistake."""
+LONG = 30_000
+"""More steps than any time limit of Gymnasium's own environments and of Atari's (27,000)."""
 PASS_FLAGS = "Pass terminated and truncated as the environment returns them"
 
 
@@ -43,6 +45,8 @@ class Watch:
         self._mark = 0
         """The id that was the next one at the last look."""
         self._said = set[str]()
+        self.is_updated = False
+        """Whether priorities were ever updated."""
         self.time_limit: int | None = None
         """The steps after which the environment ends an episode, if that is known."""
         self.advice = (
@@ -122,6 +126,7 @@ class Watch:
         priorities = getattr(sampler, "priorities", None)
         if (
             priorities is not None
+            and not self.is_updated
             and getattr(sampler, "alpha", 0.0) > 0.0
             and self._max_seen[0] == FIRST_PRIORITY
             and (priorities[sampler.occupied] == FIRST_PRIORITY).all()
@@ -149,9 +154,18 @@ class Watch:
             )
 
     def _look_at_time_limit(self) -> None:
-        if self.time_limit is None or not isinstance(self._writer, EpisodeWriter):
+        if not isinstance(self._writer, EpisodeWriter):
             return
         steps = self._writer.steps_of_episodes()
+        if self.time_limit is None:
+            # In other modes observations tell that flags are not passed.
+            if self._writer.windows.skips_resets and steps.min() > LONG:
+                self._warn(
+                    "limit",
+                    f"Every environment is in an episode of more than {LONG:,} steps, as if flags "
+                    f"were never passed. {PASS_FLAGS}; if episodes are that long, pass time_limit.",
+                )
+            return
         if steps.max() > self.time_limit:
             self._warn(
                 "limit",

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needreplay.replay._kernels.feature_need import SLACK
 from needreplay.replay._kernels.features import unit_rows
-from needreplay.replay._kernels.norm_tree import SLACK
 from scipy.stats import chisquare
 
 from needreplay._core.errors import NeedReplayError, NeedReplayWarning
 from needreplay._core.rng import stream
-from needreplay._core.types import AnyArray, FloatArray
+from needreplay._core.types import AnyArray, FloatArray, IntArray
 from needreplay.replay import ProportionalSampler
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, feature_need
 from needreplay.replay.samplers.base import Sampled
@@ -53,6 +53,20 @@ def fill(
 def some_features(rng: np.random.Generator, n: int, signed: bool) -> FloatArray:
     features = rng.standard_normal((n, N_FEATURES))
     return features if signed else np.maximum(0.0, features)
+
+
+def masses(sampler: FeatureNeedSampler) -> FloatArray:
+    """priority^alpha |v|^need_alpha of every slot, as its group has it; 0 if it is in none."""
+    tree, place = sampler._groups.settled(), sampler.arrays()["place"]
+    return np.where(place < 0, 0.0, tree.masses[place])
+
+
+def group_of(sampler: FeatureNeedSampler) -> IntArray:
+    """The group of every slot with a vector."""
+    arrays = sampler.arrays()
+    size = sampler._bounds.capacity // len(arrays["group"])
+    groups: IntArray = arrays["group"][arrays["place"] // size]
+    return groups
 
 
 def p_value(sampled: Sampled, expected: FloatArray) -> float:
@@ -171,7 +185,7 @@ def test_a_pass_over_the_buffer_is_exact_and_ends_when_the_tree_is_faster(
     fill(samplers, rng.random(700) * (rng.random(700) < 0.7), features)
     need = some_features(rng, 1, True)[0]
     expected = exhaustive.probabilities(need)
-    tree.arrays()["recent_rate"][:] = 1e-6
+    tree.arrays()["recent_rates"][:] = 1e-6
     sampled = tree.sample(5000, rng, need)
     assert tree.fallbacks.exhaustive == 5000
     assert tree.arrays()["candidates"].tolist() == [0, 0]
@@ -194,7 +208,7 @@ def test_a_pass_knows_probabilities_where_need_is_tiny(mix: float) -> None:
     tree.allocate(400)
     tree.set_priorities(np.arange(400), np.ones(400))
     tree.set_features(np.arange(400), np.tile([0.0, 1e-10], (400, 1)))
-    tree.arrays()["recent_rate"][:] = 1e-9
+    tree.arrays()["recent_rates"][:] = 1e-9
     sampled = tree.sample(8, stream(0, "tiny"), np.array([1.0, 1e-300]))
     np.testing.assert_allclose(sampled.probabilities, 1 / 400)
 
@@ -205,7 +219,7 @@ def test_all_negative_need_samples_by_priority() -> None:
         samplers = tree, _ = pair(400, uniform_mix=mix)
         priorities = rng.random(400)
         fill(samplers, priorities, np.tile([1.0, 2.0, 0.0, 0.0, 0.0, 0.0], (400, 1)))
-        tree.arrays()["recent_rate"][:] = 1e-3
+        tree.arrays()["recent_rates"][:] = 1e-3
         sampled = tree.sample(20_000, rng, np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0]))
         expected = (1 - mix) * priorities**0.6 / (priorities**0.6).sum() + mix / 400
         assert p_value(sampled, expected) > 0.01
@@ -244,7 +258,7 @@ def test_huge_and_tiny_need_sample_the_same() -> None:
     need = rng.random(N_FEATURES)
     batches = []
     for scale in (1.0, 1e-99, 1e99):
-        sampler.arrays()["recent_rate"][:] = 1.0
+        sampler.arrays()["recent_rates"][:] = 1.0
         batches.append(sampler.sample(200, stream(12, "u"), need * scale).slots)
     np.testing.assert_array_equal(batches[0], batches[1])
     np.testing.assert_array_equal(batches[0], batches[2])
@@ -321,6 +335,7 @@ def test_loaded_arrays_sample_the_same() -> None:
     new, _ = pair(500)
     for name, array in old.arrays().items():
         new.arrays()[name][...] = array
+    new.restore()
     for _ in range(3):
         a, b = old.sample(32, stream(18, "u"), need), new.sample(32, stream(18, "u"), need)
         np.testing.assert_array_equal(a.slots, b.slots)
@@ -342,7 +357,7 @@ def test_ten_million_updates_leave_no_drift() -> None:
     powers, vectors = arrays["tree"][:1000], arrays["vectors"].astype(float)
     np.testing.assert_allclose(arrays["tree"][-1], powers.sum(), rtol=1e-12)
     exact = (powers * np.sqrt((vectors**2).sum(axis=1)) ** sampler.need_alpha).sum()
-    np.testing.assert_allclose(arrays["bounds"][-1], exact, rtol=1e-12)
+    np.testing.assert_allclose(sampler._bounds.total, exact, rtol=1e-12)
 
 
 @settings(max_examples=80, deadline=None)
@@ -388,9 +403,8 @@ def test_bounds_are_power_times_norm_by_hand() -> None:
     tree.allocate(3)
     tree.set_features(np.arange(2), np.array([[3.0, -4.0], [0.0, 16.0]]))
     tree.set_priorities(np.arange(3), np.array([4.0, 9.0, 25.0]))
-    bounds = tree.arrays()["bounds"]
-    np.testing.assert_allclose(bounds[:3], [2 * 5**0.5, 3 * 4, 0.0])
-    assert bounds[-1] == bounds[:3].sum()
+    np.testing.assert_allclose(masses(tree), [2 * 5**0.5, 3 * 4, 0.0])
+    assert tree._bounds.total == masses(tree).sum()
 
 
 @pytest.mark.parametrize("d", [1, 7, 64, 4096])
@@ -401,36 +415,114 @@ def test_no_score_is_above_its_bound_even_where_they_are_equal(d: int, need_alph
     tree.allocate(30)
     tree.set_priorities(np.arange(30), rng.random(30))
     tree.set_features(np.arange(30), rng.standard_normal((30, d)))
-    vectors, arrays = tree.features.vectors, tree.arrays()
+    vectors, powers, bounds = tree.features.vectors, tree.arrays()["tree"], masses(tree)
     for slot in range(30):
         direction, _ = unit_rows(vectors[slot].astype(np.float64) * 10.0 ** (slot - 15))
         need = vectors[slot].astype(np.float64) @ direction
-        score, bound = arrays["tree"][slot] * need**need_alpha, arrays["bounds"][slot]
+        score, bound = powers[slot] * need**need_alpha, bounds[slot]
         assert bound / SLACK <= score <= bound * SLACK
 
 
 @pytest.mark.usefixtures("never_exhaustive")
-def test_features_along_the_need_are_all_accepted_and_others_by_the_cosine() -> None:
-    tree = FeatureNeedSampler(2, alpha=0.0, need_alpha=1.0, backward=True)
+@pytest.mark.parametrize(
+    ("vector", "query", "nearest"),
+    [  # in degrees from the axis; the ring of the vector is 7.5 wide, and the query that far away
+        (0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (40.0, 41.0, 0.0), (40.0, 60.0, 15.0),
+        (40.0, 20.0, 17.5), (80.0, 0.0, 75.0), (130.0, 175.0, 0.0), (130.0, 60.0, 22.5),
+    ],
+)  # fmt: skip
+def test_candidates_are_accepted_by_their_cosine_over_the_largest_of_their_ring(
+    vector: float, query: float, nearest: float
+) -> None:
+    d, one, rng = 1024, np.zeros(1, dtype=np.int64), stream(3, "rings")  # so long: a single axis
+    at = {degrees: np.zeros(d) for degrees in (0.0, vector, query)}
+    for degrees, row in at.items():
+        row[:2] = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    tree = FeatureNeedSampler(d, alpha=0.0, raw=True)
     tree.allocate(1)
-    tree.set_priorities(np.zeros(1, dtype=np.int64), np.ones(1))
-    rng = stream(3, "norm tree")
-    for vector, cosine in (([0.3, 0.4], 1.0), ([0.0, 5.0], 0.8), ([4.0, 0.0], 0.6)):
-        tree.set_features(np.zeros(1, dtype=np.int64), np.array([vector]))
-        before = tree.arrays()["candidates"].copy()
-        for _ in range(10):
-            tree.sample(MANY // 10, rng, np.array([0.6, 0.8]))
-        accepted, tried = tree.arrays()["candidates"] - before
-        assert abs(accepted / tried - cosine) < (1e-9 if cosine == 1.0 else 3.0 / MANY**0.5)
+    tree.set_priorities(one, np.ones(1))
+    tree.set_features(one, 3.0 * at[0.0][None])
+    tree.set_features(one, 0.1 * at[vector][None])
+    for _ in range(4):
+        tree.sample(MANY // 80, rng, at[query])
+    accepted, tried = tree.arrays()["candidates"]
+    rate = np.cos(np.radians(vector - query)) / np.cos(np.radians(nearest))
+    assert abs(accepted / tried - rate) < (1e-5 if rate == 1.0 else 4.0 / (MANY // 20) ** 0.5)
 
 
-def test_damage_is_seen() -> None:
-    for name in ("norms", "bounds", "tree"):
-        samplers = sampler, _ = pair(20)
-        rng = stream(19, "features")
-        fill(samplers, rng.random(20), some_features(rng, 20, signed=False))
-        sampler.sample(1, rng, np.ones(N_FEATURES))
+def test_no_cosine_is_above_the_bound_of_its_group() -> None:
+    """In three dimensions, with queries on axes, on edges of rings, opposite, and anywhere."""
+    rng = stream(20, "rings")
+    tree = FeatureNeedSampler(3, raw=True)
+    tree.allocate(3000)
+    tree.set_features(np.arange(3000), rng.standard_normal((3000, 3)))
+    vectors, _ = unit_rows(tree.features.vectors.astype(np.float64))
+    axes = tree.arrays()["axes"].astype(np.float64)
+    assert len(axes) == 64
+    across = np.cross(axes, rng.standard_normal((64, 3)))
+    across *= np.sqrt((axes**2).sum(axis=1) / (across**2).sum(axis=1))[:, None]
+    edges = [
+        axes * np.cos(np.radians(7.5 * k)) + across * np.sin(np.radians(7.5 * k)) for k in range(13)
+    ]
+    queries, _ = unit_rows(np.concatenate([*edges, -axes, rng.standard_normal((200, 3))]))
+    groups, tight = group_of(tree), 0
+    for query in queries:
+        bounds, largest = tree._directions.bounds(query), np.full(64 * 12, -1.0)
+        np.maximum.at(largest, groups, vectors @ query)
+        assert (largest <= bounds * SLACK).all()
+        tight += int(np.count_nonzero(bounds - largest < 0.01))
+    assert tight > 1000
+
+
+def test_axes_retire_in_turn_and_each_vector_that_is_set_moves_one() -> None:
+    """64 axes of the first 64 vectors; then a vector takes one member from the oldest axis."""
+    tree = FeatureNeedSampler(2, raw=True)
+    tree.allocate(100)
+    angles = np.radians(np.arange(100.0))
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    tree.set_features(np.arange(64), vectors[:64])
+    arrays = tree.arrays()
+    np.testing.assert_allclose(arrays["axes"], vectors[:64], atol=1e-6)
+    assert (group_of(tree)[:64] // 12).tolist() == list(range(64))
+    tree.set_features(np.array([64]), vectors[64:65])  # axis 0 has slot 0, which goes to axis 1
+    assert (group_of(tree)[[0, 1, 64]] // 12).tolist() == [1, 1, 63]
+    tree.set_features(np.array([65]), vectors[65:66])  # axis 0 has none: it is this vector
+    np.testing.assert_allclose(arrays["axes"][0], vectors[65], atol=1e-6)
+    assert (group_of(tree)[[0, 1, 64, 65]] // 12).tolist() == [1, 1, 63, 0]
+    assert arrays["axis_counts"].tolist() == [64, 1]
+    tree.check_valid()
+
+
+def restore_and_check(sampler: FeatureNeedSampler) -> None:
+    """What loading a file does."""
+    sampler.restore()
+    sampler.check_valid()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tree", 3.0), ("place", 9), ("place", -1), ("place", 10**9), ("group", 10**9),
+        ("axes", 0.0), ("axes", np.nan), ("axis_counts", 64), ("vectors", 0.5),
+    ],
+)  # fmt: skip
+def test_damage_is_seen(name: str, value: float) -> None:
+    samplers = sampler, _ = pair(20)
+    rng = stream(19, "features")
+    fill(samplers, rng.random(20), some_features(rng, 20, signed=False))
+    sampler.sample(1, rng, np.ones(N_FEATURES))
+    sampler.check_valid()
+    sampler.arrays()[name][1] = value
+    with pytest.raises(NeedReplayError):
+        restore_and_check(sampler)
+
+
+@pytest.mark.parametrize("name", ["_norms", "slot_at", "members", "partial", "masses"])
+def test_damage_of_what_is_derived_is_seen(name: str) -> None:
+    samplers = sampler, _ = pair(20)
+    rng = stream(19, "features")
+    fill(samplers, rng.random(20), some_features(rng, 20, signed=False))
+    where = {"_norms": sampler._norms, "masses": sampler._bounds.masses, **sampler._derived}[name]
+    where[0] += 1
+    with pytest.raises(NeedReplayError):
         sampler.check_valid()
-        sampler.arrays()[name][1] = 3.0
-        with pytest.raises(NeedReplayError):
-            sampler.check_valid()

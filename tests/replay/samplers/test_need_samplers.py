@@ -181,11 +181,11 @@ def test_a_share_of_rejected_candidates_is_sampled_exactly(monkeypatch: pytest.M
     sampler.allocate(len(STATES))
     fill(sampler, PRIORITIES, STATES)
     rng, counts = stream(3, "mix"), np.zeros(len(STATES))
-    bound = float(sampler.arrays()["bounds"][-1]) * (1.0 + 1e-9)
-    share = bound * 0.25 * 0.3 / 0.7
+    sampler.sample(1, rng, NEED)
+    share = sampler._kernel.bound * 0.25 * 0.3 / 0.7
     scores = PRIORITIES**0.6 * NEED[STATES] / np.linalg.norm(NEED) + share / len(STATES)
     for _ in range(BATCHES):
-        sampler.arrays()["recent_rate"][:] = 0.25
+        sampler.arrays()["recent_rates"][:] = 0.25
         sampled = sampler.sample(SIZE, rng, NEED)
         assert not sampled.normalized
         np.testing.assert_allclose(sampled.probabilities, scores[sampled.slots], rtol=1e-6)

@@ -150,7 +150,7 @@ def norm_pair(n: int, **options: Any) -> tuple[FeatureNeedSampler, ExhaustiveNee
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("need_alpha", [0.6, 1.0, 6.0])
 @pytest.mark.usefixtures("never_exhaustive")
-def test_rows_of_the_norm_tree_are_those_of_the_exhaustive_sampler(
+def test_rows_by_features_are_those_of_the_exhaustive_sampler(
     need_alpha: float, backward: bool, mix: float
 ) -> None:
     tree, exhaustive = norm_pair(300, need_alpha=need_alpha, backward=backward, uniform_mix=mix)
@@ -181,7 +181,7 @@ def test_rows_by_a_pass_are_exact_and_know_their_probabilities(mix: float) -> No
     slots: list[IntArray] = []
     known = 0
     for _ in range(TURNS):
-        tree.arrays()["recent_rate"][:] = 1e-6
+        tree.arrays()["recent_rates"][:] = 1e-6
         sampled = tree.sample(2, rng, queries)
         slots.append(sampled.slots)
         for row in np.flatnonzero(~np.isnan(sampled.probabilities)):

@@ -30,8 +30,8 @@ sum_of_lanes(const double *sums)
     return total;
 }
 
-FOR_EACH_PROCESSOR static double
-dot_product(const float *row, const double *query, ptrdiff_t length)
+static inline double
+inner_product(const float *row, const double *query, ptrdiff_t length)
 {
     double sums[LANES] = {0.0};
     ptrdiff_t k = 0;
@@ -44,6 +44,20 @@ dot_product(const float *row, const double *query, ptrdiff_t length)
         sums[lane] += (double)row[k + lane] * query[k + lane];
     }
     return sum_of_lanes(sums);
+}
+
+FOR_EACH_PROCESSOR static double
+dot_product(const float *row, const double *query, ptrdiff_t length)
+{
+    return inner_product(row, query, length);
+}
+
+FOR_EACH_PROCESSOR static void
+dot_products(const float *rows, ptrdiff_t count, const double *query, ptrdiff_t length, double *products)
+{
+    for (ptrdiff_t i = 0; i < count; i++) {
+        products[i] = inner_product(rows + i * length, query, length);
+    }
 }
 
 FOR_EACH_PROCESSOR static double

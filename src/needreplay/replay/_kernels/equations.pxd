@@ -22,6 +22,10 @@ cdef inline double combine(double gain, double need, double need_alpha) noexcept
     return gain * power(need, need_alpha)
 
 
+cdef inline double mixed_probability(double probability, double mix, Py_ssize_t n) noexcept nogil:
+    return (1.0 - mix) * probability + mix / n
+
+
 cdef inline double importance_weight(
     double probability, double smallest, double beta
 ) noexcept nogil:

@@ -55,6 +55,8 @@ def equation(str name, *x):
         return equations.power(x[0], x[1])
     if name == "combine":
         return equations.combine(x[0], x[1], x[2])
+    if name == "mixed_probability":
+        return equations.mixed_probability(x[0], x[1], x[2])
     if name == "importance_weight":
         return equations.importance_weight(x[0], x[1], x[2])
     if name == "rank_priority":

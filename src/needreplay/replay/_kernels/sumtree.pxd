@@ -17,6 +17,9 @@ cdef class SumTree:
     cdef double sum(self) noexcept nogil
     cdef int sum_above(self, const int64_t* slots, Py_ssize_t count) except -1 nogil
     cdef void find(self, double* targets, int64_t* slots, Py_ssize_t count) noexcept nogil
+    cdef void descend(
+        self, int level, double* targets, int64_t* nodes, Py_ssize_t count
+    ) noexcept nogil
     cdef void draw(
         self, double* uniforms, int64_t* slots, Py_ssize_t count, bint stratified
     ) noexcept nogil

@@ -78,7 +78,7 @@ cdef class SumTree:
         """The leaves ``slots`` have changed: sum again all that is above them.
 
         Neighbors that share a node go up as one. On a level with no more nodes than slots that are
-        left, every node is summed once.
+        left, every node is summed once: to sum all, ``count`` is the capacity, whatever ``slots``.
         """
         cdef Py_ssize_t i, kept, groups
         cdef int64_t parent
@@ -115,7 +115,16 @@ cdef class SumTree:
         return 0
 
     cdef void find(self, double* targets, int64_t* slots, Py_ssize_t count) noexcept nogil:
-        """The leaf in which each target in [0, total) falls; ``targets`` are used up.
+        """The leaf in which each target in [0, total) falls; ``targets`` are used up."""
+        cdef Py_ssize_t i
+        for i in range(count):
+            slots[i] = 0
+        self.descend(self.levels, targets, slots, count)
+
+    cdef void descend(
+        self, int level, double* targets, int64_t* nodes, Py_ssize_t count
+    ) noexcept nogil:
+        """From nodes of a level to the leaves below them in which targets fall, which are used up.
 
         The sums of a node are compared all alike, without a branch to guess. A target that rounding
         carries past the end of a node falls to its last child with mass, so that a leaf of mass 0
@@ -125,13 +134,11 @@ cdef class SumTree:
         cdef double target, passed
         cdef const double* node
         cdef Py_ssize_t i
-        cdef int level, k, child
+        cdef int below, k, child
         before[0] = 0.0
-        for i in range(count):
-            slots[i] = 0
-        for level in range(self.levels - 1, -1, -1):
+        for below in range(level - 1, -1, -1):
             for i in range(count):
-                node = self.numbers + self.first[level] + slots[i] * FANOUT
+                node = self.numbers + self.first[below] + nodes[i] * FANOUT
                 target, passed, child = targets[i], 0.0, 0
                 for k in range(FANOUT - 1):
                     passed += node[k]
@@ -140,9 +147,9 @@ cdef class SumTree:
                 targets[i] = target - before[child]
                 while node[child] == 0.0 and child > 0:
                     child -= 1
-                slots[i] = slots[i] * FANOUT + child
-                if level > 0:
-                    prefetch(self.numbers + self.first[level - 1] + slots[i] * FANOUT)
+                nodes[i] = nodes[i] * FANOUT + child
+                if below > 0:
+                    prefetch(self.numbers + self.first[below - 1] + nodes[i] * FANOUT)
 
     cdef void draw(
         self, double* uniforms, int64_t* slots, Py_ssize_t count, bint stratified

@@ -62,6 +62,8 @@ class Sampler(Protocol):
     - ``occupied``, which slots are not empty, and ``priorities``, raw, by slot: a buffer checks
       that they agree with its own.
     - ``derived_nbytes``: bytes of arrays that no checkpoint has to store.
+    - ``restore()``, after a file was read into ``arrays``: derive from them what they do not hold;
+      raise if that is impossible.
     """
 
     name: str

@@ -31,7 +31,7 @@ class ExhaustiveNeedSampler(NeedSampler):
     """Priority and need of any kind, exactly, slot by slot.
 
     Need is passed per slot, per state, or as a vector. A slot without the state or features that
-    need is read from has need 0.
+    need is read from has need 0. As in every sampler by need, negative need counts as 0.
 
     Args:
         n_states: how many states there are, if need is passed per state.

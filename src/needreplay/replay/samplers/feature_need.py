@@ -1,8 +1,8 @@
 """Sampling by priority and need from features, exactly, without scoring every slot.
 
-Need from features changes for every slot whenever the agent moves. The norm tree finds slots
-without a pass over the buffer: it proposes slots by a bound on their scores, and each is accepted
-with probability (its score) / (its bound).
+Need from features changes for every slot whenever the agent moves. Slots are found without a pass
+over the buffer: proposed by a bound on their scores, which depends on the length and the direction
+of their vectors, and accepted with probability (its score) / (its bound).
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import AnyArray, BoolArray, FloatArray, IntArray
 from needreplay.equations import combine, power
+from needreplay.replay._kernels.directions import Directions, empty_directions, n_groups
+from needreplay.replay._kernels.feature_need import FeatureNeed
 from needreplay.replay._kernels.features import unit_rows
-from needreplay.replay._kernels.norm_tree import SLACK, NormTree
+from needreplay.replay._kernels.groups import Groups, empty_groups
 from needreplay.replay._kernels.sumtree import SumTree
 from needreplay.replay.samplers.base import Sampled
 from needreplay.replay.samplers.exhaustive import places_at, score_slots, slots_at
@@ -47,6 +49,15 @@ NONE = -1
 
 SPARE = 2.0
 """How many standard deviations more candidates a round tries than it is expected to need."""
+
+
+class _Last:
+    """The batch that was just sampled: its query, and what its probabilities are relative to."""
+
+    query: FloatArray
+    total = 0.0
+    by_need = False
+    rejects = False
 
 
 class FeatureNeedSampler(NeedSampler):
@@ -112,18 +123,19 @@ class FeatureNeedSampler(NeedSampler):
         self._tree = SumTree(capacity)
         self._keep("tree", self._tree.array)
         self._powers: FloatArray = self._tree.masses
-        self._bounds = SumTree(capacity)
-        self._keep("bounds", self._bounds.array)
-        self._norms = self._keep("norms", np.full(capacity, power(0.0, self.need_alpha)))
+        directions = empty_directions(self.n_features)
+        places, self._derived, self._bounds = empty_groups(capacity, n_groups(directions))
+        self._stored |= directions | places
+        self._norms: FloatArray = np.zeros(capacity)
         self._end = self._keep("end", np.zeros(1, dtype=np.int64))
         self._candidates = self._keep("candidates", np.zeros(2, dtype=np.int64))
-        self._recent_rate = self._keep("recent_rate", np.ones(2))
-        alphas = self.alpha, self.need_alpha
-        trees = self._tree, self._bounds, self.features.kernel
-        self._kernel = NormTree(self._bound, capacity, self._follows_window, *alphas, *trees)
-        self._last_query: FloatArray = np.zeros(self.n_features)
-        self._total = 0.0
-        self._by_need = self._rejects = False
+        self._recent_rates = self._keep("recent_rates", np.ones((2, 2)))
+        self._groups = Groups(places | self._derived, self._bounds)
+        self._directions = Directions(directions, self.features.kernel, self._groups)
+        arrays, alphas = {**self._bound, "norms": self._norms}, (self.alpha, self.need_alpha)
+        parts = self._tree, self._directions
+        self._kernel = FeatureNeed(arrays, capacity, self._follows_window, *alphas, *parts)
+        self._last = _Last()
         self._work: tuple[IntArray, FloatArray] | None = None
 
     @property
@@ -157,8 +169,8 @@ class FeatureNeedSampler(NeedSampler):
         return query
 
     def _sample(self, size: int, rng: np.random.Generator, query: AnyArray | None) -> Sampled:
-        self._total, self._by_need, self._rejects = self._tree.total, False, False
-        if self._total == 0.0:
+        self._last.total, self._last.by_need, self._last.rejects = self._tree.total, False, False
+        if self._last.total == 0.0:
             self._check_size(size)
             self._counts[UNIFORM] += size
             return self._sample_uniformly(rng.random(size))
@@ -167,7 +179,7 @@ class FeatureNeedSampler(NeedSampler):
             if positive[0]:
                 sampled = self._sample_by_bound(size, rng, scaled)
                 if sampled is not None:
-                    return self._corrected(sampled)
+                    return sampled
         if self.need_alpha > 0.0 and self.features.is_unset:
             warn_unset(self)
         self._counts[BY_PRIORITY if self.need_alpha > 0.0 else BY_SCORE] += size
@@ -181,29 +193,22 @@ class FeatureNeedSampler(NeedSampler):
         return sampled._replace(corrected=by_priority)
 
     def _at(self, slots: IntArray, size: int) -> Sampled:
-        if self._total == 0.0:
+        if self._last.total == 0.0:
             return Sampled(slots, self._with_share(np.zeros(size)) / self.uniform_mix)
-        return self._corrected(Sampled(slots, self._scores(slots) / self._total))
+        return self._corrected(Sampled(slots, self._scores(slots) / self._last.total))
 
     def _scores(self, slots: IntArray) -> FloatArray:
         """The scores of ``slots`` for the last query."""
         powers: FloatArray = self._powers[slots]
-        if not self._by_need:
+        if not self._last.by_need:
             return powers
-        need = np.maximum(0.0, self.features.need_of(slots, self._last_query)) * (powers > 0.0)
+        need = np.maximum(0.0, self.features.need_of(slots, self._last.query)) * (powers > 0.0)
         scores: FloatArray = combine(powers, need, 1.0, self.need_alpha)  # type: ignore[arg-type,assignment]
         return scores
 
     def _mixed(self, sampled: Sampled, rng: np.random.Generator) -> Sampled:
-        if not self._rejects:
-            return super()._mixed(sampled, rng)
-        if self.uniform_mix == 0.0 or self.correct_for == "both":
-            return sampled  # ``_sample_by_bound`` has mixed already
-        self._replace_some(sampled.slots, rng)
-        known = self.uniform_mix == 1.0
-        unknown = np.full(len(sampled.slots), 0.0 if known else np.nan)
-        corrected = self._with_share(self._powers[sampled.slots] / self._tree.total)
-        return Sampled(sampled.slots, self._with_share(unknown), known, corrected=corrected)
+        # ``_sample_by_bound`` has mixed already.
+        return sampled if self._last.rejects else super()._mixed(sampled, rng)
 
     def _sample_by_bound(
         self, size: int, rng: np.random.Generator, query: FloatArray
@@ -213,23 +218,20 @@ class FeatureNeedSampler(NeedSampler):
         With a uniform share that weights correct for, a candidate is uniform with probability
         c / (c + bound), and is then always accepted. So P(j) ∝ score_j + c / N.
         """
-        bound = self._bounds.total * SLACK
-        if bound == 0.0:
+        if self._kernel.total_norm() == 0.0:
             return None
-        self._last_query, self._by_need, self._rejects = query, True, True
+        self._last.query, self._last.by_need, self._last.rejects = query, True, True
         if self.uniform_mix == 1.0:
             return Sampled(self._pick(rng.random(size)), self._with_share(np.zeros(size)))
-        share = 0.0
-        if self.correct_for == "both":
-            share = bound * self._recent_rate[1] * self.uniform_mix / (1.0 - self.uniform_mix)
-        slots, scores = np.empty(size, dtype=np.int64), np.empty(size)
         most_rejected = size + int(self._end[0] // SLOTS_PER_CANDIDATE)
+        how = self.uniform_mix, self.correct_for == "both", most_rejected
         bits = rng.bit_generator.capsule
-        filled = self._kernel.fill(query, slots, scores, bits, share, most_rejected)
+        slots, scores, corrected, filled = self._kernel.sample(query, size, bits, *how)
         if filled < size:
-            return self._pass_over_all(slots, filled, rng)
+            rates, bound = self._recent_rates[0], self._kernel.bound
+            return self._corrected(self._pass_over_all(slots, filled, rng, rates, bound))
         self._counts[BY_SCORE] += size
-        return Sampled(slots, scores, normalized=False)
+        return Sampled(slots, scores, normalized=False, corrected=corrected)
 
     def _sample_rows(self, queries: FloatArray, rng: np.random.Generator) -> Sampled:
         """One slot for each query: a coin for the uniform share, then candidates of that row.
@@ -238,7 +240,7 @@ class FeatureNeedSampler(NeedSampler):
         Only of these is the total score known.
         """
         (scaled, positive), size = unit_rows(queries), len(queries)
-        has_need = positive & (self._bounds.total > 0.0)
+        has_need = positive & (self._kernel.total_norm() > 0.0)
         without = np.flatnonzero(~has_need)
         if len(without) == size:
             return self._mixed(self._sample(size, rng, None), rng)
@@ -253,8 +255,9 @@ class FeatureNeedSampler(NeedSampler):
         self._try_rows(scaled, np.flatnonzero(slots == NONE), slots, rng)
         self._counts[BY_SCORE] += np.count_nonzero(slots[has_need] != NONE)
         for row in np.flatnonzero(slots == NONE):
-            self._last_query = scaled[row]
-            one = self._pass_over_all(slots[row : row + 1], 0, rng)
+            self._last.query = scaled[row]
+            rates, bound = self._recent_rates[1], self._kernel.total_norm()
+            one = self._pass_over_all(slots[row : row + 1], 0, rng, rates, bound)
             probabilities[row] = self._with_share(one.probabilities[0])
         corrected = self._with_share(self._powers[slots] / self._tree.total)
         known = not np.isnan(probabilities).any()
@@ -266,18 +269,27 @@ class FeatureNeedSampler(NeedSampler):
         """Accepted candidates for ``rows``; leaves those to a pass for which that costs less."""
         most_rejected = CANDIDATES_OF_A_ROW + int(self._end[0] // SLOTS_PER_CANDIDATE)
         rejected = np.zeros(len(slots), dtype=np.int64)
-        while len(rows) and 1.0 / self._recent_rate[0] <= 1 + most_rejected:
-            likely = (len(rows) + SPARE * math.sqrt(len(rows))) / float(self._recent_rate[0])
+        rates = self._recent_rates[1]
+        while len(rows) and 1.0 / rates[0] <= 1 + most_rejected:
+            likely = (len(rows) + SPARE * math.sqrt(len(rows))) / float(rates[0])
             shares, luck = rng.random((2, min(math.ceil(likely), len(rows) + most_rejected)))
             waiting = self._kernel.try_rows(
                 queries, shares, luck, most_rejected, rows, rejected, slots
             )
             rows = rows[:waiting]
 
-    def _pass_over_all(self, slots: IntArray, begin: int, rng: np.random.Generator) -> Sampled:
+    def _pass_over_all(
+        self,
+        slots: IntArray,
+        begin: int,
+        rng: np.random.Generator,
+        rates: FloatArray,
+        bound: float,
+    ) -> Sampled:
         """Fill the slots from ``begin`` on by a pass over the buffer, which knows the total.
 
         With a uniform share, all slots: ``_mixed`` adds the share now that the total is known.
+        ``rates`` follow the rate at which candidates for this ``bound`` would have been accepted.
         """
         if self.uniform_mix > 0.0:
             begin = 0
@@ -287,29 +299,30 @@ class FeatureNeedSampler(NeedSampler):
         for reachable in (False, True):
             if reachable:
                 # The query's largest entries are of features that no slot has.
-                entries = np.where(self.features.vectors.any(axis=0), self._last_query, 0.0)
-                self._last_query, _ = unit_rows(entries)
-            n, largest = self._kernel.score_all(self._last_query, some, cumulative)
+                entries = np.where(self.features.vectors.any(axis=0), self._last.query, 0.0)
+                self._last.query, _ = unit_rows(entries)
+            n, largest = self._kernel.score_all(self._last.query, some, cumulative)
             if n == 0 or largest > TINY:
                 break
-        self._total, self._by_need = float(cumulative[n - 1]) if n else 0.0, True
-        self._rejects = False
+        self._last.total, self._last.by_need = float(cumulative[n - 1]) if n else 0.0, True
+        self._last.rejects = False
         uniforms = rng.random(len(slots) - begin)
         self._counts[BY_SCORE] += begin
-        if self._total == 0.0:
+        if self._last.total == 0.0:
             none = np.zeros(self._capacity)
-            scores, self._total, found = score_slots(self._powers, none, 1.0, self.occupied)
-            slots[begin:], self._by_need = slots_at(scores, uniforms), False
+            scores, self._last.total, found = score_slots(self._powers, none, 1.0, self.occupied)
+            slots[begin:], self._last.by_need = slots_at(scores, uniforms), False
             self._counts[found] += len(uniforms)
-            return Sampled(slots, scores[slots] / self._total)
+            return Sampled(slots, scores[slots] / self._last.total)
         slots[begin:] = some[places_at(cumulative[:n], uniforms)]
-        self._last_query = self._last_query / largest
+        self._last.query = self._last.query / largest
         self._counts[EXHAUSTIVE] += len(uniforms)
-        bound = self._bounds.total * SLACK
-        rate = self._total * largest**self.need_alpha / bound
-        self._recent_rate[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - self._recent_rate[0])
-        self._recent_rate[1] = rate
-        return Sampled(slots, self._scores(slots) / self._total)
+        rate = (
+            min(self._last.total * largest**self.need_alpha / bound, 1.0) if bound > TINY else 0.0
+        )
+        rates[0] += 0.1 * (max(rate, 1.0 / (self._capacity + 1)) - rates[0])
+        rates[1] = rate
+        return Sampled(slots, self._scores(slots) / self._last.total)
 
     def check_valid(self) -> None:
         """Raise if what is stored contradicts itself."""
@@ -318,18 +331,48 @@ class FeatureNeedSampler(NeedSampler):
         self._tree.check_valid()
         self.features.check_valid()
         accepted, tried = self._candidates.tolist()
-        expected, recent = self._recent_rate.tolist()
+        rates = self._recent_rates
         if not (
-            0 <= accepted <= tried < 2**62 and 1e-12 < expected <= 1.0 and 0.0 <= recent <= 1.1
+            0 <= accepted <= tried < 2**62
+            and ((rates[:, 0] > 1e-12) & (rates[:, 0] <= 1.0)).all()
+            and ((rates[:, 1] >= 0.0) & (rates[:, 1] <= 1.0)).all()
         ):
             raise NeedReplayError("More candidates were accepted than tried.")
         vectors = self.features.vectors
         end = int(self._end[0])
         if not 0 <= end <= self._capacity or vectors[end:].any():
             raise NeedReplayError("A slot beyond the end of those with features has some.")
-        self._bounds.check_valid()
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Raise unless each slot with a vector is in the group of its direction."""
+        place, axes, (count, retiring) = (self._stored[n] for n in ("place", "axes", "axis_counts"))
+        lengths = np.sqrt((self.features.vectors.astype(np.float64) ** 2).sum(axis=1))
+        if not (0 <= count <= len(axes) and 0 <= retiring < len(axes)):
+            raise NeedReplayError("The number of axes is out of range.")
+        if not (np.isfinite(axes).all() and axes[:count].any(axis=1).all()):
+            raise NeedReplayError("An axis has no direction.")
+        if not np.array_equal(place != NONE, lengths > 0.0):
+            raise NeedReplayError("A slot is in a group without a vector, or the reverse.")
+        self._groups.check_valid()
+        wrong = self._directions.first_wrong()
+        if wrong != NONE:
+            raise NeedReplayError(f"Slot {wrong} is not in the group of its direction.")
+        slots = np.flatnonzero(place != NONE)
+        norms = power(lengths[slots], self.need_alpha)
         # A tolerance, because a file may come from a processor with another power.
-        if not np.allclose(self._kernel.norms_of_vectors(), self._norms, 1e-12, 0.0):
+        if not np.allclose(norms, self._norms[slots], 1e-12, 0.0):
             raise NeedReplayError("A slot's norm is not that of its vector.")
-        if not np.array_equal(self._bounds.masses, self._powers * self._norms):
+        masses = self._bounds.masses[place[slots]]
+        if not np.array_equal(masses, self._powers[slots] * self._norms[slots]):
             raise NeedReplayError("A leaf of the bounds is not its slot's power times its norm.")
+
+    def restore(self) -> None:
+        """Derive what is not saved, after a file was read into the arrays."""
+        self._kernel.restore()
+
+    @property
+    def derived_nbytes(self) -> int:
+        """Bytes of the groups' leaves and norms, which follow from places and vectors."""
+        derived = (self._bounds.array, self._norms, *self._derived.values())
+        return sum(array.nbytes for array in derived)
