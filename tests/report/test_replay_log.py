@@ -140,4 +140,6 @@ def test_a_notebook_shows_the_viewer_and_the_board() -> None:
     assert task._repr_html_() == "<pre>S........G\n##########\nG........S</pre>"
     # Letters, doors and random starts stay.
     drawn = tabular_world("S.>A\n..bS\n\nb: 1\nstarts: at random")
+    assert str(drawn) == "S.>A\n..bS"
+    assert repr(drawn) == "<TabularWorld: 8 states, 4 actions, 2 starts, 1 goal>"
     assert drawn._repr_html_() == "<pre>S.&gt;A\n..bS</pre>"
