@@ -378,5 +378,5 @@ STUDY = Study(
     "SFMA, candidate goals, or mere recency show as well?",
     presets=("default",),
     run=run,
-    documentation="docs/fit.md",
+    documentation="docs/rivals.md",
 )
