@@ -10,15 +10,9 @@ import numpy as np
 import pytest
 
 from needlab.core.tables import Table
-from needlab.report.replay_log import (
-    Board,
-    ReplayLog,
-    agent_of,
-    evb_log,
-    record,
-    record_trial,
-    table_log,
-)
+from needlab.report.recording import agent_of, evb_log, record, record_trial
+from needlab.report.replay_log import Board, ReplayLog
+from needlab.report.table_log import table_log
 from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
 from needlab.tabular.evb.backups import rule_of
 from needlab.tabular.evb.need import need_of

@@ -168,7 +168,7 @@ def test_choices_recover_the_temperature_and_need_the_replay() -> None:
 
 
 def test_bootstrap_intervals_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("needlab.tabular.fit.fit.BOOTSTRAP", 20)
+    monkeypatch.setattr("needlab.tabular.fit.intervals.BOOTSTRAP", 20)
     data = simulated(TRUE_MODEL)
     found = fit_events(data, f"{TRUE_MODEL.replace(',need_exponent=1.0', '')}", starts=1,
                        intervals="bootstrap")  # fmt: skip

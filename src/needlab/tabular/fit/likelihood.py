@@ -13,7 +13,7 @@ from needlab.tabular.evb.episodes import move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.fit.data import ReplayData
 from needlab.tabular.rivals import kernels
-from needlab.tabular.rivals.kernels import Mind, Moment
+from needlab.tabular.rivals.mind import Mind, Moment
 from needlab.tabular.rivals.parameters import EVB_MODEL, Values
 from needlab.tabular.rivals.simulation import new_mind
 from needreplay._core.types import FloatArray

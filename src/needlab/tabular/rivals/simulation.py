@@ -22,7 +22,7 @@ from needlab.tabular.evb.episodes import END, PAUSE, START, STEP, choose, move_r
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import STEP_CAP, Simulation, new_agent
 from needlab.tabular.rivals import kernels
-from needlab.tabular.rivals.kernels import Memory, Mind
+from needlab.tabular.rivals.mind import Memory, Mind, new_moment
 from needlab.tabular.rivals.parameters import (
     EVB_MODEL,
     MODELS,
@@ -64,7 +64,7 @@ def new_mind(
         rule_of(settings_with(settings, values)),
         memory,
         values_of(model, values),
-        kernels.new_moment(*shape),
+        new_moment(*shape),
         world.goal,
     )
 
