@@ -112,7 +112,7 @@ class _Recorder:
         self.agent = agent
         self.steps: list[tuple[int, int, int]] = []
         self.pauses: list[tuple[float, ...]] = []
-        self.backups: list[tuple[Any, ...]] = []
+        self.backups: list[tuple[int, int, int, float, float, int, int, int, int]] = []
         self.writes: list[tuple[int, int, float]] = []
         self.need: list[FloatArray] = []
         self._episode, self._reward, self._first_step = -1, float("nan"), False

@@ -63,14 +63,14 @@ class Board:
 
     name: str
     columns: int
-    """width of the board; states are row-major"""
+    """The width of the board; states are counted row by row."""
     marks: str
-    """one character per state: # wall, S start, a capital letter a goal, a small letter a reward,
-    ^ v < > a one-way door, . other"""
+    """One character per state: # wall, S start, a capital letter a goal, a small letter a reward,
+    ^ v < > a one-way door, . other."""
     next_state: IntArray
-    """[state, action]"""
+    """[state, action]: where each move leads."""
     starts: str = ""
-    """how starts are chosen, in words, if they are drawn"""
+    """How starts are chosen, in words, if they are drawn."""
 
     @staticmethod
     def of_world(world: TabularWorld, name: str) -> Board:
@@ -99,15 +99,15 @@ class ReplayLog:
     name: str
     board: Board
     steps: AnyArray
-    """``STEP``"""
+    """What happened, as ``STEP``."""
     pauses: AnyArray
-    """``PAUSE``, each with at least one backup"""
+    """What happened, as ``PAUSE``; each has at least one backup."""
     backups: AnyArray
-    """``BACKUP``"""
+    """What happened, as ``BACKUP``."""
     writes: AnyArray
-    """``WRITE``, in order of frames; empty if Q is not known"""
+    """Changes of Q, as ``WRITE``, in the order of frames; empty if Q is not known."""
     need: AnyArray
-    """[pause, state] float32; empty if it is not known or too large"""
+    """[pause, state] as float32; empty if it is not known or too large."""
 
     def table(self) -> Table:
         """The log as a replay table, as ``replay_files.write_replay`` writes it."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,15 +45,15 @@ class ReplayData:
     """Behavior and replay in the order of time."""
 
     world: TabularWorld
-    """the world"""
+    """The world that the animal lives in."""
     steps: AnyArray
-    """every step: episode, state, action, next_state, reward"""
+    """Every step, with its episode, state, action, next_state and reward."""
     events: AnyArray
-    """every replay (``EVENT``)"""
+    """Every replay, as ``EVENT`` lists its columns."""
     pairs: AnyArray
-    """what was replayed (``PAIR``), replay by replay"""
+    """What was replayed (``PAIR``), replay by replay."""
     notes: tuple[str, ...] = ()
-    """what was left out, in sentences"""
+    """Sentences that say what was left out."""
 
     @property
     def episodes(self) -> IntArray:
@@ -208,12 +208,12 @@ def _ordered(times: FloatArray, where: str) -> None:
 
 class _Behavior(NamedTuple):
     times: FloatArray
-    """of every position"""
+    """The time of every position."""
     states: IntArray
     episodes: IntArray
     steps: AnyArray
     ends: FloatArray
-    """when each step was complete"""
+    """When each step was complete."""
     notes: list[str]
 
 
@@ -226,7 +226,7 @@ def _behavior_of(table: Table, world: TabularWorld, where: str) -> _Behavior:
     actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     rewards = _column(table, "reward", where, 0.0)
     given = _column(table, "episode", where, 0.0)
-    made: list[tuple[Any, ...]] = []
+    made: list[tuple[int, int, int, int, float]] = []
     ends: list[float] = []
     gaps, episode = 0, 0
     episodes = np.zeros(len(states), np.int64)

@@ -27,11 +27,11 @@ class Likelihood:
     """Log-likelihoods under one model with given parameters."""
 
     pairs: FloatArray
-    """of every replayed pair"""
+    """The log-likelihood of every replayed pair."""
     uniform: FloatArray
-    """of every replayed pair if all remembered moves were as likely"""
+    """The same if all remembered moves were as likely."""
     choices: FloatArray
-    """of every action taken"""
+    """The log-likelihood of every action taken."""
 
 
 @jit

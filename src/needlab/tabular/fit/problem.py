@@ -29,10 +29,10 @@ class Problem:
     free: tuple[str, ...]
     fixed: Mapping[str, float]
     evaluate: Callable[[Mapping[str, float]], tuple[FloatArray, FloatArray]]
-    """log-likelihoods of all observations, under the model and if all is as likely"""
+    """The log-likelihoods of all observations, under the model and if all is as likely."""
     data: ReplayData
     episodes: AnyArray
-    """of every observation"""
+    """The episode of every observation."""
 
     @staticmethod
     def of_events(

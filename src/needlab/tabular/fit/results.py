@@ -38,19 +38,19 @@ class Fit:
     """A fitted model."""
 
     model: str
-    """as it was named"""
+    """The model as it was named."""
     estimates: tuple[Estimate, ...]
     values: Mapping[str, float]
-    """of all parameters, fitted or not"""
+    """The values of all parameters, fitted or not."""
     log_likelihood: float
     uniform: float
-    """the log-likelihood if everything that could happen is as likely"""
+    """The log-likelihood if everything that could happen is as likely."""
     observations: int
     starts: FloatArray
-    """the log-likelihood that each start of the search ended with, best first"""
+    """The log-likelihood that each start of the search ended with, best first."""
     data: ReplayData = field(repr=False)
     by_observation: FloatArray = field(repr=False)
-    """log-likelihoods"""
+    """The log-likelihood of every observation."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -89,11 +89,11 @@ class Comparison:
     """Models of the same data."""
 
     fits: tuple[Fit, ...]
-    """one for each model, on all data"""
+    """One fit for each model, on all data."""
     held_out: FloatArray
-    """[model, fold]: log-likelihood of episodes that were left out of the search"""
+    """[model, fold]: the log-likelihood of the episodes that were left out of the search."""
     folds: tuple[int, ...]
-    """observations of each fold"""
+    """How many observations each fold has."""
 
     @property
     def best(self) -> str:

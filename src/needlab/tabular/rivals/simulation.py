@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -164,8 +163,8 @@ def simulate_model(
     mind, rng = new_mind(name, world, given, settings), stream(seed, "rivals", simulation)
     agent, rule = mind.agent, mind.rule
     lengths = np.zeros(episodes, np.int64)
-    steps: list[tuple[Any, ...]] = []
-    pauses: list[tuple[Any, ...]] = []
+    steps: list[tuple[int, int, int, int, float]] = []
+    pauses: list[tuple[int, int, int, int, int, int, float]] = []
     backups: list[Records] = []
     last_reward, written = float("nan"), 0
 
