@@ -16,7 +16,7 @@ LINE = np.eye(12, k=1, dtype=bool)
 BOTH_WAYS = LINE | LINE.T
 
 
-def events(states: list[int], **options: Any) -> list[tuple[str, int, int]]:
+def events(states: list[float], **options: Any) -> list[tuple[str, int, int]]:
     table = detect_events(states, **{"adjacency": LINE, **options})
     return list(
         zip(*(table[name].tolist() for name in ("direction", "first", "last")), strict=True)

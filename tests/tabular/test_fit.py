@@ -300,7 +300,7 @@ def test_a_simulation_in_a_world_whose_rewards_change() -> None:
     other = [(0, tabular_world("S...G\n.....")), (3, tabular_world("S..<G\n....."))]
     for take in (data_of, simulation_table):
         with pytest.raises(NeedReplayError, match="The world of episode 3 must have the moves"):
-            take(found, other)  # type: ignore[operator]
+            take(found, other)
 
 
 @pytest.mark.parametrize(
