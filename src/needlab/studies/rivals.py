@@ -361,7 +361,8 @@ def _draw(answers: dict[tuple[str, str], Interval]) -> Figure:
                 fontsize=9,
             )  # fmt: skip
     axes.set(xlim=(0, len(AGENTS)), ylim=(len(PHENOMENA), 0))
-    axes.set_xticks(np.arange(len(AGENTS)) + 0.5, list(AGENTS))
+    names = [agent.replace(", ", ",\n") for agent in AGENTS]
+    axes.set_xticks(np.arange(len(AGENTS)) + 0.5, names)
     axes.set_yticks(np.arange(len(PHENOMENA)) + 0.5, [each.name for each in PHENOMENA])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
