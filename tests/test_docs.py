@@ -47,6 +47,13 @@ def test_the_lines_for_neuroscientists_print_what_they_should(tmp_path: Path) ->
     assert printed(code, tmp_path) == shown.splitlines()
 
 
+def test_a_maze_whose_rewards_change_gives_a_table(tmp_path: Path) -> None:
+    (code,) = blocks("docs/own_replay_data.md")
+    (line,) = printed(code, tmp_path)
+    # At most 20 backups at the start and at the end of 50 episodes.
+    assert 1_000 < int(line.split()[0]) <= 2 * 50 * 20
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_speeds_are_those_of_the_results(name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")

@@ -668,6 +668,54 @@ def replay_heights() -> list[str]:
     return table(["", "", "published", "here"], rows)
 
 
+def per_episode(row: dict[str, str]) -> str:
+    """Events per episode with their interval; bold where there was none at all."""
+    values = [float(row[name]) for name in ("mean", *ENDS)]
+    if not any(values):
+        return "**0**"
+    digits = 2 if values[0] >= 1 else 3 if values[0] >= 0.005 else 4
+    shown = [f"{value:.{digits}f}" for value in values]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def events_by(name: str, across: str) -> list[str]:
+    """Events per episode in both worlds, one row for each value of a column of ``name``."""
+    found = {
+        (row[across], row["world"], row["direction"]): per_episode(row)
+        for row in rows_of(f"mattar-daw/{name}")
+        if row["preset"] == "published" and row["count"] == "states"
+    }
+    places = list(dict.fromkeys(key[1:] for key in found))
+    rows = [
+        [in_words(value), *(found[value, *place] for place in places)]
+        for value in dict.fromkeys(key[0] for key in found)
+    ]
+    heads = [f"{world}: {direction}" for world, direction in places]
+    return table([across.replace("floor", "smallest gain"), *heads], rows)
+
+
+def in_words(change: str) -> str:
+    """A change of ``mattar-daw``, or a smallest gain; a bar would end the cell."""
+    if re.fullmatch(r"[\d.e-]+", change):
+        return f"{float(change):.0e}".replace("e-0", "e-")
+    return change.replace("|TD|", "the TD error").replace("beta", "β =")
+
+
+def replay_rules() -> list[str]:
+    """Reverse events by pairs and by states."""
+    found = {
+        (row["change"], row["world"], row["count"]): per_episode(row)
+        for row in rows_of("mattar-daw/deciding.csv")
+        if row["preset"] == "published" and row["direction"] == "reverse"
+    }
+    rows = [
+        [in_words(change), world, *(found[change, world, rule] for rule in ("pairs", "states"))]
+        for change in ("none", "need from the goal", "gain by |TD|", "|TD| x need alone")
+        for world in ("linear track", "open field")
+    ]
+    return table(["change", "world", "pairs", "states"], rows)
+
+
 def rivals_explain() -> list[str]:
     """Which model shows which phenomenon; bold where all of the interval is above 0."""
     return crossed(
@@ -727,7 +775,10 @@ def pairs() -> list[str]:
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "pairs": pairs,
+    "replay-deciding": lambda: events_by("deciding.csv", "change"),
+    "replay-floors": lambda: events_by("floors.csv", "floor"),
     "replay-heights": replay_heights,
+    "replay-rules": replay_rules,
     "rivals-explain": rivals_explain,
     "rivals-learning": rivals_learning,
     "rivals-recovery": rivals_recovery,

@@ -23,8 +23,8 @@ B: 1 sd 0.1 or 4 sd 0.1
 starts: at random
 """)
 
-#: `B from episode 25: 0` changes a reward. `slip: 0.1` makes moves go astray; then use PS-SR or
-#: Dyna, since the EVB agent remembers one outcome per action.
+#: `B from episode 25: 0` changes a reward; then read the maze with `tabular_schedule`. `slip: 0.1`
+#: makes moves go astray; then use PS-SR or Dyna, since EVB remembers one outcome per action.
 #: [Worlds](../worlds.md#a-world-as-text) has the whole format, which every command reads.
 #:
 #: ## 2. Look at it

@@ -14,7 +14,7 @@ from needreplay._core.lazy import has_torch, load_name
 
 if TYPE_CHECKING:
     from needlab.deep import DeepAgent, DeepSettings, deep_preset
-    from needlab.report.replay_log import record
+    from needlab.report.recording import record
     from needlab.report.statistics import mean_interval
     from needlab.tabular.agents import DynaQ, PrioritizedSweeping, QLearning, play
     from needlab.tabular.evb import EVB, EVBSettings, simulate
@@ -45,7 +45,7 @@ _HOME_OF = {
     "mean_interval": "needlab.report.statistics",
     "play": "needlab.tabular.agents",
     "read_data": "needlab.tabular.fit",
-    "record": "needlab.report.replay_log",
+    "record": "needlab.report.recording",
     "replay_table": "needlab.tabular.replay_events",
     "run_trials": "needlab.tabular.trial",
     "simulate": "needlab.tabular.evb",

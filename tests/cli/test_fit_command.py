@@ -40,6 +40,13 @@ def test_models_are_compared_on_a_page(
     assert "http" not in html.replace("http://www.w3.org", "")
 
 
+def test_a_maze_whose_rewards_change(files: list[str], tmp_path: Path) -> None:
+    """The rewards that count are those of the table of steps."""
+    Path(files[-1]).write_text(f"{MAZE}\n\nG: 1\nG from episode 3: 0")
+    page = str(tmp_path / "fit.html")
+    assert main([*files, "--model", "uniform", "--intervals", "none", "--out", page]) == 0
+
+
 def test_a_page_of_one_model_has_its_intervals(files: list[str], tmp_path: Path) -> None:
     page = tmp_path / "fit.html"
     chosen = ["--model", "recency", "--free", "stay", "--out", str(page)]

@@ -10,15 +10,9 @@ import numpy as np
 import pytest
 
 from needlab.core.tables import Table
-from needlab.report.replay_log import (
-    Board,
-    ReplayLog,
-    agent_of,
-    evb_log,
-    record,
-    record_trial,
-    table_log,
-)
+from needlab.report.recording import agent_of, evb_log, record, record_trial
+from needlab.report.replay_log import Board, ReplayLog
+from needlab.report.table_log import table_log
 from needlab.tabular.evb import EVB, EVBSettings, simulate, simulation_table
 from needlab.tabular.evb.backups import rule_of
 from needlab.tabular.evb.need import need_of
@@ -140,4 +134,6 @@ def test_a_notebook_shows_the_viewer_and_the_board() -> None:
     assert task._repr_html_() == "<pre>S........G\n##########\nG........S</pre>"
     # Letters, doors and random starts stay.
     drawn = tabular_world("S.>A\n..bS\n\nb: 1\nstarts: at random")
+    assert str(drawn) == "S.>A\n..bS"
+    assert repr(drawn) == "<TabularWorld: 8 states, 4 actions, 2 starts, 1 goal>"
     assert drawn._repr_html_() == "<pre>S.&gt;A\n..bS</pre>"

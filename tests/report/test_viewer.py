@@ -17,7 +17,7 @@ from needlab.cli import main
 from needlab.report import viewer
 from needlab.report.replay_log import ReplayLog
 from needlab.report.viewer import write_viewer
-from needlab.report.watched import World, shown, watched_run, world_named
+from needlab.report.watched import World, shown, watched_run, watched_runs, world_named
 from needlab.worlds import tabular_world
 from needreplay._core.errors import NeedReplayError
 
@@ -336,6 +336,22 @@ def test_rows_have_labels_and_steps_are_counted_in_the_episode(
     rows = imread(tmp_path / "rows.png")[:, :60, :3]
     for top, bottom in ((0, 14), (15, 28), (29, 43), (44, 58)):
         assert rows[top:bottom].min() < 0.6
+    page.close()
+
+
+def test_an_event_in_the_last_frame_has_a_whole_mark(
+    browser: Any, world: World, tmp_path: Path
+) -> None:
+    """A diamond, whose left half alone would be 4 wide and whose widest row is the middle one."""
+    (tmp_path / "one.csv").write_text("event,time,state\n0,1,0\n0,2,1\n0,3,0\n", encoding="utf-8")
+    (own,) = watched_runs(str(tmp_path / "one.csv"), world)
+    page = Page(browser, write_viewer(tmp_path / "a.html", [own], title="One event"))
+    page.page.locator("canvas").nth(2).screenshot(path=tmp_path / "rows.png")
+    from matplotlib.image import imread
+
+    rows = imread(tmp_path / "rows.png")[40:46, -9:, :3]
+    right, left = rows[:, -3:].min(), rows[:, :6].min()
+    assert max(right, left) < 0.6, "both ends are ink"
     page.close()
 
 

@@ -18,7 +18,7 @@ STATES, PAIRS, WITH_STAYS = (COUNTS.index(name) for name in ("states", "pairs", 
 
 
 def test_evb_never_replays_a_stay_and_sweeping_mostly_goes_back_and_forth() -> None:
-    """The percentages of docs/mattar_daw.md, of two trials."""
+    """The percentages of docs/replay_events.md, of two trials."""
     found: dict[str, Any] = {}
     for agent, backups in (("evb", 20), ("ps-sr", 5), ("ps", 5)):
         trials = [run_case(Case("dyna-maze", agent, backups, 0), i) for i in range(2)]

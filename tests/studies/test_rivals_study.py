@@ -77,8 +77,15 @@ def test_the_study_answers_for_every_agent(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(result.claims) == 2 * len(PHENOMENA) + 3
 
 
+def test_sfma_also_replays_as_much_as_its_authors_let_it() -> None:
+    """20 backups at most, as Mattar & Daw; or 32, the default of its authors' code."""
+    for agent, most in (("SFMA", 20), ("SFMA, 32", 32)):
+        found = simulated(Case(agent, "linear track"), 0, EVB["published"], 5)
+        assert found.pauses["count"].max() == most
+
+
 def test_nearly_as_fast_is_nearer_to_evb_than_to_random_replay() -> None:
-    steps = {"EVB": 10.0, "SFMA": 14.0, "random": 20.0}
+    steps = {"EVB": 10.0, "SFMA": 14.0, "SFMA, 32": 16.0, "random": 20.0}
     found = {
         rivals.Case(agent, world): {"steps": np.full(6, steps.get(agent, 20.0))}
         for agent in rivals.AGENTS
@@ -91,5 +98,9 @@ def test_nearly_as_fast_is_nearer_to_evb_than_to_random_replay() -> None:
     # 6 steps are saved against random replay, 4 are lost against EVB.
     assert "2.00 (95% interval 2.00 to 2.00)" in own.measured
     assert own.verdict == "holds"
+    longer = own.statement.replace("SFMA", "SFMA, 32")
+    # 4 steps are saved, 6 are lost.
+    assert claims[longer].verdict == "does not hold"
+    assert "-2.00" in claims[longer].measured
     lost = claims["recency: learns faster than with random replay (linear track)"]
     assert lost.verdict != "holds"

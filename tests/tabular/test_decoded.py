@@ -16,7 +16,7 @@ LINE = np.eye(12, k=1, dtype=bool)
 BOTH_WAYS = LINE | LINE.T
 
 
-def events(states: list[int], **options: Any) -> list[tuple[str, int, int]]:
+def events(states: list[float], **options: Any) -> list[tuple[str, int, int]]:
     table = detect_events(states, **{"adjacency": LINE, **options})
     return list(
         zip(*(table[name].tolist() for name in ("direction", "first", "last")), strict=True)
@@ -43,6 +43,8 @@ def events(states: list[int], **options: Any) -> list[tuple[str, int, int]]:
         ([1, 4, 5, 6, 7], {"skip": 3}, [("forward", 0, 4)]),
         # Nothing decoded in a bin ends the run, as does a jump.
         ([1, 2, 3, -1, 4, 5], {}, []),
+        # pandas writes whole numbers with gaps as floats.
+        ([9.0, float("nan"), 1.0, 2.0, 3.0, 4.0, 5.0], {}, [("forward", 2, 6)]),
         ([9, 1, 2, 3, 4, 5, 0], {}, [("forward", 1, 5)]),
         # The turning point belongs to both events.
         ([1, 2, 3, 4, 5, 4, 3, 2, 1], {}, [("forward", 0, 4), ("reverse", 4, 8)]),
@@ -58,7 +60,7 @@ def events(states: list[int], **options: Any) -> list[tuple[str, int, int]]:
     ],
 )  # fmt: skip
 def test_by_hand(
-    states: list[int], options: dict[str, Any], expected: list[tuple[str, int, int]]
+    states: list[float], options: dict[str, Any], expected: list[tuple[str, int, int]]
 ) -> None:
     assert events(states, **options) == expected
 
@@ -86,8 +88,9 @@ def test_adjacency_of_a_world_and_of_its_table() -> None:
     [
         ([0, 12], {}, "states must be from 0 to 11"),
         ([-2], {}, "states must be from 0"),
-        ([0.5], {}, "row of integers"),
-        ([[0]], {}, "row of integers"),
+        ([0.5], {}, "row of whole numbers"),
+        ([[0]], {}, "row of whole numbers"),
+        ([float("inf")], {}, "row of whole numbers"),
         ([0, 1], {"times": [0.0]}, "times must be 2 finite numbers"),
         ([0, 1], {"times": [1.0, 1.0]}, "larger than the one before"),
         ([0, 1], {"times": [0.0, float("nan")]}, "finite"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from needlab.core.tables import Table, write_table
-from needlab.tabular.evb import EVB, simulate
+from needlab.tabular.evb import EVB, simulate, simulation_table
 from needlab.tabular.fit import (
     ReplayData,
     compare_models,
@@ -25,7 +25,7 @@ from needlab.tabular.fit import (
 )
 from needlab.tabular.fit.likelihood import relived
 from needlab.tabular.rivals import simulate_model
-from needlab.worlds import tabular_world, world_of_arrays
+from needlab.worlds import tabular_schedule, tabular_world, world_of_arrays
 from needlab.worlds.boards import linear_track
 from needreplay._core.errors import NeedReplayError
 
@@ -168,7 +168,7 @@ def test_choices_recover_the_temperature_and_need_the_replay() -> None:
 
 
 def test_bootstrap_intervals_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("needlab.tabular.fit.fit.BOOTSTRAP", 20)
+    monkeypatch.setattr("needlab.tabular.fit.intervals.BOOTSTRAP", 20)
     data = simulated(TRUE_MODEL)
     found = fit_events(data, f"{TRUE_MODEL.replace(',need_exponent=1.0', '')}", starts=1,
                        intervals="bootstrap")  # fmt: skip
@@ -226,9 +226,12 @@ GOOD = {"event": [0, 0], "time": [3.5, 3.6], "state": [1, 2]}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"state": [1, math.nan]}, "Column 'state' of events has a value that is not finite"),
+        ({"state": [1, math.inf]}, "Column 'state' of events has a value that is not finite"),
         ({"state": ["a", "b"]}, "Column 'state' of events has text"),
-        ({"state": [1, 10]}, "Row 3 of events has state 10; it must be a whole number from 0 to 9"),
+        (
+            {"state": [1, 10]},
+            "state 10; it must be a whole number from -1 to 9",
+        ),
         ({"state": [1, 3]}, "Row 3 of events has state 3, which is a wall"),
         ({"state": [1, 1.5]}, "Row 3 of events has state 1.5"),
         ({"action": [0, 7]}, "Row 3 of events has action 7"),
@@ -273,6 +276,31 @@ def test_what_is_left_out_is_counted() -> None:
     found = bad({"event": [0, 0, 0], "time": [4, 5, 6], "state": [1, 4, 1], "action": [-1, -1, 0]})
     assert found.pairs["state"].tolist() == [1]
     assert found.notes == ("1 bump into walls left out.", "1 replayed state at goals left out.")
+
+
+@pytest.mark.parametrize("gap", ["", -1, math.nan])
+def test_bins_without_a_state_are_left_out(gap: Any) -> None:
+    """Of 2, none, 2, 1 the second 2 is a repetition; a number is a number also beside text."""
+    kind = str if gap == "" else float
+    found = bad({
+        "event": [0] * 4, "time": [4, 5, 6, 7], "state": [kind(2), gap, kind(2), kind(1)],
+    })  # fmt: skip
+    assert found.pairs["state"].tolist() == [2, 1]
+    assert found.notes == ("1 bin without a state left out.",)
+
+
+def test_a_simulation_in_a_world_whose_rewards_change() -> None:
+    schedule = tabular_schedule("S...G\n\nG: 1\nG from episode 3: 0")
+    found = simulate(schedule, EVB["published"], episodes=6)
+    data = data_of(found, schedule)
+    assert data.world is schedule[0][1]
+    np.testing.assert_array_equal(data.pairs["state"], found.backups["state"])
+    table = simulation_table(found, schedule)
+    np.testing.assert_array_equal(table["state"], found.backups["state"])
+    other = [(0, tabular_world("S...G\n.....")), (3, tabular_world("S..<G\n....."))]
+    for take in (data_of, simulation_table):
+        with pytest.raises(NeedReplayError, match="The world of episode 3 must have the moves"):
+            take(found, other)
 
 
 @pytest.mark.parametrize(

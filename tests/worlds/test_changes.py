@@ -10,7 +10,8 @@ import pytest
 from needlab.report.watched import watched_run, world_named
 from needlab.tabular.evb import EVB, simulate
 from needlab.tabular.trial import run_trials
-from needlab.worlds.changes import tabular_schedule, texts_of
+from needlab.worlds import tabular_schedule, tabular_world
+from needlab.worlds.changes import texts_of
 from needreplay._core.errors import NeedReplayError
 
 TEXT = """
@@ -52,6 +53,11 @@ def test_a_text_without_changes_is_one_world() -> None:
 def test_what_is_rejected(text: str, message: str) -> None:
     with pytest.raises(NeedReplayError, match=message):
         tabular_schedule(text)
+
+
+def test_one_world_cannot_change() -> None:
+    with pytest.raises(NeedReplayError, match="Read it with tabular_schedule"):
+        tabular_world("S.G\n\nG from episode 2: 4")
 
 
 def test_every_agent_gets_the_rewards_of_its_episode(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class FitCommand:
 
         from needlab.report.fit_page import write_fit_page
         from needlab.tabular.fit import compare_models, fit_events, read_data
-        from needlab.worlds import tabular_world
+        from needlab.worlds import tabular_schedule
         from needreplay._core.errors import NeedReplayError
 
         check_least(0, seed=self.seed)
@@ -61,7 +61,7 @@ class FitCommand:
             raise NeedReplayError(
                 "--free is for one --model; with several, fix values: evb,need_exponent=0."
             )
-        data = read_data(self.file, self.steps, tabular_world(self.world))
+        data = read_data(self.file, self.steps, tabular_schedule(self.world)[0][1])
         fits = [
             fit_events(data, one, free=self.free or None, intervals=self.intervals, seed=self.seed)
             for one in models

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from needlab.report.replay_log import Board, ReplayLog, evb_log
+from needlab.report.recording import evb_log
+from needlab.report.replay_log import Board, ReplayLog
 from needlab.report.viewer import Moment, write_viewer
 from needlab.report.watched import watched_run, world_named
 from needlab.tabular.evb import EVB, new_agent, replay_once

@@ -9,7 +9,9 @@ from typing import Any
 import gymnasium
 
 from needlab.core.presets import parsed_settings
-from needlab.report.replay_log import Board, ReplayLog, evb_log, record_trial, table_log
+from needlab.report.recording import evb_log, record_trial
+from needlab.report.replay_log import Board, ReplayLog
+from needlab.report.table_log import table_log
 from needlab.tabular.evb import simulate
 from needlab.tabular.evb.settings import AGENTS as EVB_AGENTS
 from needlab.tabular.evb.settings import evb_settings

@@ -174,7 +174,7 @@ def _claims(found: Mapping[Case, Mapping[str, AnyArray]]) -> list[Claim]:
             Claim(
                 f"Of runs of five reverse pairs, {amount} visit fewer than five states "
                 f"({case.agent}, {case.world})",
-                "docs/mattar_daw.md, rules of events",
+                "docs/replay_events.md, rules of events",
                 "no such events" if interval is None else f"share: {interval.text()}",
                 "undecided"
                 if interval is None
@@ -213,5 +213,5 @@ STUDY = Study(
     presets=("default",),
     run=run,
     takes=("trials", "world"),
-    documentation="docs/mattar_daw.md",
+    documentation="docs/replay_events.md",
 )

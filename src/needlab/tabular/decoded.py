@@ -42,7 +42,7 @@ def detect_events(
     (['forward'], [0.0], [0.5])
 
     Args:
-        states: [bin]; -1 where the decoder gives none, which ends a run.
+        states: [bin]; -1 or NaN where the decoder gives none, which ends a run.
         times: [bin], rising; by default the numbers of the bins.
         adjacency: [state, state] of booleans, whether one move leads from one state to the other;
             or [state, action] of integers, the state that a move leads to; or a world that has
@@ -103,9 +103,14 @@ def adjacency_of(world: Any) -> BoolArray:
 
 def _states(states: npt.ArrayLike, count: int) -> IntArray:
     listed = np.asarray(states)
+    if listed.dtype.kind == "f":
+        # pandas writes whole numbers with gaps as floats, and NaN for a gap.
+        filled = np.where(np.isnan(listed), UNKNOWN_STATE, listed)
+        if np.all(np.isfinite(filled) & (filled == np.floor(filled))):
+            listed = filled.astype(np.int64)
     if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
         raise NeedReplayError(
-            f"states must be one row of integers, the state of every bin; it was "
+            f"states must be one row of whole numbers, the state of every bin; it was "
             f"{listed.ndim}-dimensional {listed.dtype}. Write -1 where no state is decoded."
         )
     if listed.size and (listed.min() < UNKNOWN_STATE or listed.max() >= count):

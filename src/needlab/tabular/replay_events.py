@@ -4,7 +4,7 @@ Moves that stay (into a wall) are dropped. Step i of the rest is *reverse* if pa
 state i, else *forward* if pair i leads to state i + 1, else neither. An event is a longest run of
 equal steps that visits at least five different states. Mattar & Daw's (2018) published analysis
 counts five pairs instead (``count="pairs"``): an agent that goes back and forth between two cells
-passes that, and makes up most of such runs in prioritized sweeping (docs/mattar_daw.md).
+passes that, and makes up most of such runs in prioritized sweeping (docs/replay_events.md).
 
 ``decoded`` finds events in states alone, as decoders give them.
 """

@@ -4,6 +4,7 @@ Importing this package registers our environments with Gymnasium.
 """
 
 from needlab.worlds.boards import BOARDS, DYNA_MAZE
+from needlab.worlds.changes import tabular_schedule
 from needlab.worlds.cliffwalk import cliffwalk_world
 from needlab.worlds.continuous import ContinuousMazeEnv
 from needlab.worlds.discrete import ZeroBased, as_discrete, require_discrete
@@ -33,6 +34,7 @@ __all__ = [
     "register_worlds",
     "require_discrete",
     "shortest_path_length",
+    "tabular_schedule",
     "tabular_world",
     "world_of_arrays",
     "world_of_env",

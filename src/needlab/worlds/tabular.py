@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from needreplay._core.checks import check_number
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError, counted, unknown
 from needreplay._core.types import BoolArray, FloatArray, IntArray
 
 Rewards: TypeAlias = Sequence[tuple[float, float]]
@@ -128,11 +128,19 @@ class TabularWorld(NamedTuple):
             for point, mark in zip(self.drawn.tolist(), self.marks(), strict=True)
         )
 
+    def __str__(self) -> str:
+        """The board."""
+        shown, width = self.picture(), self.columns or self.n_states
+        return "\n".join(shown[begin : begin + width] for begin in range(0, len(shown), width))
+
+    def __repr__(self) -> str:
+        counts = (self.n_states, self.n_actions, len(self.starts), len(self.goals))
+        names = ("state", "action", "start", "goal")
+        return f"<TabularWorld: {', '.join(map(counted, counts, names))}>"
+
     def _repr_html_(self) -> str:
         """The board, in a notebook."""
-        shown, width = self.picture(), self.columns or self.n_states
-        rows = [escape(shown[begin : begin + width]) for begin in range(0, len(shown), width)]
-        return f"<pre>{chr(10).join(rows)}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
     def cell(self, state: int) -> tuple[int, int]:
         """The row and column of a state, both from 0."""
@@ -338,6 +346,21 @@ def check_schedule(world: TabularWorld | Schedule) -> list[tuple[int, TabularWor
                 "first; only moves, goals and rewards can change."
             )
     return schedule
+
+
+def only_rewards_change(world: TabularWorld | Schedule) -> TabularWorld:
+    """The world, or the first of a list whose worlds differ in their rewards alone."""
+    (_, first), *later = check_schedule(world)
+    for begin, changed in later:
+        if not (
+            np.array_equal(changed.next_state, first.next_state)
+            and np.array_equal(changed.goal, first.goal)
+        ):
+            raise NeedReplayError(
+                f"The world of episode {begin} must have the moves and goals of the first here; "
+                "only rewards can change. Give one part of the run at a time, with its own world."
+            )
+    return first
 
 
 def _check_states(count: int, **listed: Sequence[int]) -> None:

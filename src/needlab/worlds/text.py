@@ -176,6 +176,12 @@ def _settings(rest: str, flat: str, source: str) -> tuple[dict[str, Rewards], st
             slip = _number(name, value, source)
         elif len(name) == 1 and name in flat and (_is_goal(name) or _is_reward(name)):
             rewards[name] = _magnitudes(name, value, source)
+        elif re.fullmatch(r"\S\s+from\s+episode\s+\d+", name):
+            raise NeedReplayError(
+                f"{source} has the line '{name}: {value}', so it is more than one world. Read it "
+                "with tabular_schedule of needlab.worlds: a list of (first episode, world), which "
+                "simulate and run_trials take."
+            )
         else:
             raise NeedReplayError(
                 f"{source} has the line '{name}: {value}', but {name!r} is not 'starts', 'slip' or "

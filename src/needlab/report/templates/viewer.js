@@ -438,7 +438,7 @@ class Panel {
       for (let p = 0; p < episode.length; p++) pen.rect(x(run.pauseFrame[p]), 16, 1, 10, ink.quiet);
       for (const { direction, frame } of run.events) {
         // An event without a direction is a diamond between the rows.
-        const at = x(frame), [tip, foot, end] = [[38, 43, 48], [29, 41, 41], [57, 45, 45]][direction];
+        const at = Math.min(x(frame), width - 4), [tip, foot, end] = [[38, 43, 48], [29, 41, 41], [57, 45, 45]][direction];
         pen.shape([[at, tip], [at - 4, foot], [at, end], [at + 4, foot]], ink.events[direction]);
       }
     }

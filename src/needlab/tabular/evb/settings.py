@@ -1,8 +1,8 @@
 """Settings of the EVB agent (Mattar & Daw 2018), and its presets.
 
 EVB, the expected value of a backup, is gain x need. ``published`` is what the authors' code does,
-``text`` what their article describes. ``docs/mattar_daw.md`` lists the differences and measures the
-effect of each.
+``text`` what their article describes. ``docs/evb_presets.md`` lists the differences, and
+``docs/mattar_daw.md`` measures the effect of each.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ from needlab.tabular.evb.backups import BACKUP, Agent, Records, rule_of
 from needlab.tabular.evb.need import need_of
 from needlab.tabular.evb.settings import EVBSettings
 from needlab.tabular.replay_events import PERMUTATIONS, SHORTEST, WHENS, Count, replay_table
-from needlab.worlds.tabular import IN_TURN, Schedule, TabularWorld, check_schedule
+from needlab.worlds.tabular import (
+    IN_TURN,
+    Schedule,
+    TabularWorld,
+    check_schedule,
+    only_rewards_change,
+)
 from needreplay._core.checks import check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.rng import stream
@@ -149,7 +155,7 @@ def simulate(
 
 def simulation_table(
     found: Simulation,
-    world: TabularWorld,
+    world: TabularWorld | Schedule,
     *,
     count: Count = "states",
     shortest: int = SHORTEST,
@@ -160,7 +166,7 @@ def simulation_table(
 
     Args:
         found: the simulation.
-        world: where it lived.
+        world: where it lived: the world, or the list of them if its rewards changed.
         count: what makes an event long enough; see ``replay_events``.
         shortest: the fewest of these.
         permutations: of the test; 0 calls every event significant, and takes half of the time.
@@ -168,12 +174,13 @@ def simulation_table(
     """
     backups = found.backups
     pauses = found.pauses[backups["pause"]]
+    next_state = only_rewards_change(world).next_state
     return replay_table(
         pauses["episode"],
         backups["pause"],
         backups["state"],
         backups["action"],
-        world.next_state,
+        next_state,
         when=np.array(WHENS)[pauses["kind"]],
         agent_state=pauses["state"],
         reward=pauses["last_reward"],

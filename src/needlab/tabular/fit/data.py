@@ -9,9 +9,10 @@ that need starts from).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from needlab.core.tables import Table, read_table, write_table
 from needlab.tabular.evb.episodes import STEP
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import Simulation
-from needlab.worlds.tabular import TabularWorld
+from needlab.worlds.tabular import Schedule, TabularWorld, only_rewards_change
 from needreplay._core.errors import NeedReplayError, counted
 from needreplay._core.types import AnyArray, FloatArray, IntArray
 
@@ -44,15 +45,15 @@ class ReplayData:
     """Behavior and replay in the order of time."""
 
     world: TabularWorld
-    """the world"""
+    """The world that the animal lives in."""
     steps: AnyArray
-    """every step: episode, state, action, next_state, reward"""
+    """Every step, with its episode, state, action, next_state and reward."""
     events: AnyArray
-    """every replay (``EVENT``)"""
+    """Every replay, as ``EVENT`` lists its columns."""
     pairs: AnyArray
-    """what was replayed (``PAIR``), replay by replay"""
+    """What was replayed (``PAIR``), replay by replay."""
     notes: tuple[str, ...] = ()
-    """what was left out, in sentences"""
+    """Sentences that say what was left out."""
 
     @property
     def episodes(self) -> IntArray:
@@ -62,13 +63,13 @@ class ReplayData:
 
 
 def data_of(
-    found: Simulation, world: TabularWorld, settings: EVBSettings = EVB["published"]
+    found: Simulation, world: TabularWorld | Schedule, settings: EVBSettings = EVB["published"]
 ) -> ReplayData:
     """The data of a simulation (``simulate`` or ``simulate_model``).
 
     Args:
-        found: the simulation, of a world that does not change its moves.
-        world: its world.
+        found: the simulation.
+        world: its world, or the list of them if its rewards changed.
         settings: of its agent: whether a replay at the start is before or after the first step.
     """
     events = np.zeros(len(found.pauses), EVENT)
@@ -80,7 +81,8 @@ def data_of(
     pairs = np.zeros(len(found.backups), PAIR)
     for field in ("state", "action", "length"):
         pairs[field] = found.backups[field]
-    return _checked(ReplayData(world, found.steps, events[events["count"] > 0], pairs))
+    events = events[events["count"] > 0]
+    return _checked(ReplayData(only_rewards_change(world), found.steps, events, pairs))
 
 
 def read_data(events: str | Path, steps: str | Path, world: TabularWorld) -> ReplayData:
@@ -174,8 +176,18 @@ def _whole(
     return values.astype(np.int64)
 
 
+def _with_gaps(table: Table) -> Table:
+    """The table with state -1 where a decoder gave none: an empty cell or NaN."""
+    if "state" not in table.names:
+        return table
+    cells = [UNKNOWN if cell == "" or cell != cell else cell for cell in table["state"].tolist()]
+    with suppress(ValueError):
+        return Table({**dict(table), "state": np.array(cells, np.float64)})
+    return table
+
+
 def _inside(states: IntArray, world: TabularWorld, where: str) -> None:
-    walls = ~world.free[states]
+    walls = (states >= 0) & ~world.free[states]
     if walls.any():
         row = int(np.flatnonzero(walls)[0])
         raise NeedReplayError(
@@ -196,12 +208,12 @@ def _ordered(times: FloatArray, where: str) -> None:
 
 class _Behavior(NamedTuple):
     times: FloatArray
-    """of every position"""
+    """The time of every position."""
     states: IntArray
     episodes: IntArray
     steps: AnyArray
     ends: FloatArray
-    """when each step was complete"""
+    """When each step was complete."""
     notes: list[str]
 
 
@@ -214,7 +226,7 @@ def _behavior_of(table: Table, world: TabularWorld, where: str) -> _Behavior:
     actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     rewards = _column(table, "reward", where, 0.0)
     given = _column(table, "episode", where, 0.0)
-    made: list[tuple[Any, ...]] = []
+    made: list[tuple[int, int, int, int, float]] = []
     ends: list[float] = []
     gaps, episode = 0, 0
     episodes = np.zeros(len(states), np.int64)
@@ -254,11 +266,12 @@ def _behavior_of(table: Table, world: TabularWorld, where: str) -> _Behavior:
 
 def _events_of(table: Table, world: TabularWorld, where: str, behavior: _Behavior) -> ReplayData:
     """Events in their place in the behavior."""
-    notes = behavior.notes
+    notes, table = behavior.notes, _with_gaps(table)
     when = _column(table, "time", where)
     if len(when) == 0:
         raise NeedReplayError(f"{where} has no rows.")
-    states = _whole(table, "state", where, world.n_states, 0)
+    states = _whole(table, "state", where, world.n_states, UNKNOWN)
+    known = states >= 0
     _inside(states, world, where)
     actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
     lengths = _column(table, "length", where, 0.0).astype(np.int64)
@@ -269,15 +282,19 @@ def _events_of(table: Table, world: TabularWorld, where: str, behavior: _Behavio
         raise NeedReplayError(
             f"The rows of one event of {where} are not together; sort by event, then by time."
         )
-    bumps = (actions >= 0) & (world.next_state[states, actions] == states)
+    bumps = known & (actions >= 0) & (world.next_state[states, actions] == states)
     dead = ~world.acts[states] | (world.next_state[states] == states[:, np.newaxis]).all(axis=1)
-    again = np.r_[False, np.diff(states) == 0] & (actions < 0)
-    again[borders] = False
-    kept = ~(bumps | dead | again)
-    for rows, said in ((bumps, "bump"), (dead & ~bumps, "replayed state")):
+    dead &= known & ~bumps
+    again, decoded = np.zeros(len(states), np.bool_), np.flatnonzero(known)
+    again[decoded[1:]] = (np.diff(states[decoded]) == 0) & (np.diff(number[decoded]) == 0)
+    kept = known & ~(bumps | dead | (again & (actions < 0)))
+    for rows, said, why in (
+        (~known, "bin", "without a state"),
+        (bumps, "bump", "into walls"),
+        (dead, "replayed state", "at goals"),
+    ):
         if rows.any():
-            where_not = " at goals" if said == "replayed state" else " into walls"
-            notes = [*notes, f"{counted(int(rows.sum()), said)}{where_not} left out."]
+            notes = [*notes, f"{counted(int(rows.sum()), said)} {why} left out."]
     begins = when[borders]
     if (begins < behavior.times[0]).any():
         raise NeedReplayError(

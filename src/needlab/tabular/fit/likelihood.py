@@ -13,7 +13,7 @@ from needlab.tabular.evb.episodes import move_row
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.fit.data import ReplayData
 from needlab.tabular.rivals import kernels
-from needlab.tabular.rivals.kernels import Mind, Moment
+from needlab.tabular.rivals.mind import Mind, Moment
 from needlab.tabular.rivals.parameters import EVB_MODEL, Values
 from needlab.tabular.rivals.simulation import new_mind
 from needreplay._core.types import FloatArray
@@ -27,11 +27,11 @@ class Likelihood:
     """Log-likelihoods under one model with given parameters."""
 
     pairs: FloatArray
-    """of every replayed pair"""
+    """The log-likelihood of every replayed pair."""
     uniform: FloatArray
-    """of every replayed pair if all remembered moves were as likely"""
+    """The same if all remembered moves were as likely."""
     choices: FloatArray
-    """of every action taken"""
+    """The log-likelihood of every action taken."""
 
 
 @jit

@@ -8,8 +8,6 @@ and forward order (recency).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from needlab.core.equations import successor_row
@@ -17,6 +15,7 @@ from needlab.core.jit import jit
 from needlab.tabular.evb.backups import Agent, Rule, backup_gain, largest, run_backup
 from needlab.tabular.evb.episodes import learn
 from needlab.tabular.evb.need import need_of, policy_transitions
+from needlab.tabular.rivals.mind import Memory, Mind, Moment
 from needlab.tabular.rivals.parameters import (
     EVB_MODEL,
     GOALS_MODEL,
@@ -25,94 +24,11 @@ from needlab.tabular.rivals.parameters import (
     UNIFORM_MODEL,
     Values,
 )
-from needreplay._core.types import BoolArray, FloatArray, IntArray
+from needreplay._core.types import FloatArray, IntArray
 
 SMALLEST_R = 1e-6
 REVERSE_MODE, DEFAULT_MODE, FORWARD_MODE, SWEEPING_MODE = range(4)
 """Of SFMA: which states of the present and the next experience are similar."""
-
-
-class Memory(NamedTuple):
-    """What the models remember beside the agent. Writing into the arrays teaches it."""
-
-    seen: IntArray
-    """[pair]: when a pair was last experienced, in steps from 1; 0: never"""
-    clock: IntArray
-    """[1]: steps"""
-    strength: FloatArray
-    """[pair]: SFMA's C"""
-    similarity: FloatArray
-    """[state, state]: SFMA's D"""
-    errors: FloatArray
-    """[1]: the sum of the trial's TD errors"""
-    goals: IntArray
-    """[goal]: the states of the candidate goals"""
-    visits: FloatArray
-    """[goal]: how often it was entered, plus 1"""
-    values_of_goal: FloatArray
-    """[goal, state, action]: values if this goal alone gives a reward of 1"""
-    goal_reward: FloatArray
-    """[goal, state, action]"""
-
-
-class Moment(NamedTuple):
-    """What changes within one replay."""
-
-    candidate: BoolArray
-    """[pair]: remembered moves that lead elsewhere"""
-    parts: FloatArray
-    """[part, pair]: they add up to the chances"""
-    hidden: FloatArray
-    """[part]: how likely it is, given the replay so far"""
-    need: FloatArray
-    """[goal, state]; one row for EVB"""
-    gains: FloatArray
-    """[goal, pair]; one row for EVB"""
-    changed: BoolArray
-    """[state]: whether Q changed since the gains were computed"""
-    chain: IntArray
-    """[place, (state, action)]: the last backup"""
-    length: IntArray
-    """[1]: of the chain; 0: nothing was replayed yet"""
-    inhibition: FloatArray
-    """[state]: SFMA's I"""
-    present: IntArray
-    """[2]: the state and the next state of SFMA's present experience"""
-    order: IntArray
-    """[rank]: experienced candidates, the latest first"""
-    rank: IntArray
-    """[pair]: the place in ``order``; -1: not in it"""
-
-
-class Mind(NamedTuple):
-    """A model of replay and all that it has learned."""
-
-    model: int
-    agent: Agent
-    rule: Rule
-    memory: Memory
-    values: Values
-    moment: Moment
-    goal: IntArray
-    """[state]: the number of the goal; -1: none"""
-
-
-def new_moment(parts: int, pairs: int, states: int, goals: int) -> Moment:
-    """Arrays for the replays of one agent."""
-    return Moment(
-        candidate=np.zeros(pairs, np.bool_),
-        parts=np.zeros((parts, pairs)),
-        hidden=np.zeros(parts),
-        need=np.zeros((goals, states)),
-        gains=np.zeros((goals, pairs)),
-        changed=np.ones(states, np.bool_),
-        chain=np.zeros((64, 2), np.int64),
-        length=np.zeros(1, np.int64),
-        inhibition=np.zeros(states),
-        present=np.zeros(2, np.int64),
-        order=np.zeros(pairs, np.int64),
-        rank=np.full(pairs, -1, np.int64),
-    )
 
 
 @jit

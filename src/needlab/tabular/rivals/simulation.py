@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from needlab.tabular.evb.episodes import END, PAUSE, START, STEP, choose, move_r
 from needlab.tabular.evb.settings import EVB, EVBSettings
 from needlab.tabular.evb.simulation import STEP_CAP, Simulation, new_agent
 from needlab.tabular.rivals import kernels
-from needlab.tabular.rivals.kernels import Memory, Mind
+from needlab.tabular.rivals.mind import Memory, Mind, new_moment
 from needlab.tabular.rivals.parameters import (
     EVB_MODEL,
     MODELS,
@@ -64,7 +63,7 @@ def new_mind(
         rule_of(settings_with(settings, values)),
         memory,
         values_of(model, values),
-        kernels.new_moment(*shape),
+        new_moment(*shape),
         world.goal,
     )
 
@@ -164,8 +163,8 @@ def simulate_model(
     mind, rng = new_mind(name, world, given, settings), stream(seed, "rivals", simulation)
     agent, rule = mind.agent, mind.rule
     lengths = np.zeros(episodes, np.int64)
-    steps: list[tuple[Any, ...]] = []
-    pauses: list[tuple[Any, ...]] = []
+    steps: list[tuple[int, int, int, int, float]] = []
+    pauses: list[tuple[int, int, int, int, int, int, float]] = []
     backups: list[Records] = []
     last_reward, written = float("nan"), 0
 
