@@ -145,9 +145,7 @@ def attack_by_two_timers(rng: np.random.Generator, _: Path) -> tuple[str, str]:
     """SIGINT and SIGTERM at any moment of a loop of calls: neither is lost, the buffer is valid."""
     sampler, kind = buffers.chosen(rng)
     buffer = copy.deepcopy(buffers.to_interrupt(sampler, kind)[0])
-    calls = [
-        call for name, call in buffers.operations(buffer, kind).items() if name != "load"
-    ]
+    calls = [call for name, call in buffers.operations(buffer, kind).items() if name != "load"]
     calls.append(lambda: buffer.sample(4, need=buffers.need_for(buffer)))
     first, second = rng.uniform(0, 3e-3, 2)
     what = f"{sampler} sampler, {kind}, after {first:.6f} and {second:.6f} s"

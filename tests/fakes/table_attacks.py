@@ -1,4 +1,4 @@
-"""Hostile tables for ``watch``, ``fit`` and ``detect_events``: a part in the tests, more in fuzz."""
+"""Hostile tables for ``watch`` and ``fit``, and arrays for the detectors of events."""
 
 from __future__ import annotations
 

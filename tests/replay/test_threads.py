@@ -175,7 +175,7 @@ def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
     ``inside``: that thread draws random numbers, which has a lock of numpy's own.
     """
     monkeypatch.setattr("needreplay._core.forks.PATIENCE", 1.0)
-    replay = ReplayBuffer(4, {"x": np.int64})
+    replay = ReplayBuffer(4, {"x": np.int64}, sampler=UniformSampler())
     replay.add(x=7)
     holds, done = threading.Event(), threading.Event()
 
@@ -193,7 +193,7 @@ def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
     if child == 0:
         signal.alarm(20)
         with replay._lock:
-            os._exit(0 if replay.sample(2)["x"].tolist() == [7, 7] else 1)
+            os._exit(0 if next(replay.prefetch(2, depth=0))["x"].tolist() == [7, 7] else 1)
     assert os.waitpid(child, 0)[1] == 0
     done.set()
     thread.join()

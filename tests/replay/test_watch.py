@@ -333,7 +333,7 @@ def test_a_return_of_finite_rewards_is_finite(n_step: int, power: int, dtype: An
     buffer = ReplayBuffer(20, columns, episodes=Episodes(n_step=n_step, discount=1.0))
     largest = np.nextafter(dtype(2.0**power), dtype(0))
     step = {"obs": 0.0, "next_obs": 0.0, "action": 0, "truncated": False}
-    with pytest.raises(NeedReplayError, match="below .* float32"):
+    with pytest.raises(NeedReplayError, match=r"below .* float32"):
         buffer.add(**step, reward=dtype(2.0**power), terminated=False)
     for t in range(7):
         buffer.add(**step, reward=largest, terminated=t == 6)
