@@ -30,8 +30,14 @@ def _ray() -> Any:
     import ray
 
     logging: Any = "ERROR"
-    ray.init(num_cpus=8, object_store_memory=80_000_000, log_to_driver=False,
-             logging_level=logging, include_dashboard=False)  # fmt: skip
+    ray.init(
+        address="local",
+        num_cpus=8,
+        object_store_memory=80_000_000,
+        log_to_driver=False,
+        logging_level=logging,
+        include_dashboard=False,
+    )
     return ray
 
 

@@ -179,7 +179,7 @@ def attack_columns(rng: np.random.Generator, _: Path) -> tuple[str, str]:
 
 
 def attack_rewards(rng: np.random.Generator, _: Path) -> tuple[str, str]:
-    """Sums of rewards of any size: as Python sums them, infinite only where that is, or rejected."""
+    """Sums of rewards of any size: as Python sums them, or rejected; none is infinite."""
     n_step = int(rng.integers(1, 6))
     rewards = np.asarray(hostile_number(rng, (8,)), np.float64)
     buffer = ReplayBuffer(
