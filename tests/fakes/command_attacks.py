@@ -94,7 +94,7 @@ def usual(command: str, place: Path) -> list[str]:
 WORDS = [
     *runs._VALUES, "ray", "full", "printed", "evb,need_exponent=nan", "ps:printed", "evb:text,",
     "evb,backups=-1", "fig2", "mine.toml", "maze.txt", "events.csv", "1e18", "18446744073709551616",
-    "0.5", "2", "bootstrap", "json:loads", ".", "x.html/y", "\N{RIGHT-TO-LEFT OVERRIDE}x", "<script>",
+    "0.5", "2", "bootstrap", "json:loads", ".", "x.html/y", "\u202ex", "<script>",
     "'", "$(id)", "%s", "{0}", "-x", "--out", "\n", "\t", "con", "a" * 256,
 ]  # fmt: skip
 NEEDS_WORKERS = ("--actors", "--workers")
