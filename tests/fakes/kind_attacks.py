@@ -165,7 +165,7 @@ def attack_by_kill(rng: np.random.Generator, place: Path) -> tuple[str, str]:
 def _differs(found: ReplayBuffer, flushed: ReplayBuffer, later: ReplayBuffer) -> str:
     if found.next_id != flushed.next_id:
         return f"next_id is {found.next_id}, not {flushed.next_id}"
-    slack = 8 * (1 + flushed._stack)
+    slack = 8 * (1 + flushed._writer.frame_stack)
     most = max(flushed._rows.oldest_id, later._rows.oldest_id + slack)
     if not flushed._rows.oldest_id <= found._rows.oldest_id <= most:
         return f"oldest row {found._rows.oldest_id}, of {flushed._rows.oldest_id} to {most}"

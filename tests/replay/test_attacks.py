@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import buffer_attacks as attacks
+import number_attacks as numbers
 import numpy as np
+import process_attacks as process
 import pytest
 
 from needreplay._core.errors import NeedReplayError
@@ -48,6 +50,24 @@ def test_a_type_that_holds_no_numbers(dtype: Any) -> None:
 def test_an_interrupt_at_any_line_leaves_a_call_complete_or_not_begun(tmp_path: Path) -> None:
     for number in range(150):
         found = attacks.attack_by_interrupt(np.random.default_rng([2, number]), tmp_path)
+        assert not found[1], (number, *found)
+
+
+@pytest.mark.filterwarnings("ignore")  # hostile numbers overflow in numpy's own casts
+@pytest.mark.parametrize(
+    ("attack", "count"),
+    [
+        (process.attack_by_pair, 60),
+        (process.attack_by_two_timers, 20),
+        (numbers.attack_exponents, 100),
+        (numbers.attack_columns, 100),
+        (numbers.attack_rewards, 60),
+        (numbers.attack_priorities, 60),
+    ],
+)
+def test_a_fixed_part_of_other_attacks(attack: Any, count: int, tmp_path: Path) -> None:
+    for number in range(count):
+        found = attack(np.random.default_rng([3, number]), tmp_path)
         assert not found[1], (number, *found)
 
 

@@ -180,7 +180,7 @@ def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
     holds, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with replay._lock, replay._rng.bit_generator.lock if inside else nullcontext():
+        with replay._lock, replay._contents.rng.bit_generator.lock if inside else nullcontext():
             holds.set()
             done.wait(holding)
 
