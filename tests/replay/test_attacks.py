@@ -57,6 +57,7 @@ def test_an_interrupt_at_any_line_leaves_a_call_complete_or_not_begun(tmp_path: 
 @pytest.mark.parametrize(
     ("attack", "count"),
     [
+        (attacks.attack_by_calls, 2),
         (process.attack_by_pair, 60),
         (process.attack_by_two_timers, 20),
         (numbers.attack_exponents, 100),
