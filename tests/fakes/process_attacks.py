@@ -125,7 +125,7 @@ def attack_by_pair(rng: np.random.Generator, _: Path) -> tuple[str, str]:
     name = names[rng.integers(len(names))]
     lines, complete = buffers.outcomes(sampler, kind, name)
     first = int(rng.integers(1, 2 * lines + 1))  # lines of all of needreplay, which are more
-    second = first + int(rng.choice([0, 0, 1, 2, -1, rng.integers(1, 40)]))
+    second = first + int(rng.choice([0, 0, 1, 2, -1, int(rng.integers(1, 40))]))
     raising = bool(rng.random() < 0.8), bool(rng.random() < 0.5)
     buffer = copy.deepcopy(fresh)
     call = buffers.operations(buffer, kind)[name]
@@ -176,7 +176,8 @@ def attack_by_two_timers(rng: np.random.Generator, _: Path) -> tuple[str, str]:
         guarded(work, work)
         for thread in threads:
             thread.join()
-        os.close(begin), os.close(begun)
+        os.close(begin)
+        os.close(begun)
         if missed := handlers.missed(dict.fromkeys(PAIR, 1)):
             return what, missed
     try:
@@ -226,6 +227,7 @@ def attack_by_fork(rng: np.random.Generator, place: Path) -> tuple[str, str]:
             failures.append(traceback.format_exc(limit=-2))
 
     sampled_alone = not hasattr(buffer.sampler, "n_features")
+    targets: list[tuple[Callable[..., None], tuple[int, ...]]]
     targets = [(hold, ())] if holding else [(work, (seeds[0],))]
     if not holding and sampled_alone and rng.random() < 0.5:
         targets.append((fetch, ()))
