@@ -12,7 +12,7 @@ passes that, and makes up most of such runs in prioritized sweeping (docs/mattar
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
