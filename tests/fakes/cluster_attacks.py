@@ -41,7 +41,7 @@ def _ray() -> Any:
     return ray
 
 
-def attack(rng: np.random.Generator, _: Path) -> tuple[str, str]:
+def attack(rng: np.random.Generator, _place: Path) -> tuple[str, str]:
     """Learn beside two writers while one actor dies: every transition is accounted for."""
     ray, makers = _ray(), (UniformSampler, ProportionalSampler, lambda: RankSampler(0.7))
     sampler: Any = makers[int(rng.integers(len(makers)))]()

@@ -171,14 +171,14 @@ def _differs(found: ReplayBuffer, flushed: ReplayBuffer, later: ReplayBuffer) ->
         return f"oldest row {found._rows.oldest_id}, of {flushed._rows.oldest_id} to {most}"
     ids = np.arange(found.oldest_id, found.next_id)
     if len(ids):
-        ours, theirs = flatten(found.read(ids)), flatten(flushed.read(ids))
-        if wrong := [n for n in ours if not np.array_equal(ours[n], theirs[n])]:
+        rows, kept = flatten(found.read(ids)), flatten(flushed.read(ids))
+        if wrong := [n for n in rows if not np.array_equal(rows[n], kept[n])]:
             return f"other values in {', '.join(wrong)}"
     slots = ids % found._ring.capacity
     for name in OF_SAMPLERS:
         if name in found.arrays():
-            pair = [each.arrays()[name][slots] for each in (found, flushed)]
-            if not np.array_equal(*pair):
+            ours, theirs = (each.arrays()[name][slots] for each in (found, flushed))
+            if not np.array_equal(ours, theirs):
                 return f"other {name}"
     return ""
 

@@ -128,13 +128,21 @@ def attack(rng: np.random.Generator, place: Path) -> tuple[str, str]:
     except Exception as error:
         return make.__name__, repr(error)
     problems: list[str] = []
+
+    def dismissed(dialog: Any) -> None:
+        problems.append("a dialog")
+        dialog.dismiss()
+
+    def requested(request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            problems.append(request.url)
+
     page = _browser().new_page()
     page.set_default_timeout(20_000)
     page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: (problems.append("a dialog"), dialog.dismiss()))
-    page.on("request", lambda request: request.url.startswith(("file:", "data:", "blob:"))
-            or problems.append(request.url))  # fmt: skip
+    page.on("dialog", dismissed)
+    page.on("request", requested)
     try:
         page.goto(path.resolve().as_uri())
         for key in ("ArrowRight", "ArrowDown", "Tab"):
