@@ -32,6 +32,20 @@ def test_one_version() -> None:
     assert newest[1] == needreplay.__version__
 
 
+def test_a_tag_of_this_commit_is_its_version() -> None:
+    """The workflow that builds wheels for a tag compares the same line."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone")
+    command = ["git", "tag", "--points-at", "HEAD", "--list", "v*"]
+    tags = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert set(tags.split()) <= {f"v{needreplay.__version__}"}
+    line = f'__version__ = "{needreplay.__version__}"'
+    assert line in (ROOT / "src/needreplay/_version.py").read_text("utf-8").splitlines()
+    assert '__version__ = \\"${GITHUB_REF_NAME#v}' in (
+        ROOT / ".github/workflows/wheels.yml"
+    ).read_text("utf-8")
+
+
 @pytest.mark.parametrize("package", ["needreplay", "needlab"])
 def test_no_layer_names_a_module_of_a_higher_one(package: str) -> None:
     """import-linter sees imports alone; a name in a text could be imported later."""

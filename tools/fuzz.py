@@ -2,9 +2,8 @@
 
     python tools/fuzz.py SECONDS [SEED]
 
-Damaged run folders, sweep files, arguments, tables of replay, what the buffer's own attacks are,
-signals to training,
-and the property tests on new cases. The last two, which are slow, get an eighth of the time each.
+Every kind of attack in ``tests/fakes/*_attacks.py``, signals to training, and the property tests on
+new cases. The last two and faults on a Ray cluster, which are slow, get an eighth of the time each.
 The others take turns: a kind whose cases are four times as long gets twice the time. Each failure
 is printed with the seed and number that repeat it.
 """
@@ -22,7 +21,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "fakes"))
+from served import Attack, Served  # noqa: E402
 
 
 class Count(NamedTuple):
@@ -37,9 +37,6 @@ class Count(NamedTuple):
 
     tried: int
     failed: int
-
-
-Attack = Callable[[np.random.Generator, Path], tuple[str, str]]
 
 
 def take_turns(known: dict[str, Attack], seconds: float, seed: int) -> dict[str, Count]:
@@ -59,6 +56,9 @@ def take_turns(known: dict[str, Attack], seconds: float, seed: int) -> dict[str,
             if failure:
                 failed[name] += 1
                 print(f"{name}, seed {seed}, number {number}: {what}\n    {failure}", flush=True)
+    for attack in known.values():
+        if isinstance(attack, Served):
+            attack.close()
     return {name: Count(tried[name], failed[name]) for name in known}
 
 
@@ -152,15 +152,15 @@ def main(seconds: float, seed: int) -> int:
     """Share the time between the attacks; return 1 if one succeeded."""
     os.chdir(tempfile.mkdtemp())
     warnings.simplefilter("ignore")
-    import buffer_attacks
-    import run_attacks
-    import table_attacks
-
+    run_attacks = import_module("run_attacks")
     run_attacks.runs()
     counts = {"signals to training": signals_to_training(seconds / 8, seed)}
     counts["property tests"] = property_tests(seconds / 8, seed)
-    known = run_attacks.ATTACKS | buffer_attacks.ATTACKS | table_attacks.ATTACKS
-    counts |= take_turns(known, seconds * 3 / 4, seed)
+    counts |= take_turns(import_module("cluster_attacks").ATTACKS, seconds / 8, seed)
+    known: dict[str, Attack] = dict(run_attacks.ATTACKS)
+    for name in ("buffer", "process", "number", "kind", "table", "command", "page"):
+        known |= import_module(f"{name}_attacks").ATTACKS
+    counts |= take_turns(known, seconds * 5 / 8, seed)
     for name, count in counts.items():
         print(f"{name:<24} {count.tried:>9,} tried {count.failed:>5,} failed")
     tried, failed = (sum(column) for column in zip(*counts.values(), strict=True))

@@ -12,9 +12,7 @@ import hashlib
 import io
 import json
 import signal
-import subprocess
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -23,15 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from served import Served, serve
 
 from needreplay._core.errors import NeedReplayError
 from needreplay.replay import (
     Episodes,
+    Hindsight,
     ProportionalSampler,
     PSERSampler,
     RankSampler,
     RecencySampler,
     ReplayBuffer,
+    Sequences,
     UniformSampler,
 )
 from needreplay.replay.samplers import ExhaustiveNeedSampler, FeatureNeedSampler, StateNeedSampler
@@ -48,7 +50,14 @@ SAMPLERS: dict[str, Callable[[], Any]] = {
     "exhaustive": lambda: ExhaustiveNeedSampler(n_features=2, uniform_mix=0.1),
     "exhaustive by state": lambda: ExhaustiveNeedSampler(n_states=3),
 }
-KINDS = ("plain", "steps", "frames")
+KINDS = ("plain", "steps", "frames", "sequences", "hindsight")
+GOAL = Box(-np.inf, np.inf, (2,), np.float32)
+WITH_GOALS = Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), GOAL))
+
+
+def goal_reward(achieved: Any, desired: Any, _infos: Any) -> Any:
+    """Minus the distance."""
+    return -np.abs(achieved - desired).sum(axis=-1)
 
 
 def make(sampler: str, kind: str) -> ReplayBuffer:
@@ -56,28 +65,45 @@ def make(sampler: str, kind: str) -> ReplayBuffer:
     made = SAMPLERS[sampler]()
     if kind == "plain":
         return ReplayBuffer(20, {"x": np.int64}, sampler=made)
+    if kind == "hindsight":
+        return ReplayBuffer.for_spaces(
+            WITH_GOALS,
+            Discrete(9),
+            capacity=20,
+            n_envs=2,
+            hindsight=Hindsight(2, compute_reward=goal_reward),
+            autoreset="same_step",
+            sampler=made,
+        )
     frames = 2 if kind == "frames" else 0
     columns = {"obs": (np.uint8, (2, 3)) if frames else np.float32, "action": np.int64}
     episodes = Episodes(n_envs=2, n_step=3, frame_stack=frames, autoreset="next_step")
-    return ReplayBuffer(20, columns, episodes=episodes, sampler=made)
+    sequences = Sequences(4, burn_in=1, stride=2) if kind == "sequences" else None
+    return ReplayBuffer(20, columns, episodes=episodes, sequences=sequences, sampler=made)
 
 
 def values(buffer: ReplayBuffer, kind: str, rng: np.random.Generator) -> dict[str, Any]:
     """What one ``add`` takes."""
     size = 3 if kind == "plain" else 2
     given: dict[str, Any] = {}
-    if getattr(buffer.sampler, "n_features", None):
+    if kind in ("sequences", "hindsight"):
+        pass  # theirs are set by id
+    elif getattr(buffer.sampler, "n_features", None):
         given["features"] = rng.random((size, 2))
-    if getattr(buffer.sampler, "n_states", None):
+    elif getattr(buffer.sampler, "n_states", None):
         given["state"] = rng.integers(0, 3, size)
     if kind == "plain":
         return {**given, "x": rng.integers(0, 9, size)}
     stacks = rng.integers(0, 9, (2, 3, 3), dtype=np.uint8)
     numbers = rng.random((2, 2)).astype(np.float32)
+    obs, next_obs = (stacks[:, :2], stacks[:, 1:]) if kind == "frames" else numbers
+    if kind == "hindsight":
+        obs, next_obs = ({name: rng.random((2, 2)).astype(np.float32) for name in WITH_GOALS}
+                         for _ in range(2))  # fmt: skip
     return {
         **given,
-        "obs": stacks[:, :2] if kind == "frames" else numbers[0],
-        "next_obs": stacks[:, 1:] if kind == "frames" else numbers[1],
+        "obs": obs,
+        "next_obs": next_obs,
         "action": rng.integers(0, 9, 2),
         "reward": rng.random(2),
         "terminated": rng.random(2) < 0.1,
@@ -103,7 +129,9 @@ def use(buffer: ReplayBuffer, kind: str, rng: np.random.Generator, steps: int) -
             if getattr(buffer.sampler, "n_features", None):
                 due = buffer.next_to_refresh(2)
                 buffer.set_features(due, rng.random((len(due), 2)))
-            if kind != "plain":
+            if getattr(buffer.sampler, "n_states", None):
+                buffer.set_states(batch.ids, rng.integers(0, 3, 4))
+            if kind in ("steps", "frames"):
                 buffer.future(batch.ids, 2)
     if kind != "plain":
         buffer.cut()
@@ -212,7 +240,7 @@ def case(sampler: str, kind: str) -> tuple[bytes, ReplayBuffer]:
     return file.getvalue(), buffer
 
 
-def load_mutated(rng: np.random.Generator) -> tuple[str, str]:
+def load_mutated(rng: np.random.Generator, _: Path) -> tuple[str, str]:
     """Load a mutated file: it is rejected without a change, or is a buffer to use."""
     sampler, kind = chosen(rng)
     original, buffer = case(sampler, kind)
@@ -239,50 +267,8 @@ def chosen(rng: np.random.Generator) -> tuple[str, str]:
     return list(SAMPLERS)[rng.integers(len(SAMPLERS))], KINDS[rng.integers(len(KINDS))]
 
 
-class Process:
-    """Loads mutated files, one for each seed that it reads."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-
-    def ask(self, seed: int) -> tuple[str, str]:
-        """What ``load_mutated`` returns; a crash, or no answer within a minute, is a failure."""
-        started = self._process is None
-        if self._process is None:
-            command = [sys.executable, "-W", "ignore", __file__]
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        timer = threading.Timer(900.0 if started else 60.0, self._process.kill)
-        timer.start()
-        try:
-            print(seed, file=self._process.stdin, flush=True)
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            timer.cancel()
-        if not line:
-            self.close()
-            return f"file {seed}", "it crashed or did not end"
-        what, failure = json.loads(line)
-        return what, failure
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-
-PROCESS = Process()
-
-
-def attack_file(rng: np.random.Generator, _: Path) -> tuple[str, str]:
-    """``load_mutated`` in a process of its own."""
-    return PROCESS.ask(int(rng.integers(2**62)))
+PROCESS = Served(__file__, "files")
+"""``load_mutated``, elsewhere."""
 
 
 # Interrupts --------------------------------------------------------------------------------------
@@ -406,20 +392,19 @@ def attack_by_calls(rng: np.random.Generator, _: Path) -> tuple[str, str]:
     machine = import_module("test_buffer_machine")
 
     capacity, number = int(rng.integers(1, 71)), int(rng.integers(2**31))
-    sampler, options = machine.CASES[rng.integers(len(machine.CASES))]
+    sampler = machine.SAMPLERS[rng.integers(len(machine.SAMPLERS))]
     try:
-        machine.run_machine(capacity, sampler, options, number)
+        machine.run_machine(capacity, sampler, number)
     except Exception as error:
-        return f"capacity {capacity}, {sampler}, {options}, seed {number}", repr(error)
+        return f"capacity {capacity}, {sampler}, seed {number}", repr(error)
     return "calls", ""
 
 
 ATTACKS = {
-    "buffer files": attack_file,
+    "buffer files": PROCESS,
     "interrupts of the buffer": attack_by_interrupt,
     "calls of the buffer": attack_by_calls,
 }
 
 if __name__ == "__main__":
-    for line in sys.stdin:
-        print(json.dumps(load_mutated(np.random.default_rng(int(line)))), flush=True)
+    serve({"files": load_mutated})

@@ -44,11 +44,11 @@ LONGEST = 20
 STOPPED = 130
 
 
-def called(words: Sequence[str]) -> tuple[int | None, str]:
+def called(words: Sequence[str], longest: int = LONGEST) -> tuple[int | None, str]:
     """The exit code of a command and what it said; no code: a traceback."""
     out, err = io.StringIO(), io.StringIO()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.alarm(LONGEST)
+    signal.alarm(longest)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code: int | None = main(list(words))
@@ -80,7 +80,7 @@ def runs() -> Path:
     """A complete run, and one of another seed."""
     root = Path(tempfile.mkdtemp(prefix="needreplay-attacks-"))
     for name, seed in (("complete", "0"), ("other", "1")):
-        code, said = called([*WORDS, "--seed", seed, "--out", str(root / name)])
+        code, said = called([*WORDS, "--seed", seed, "--out", str(root / name)], longest=900)
         assert code == 0, said
     return root
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -164,18 +165,22 @@ def test_a_file_saved_meanwhile_holds_whole_and_consecutive_transitions(tmp_path
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("holding", [0.3, 60.0])
 def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
-    holding: float, monkeypatch: pytest.MonkeyPatch
+    holding: float, inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that is done soon is waited for; the child does not wait for one that is not."""
+    """A thread that is done soon is waited for; the child does not wait for one that is not.
+
+    ``inside``: that thread draws random numbers, which has a lock of numpy's own.
+    """
     monkeypatch.setattr("needreplay._core.forks.PATIENCE", 1.0)
-    replay = ReplayBuffer(4, {"x": np.int64})
+    replay = ReplayBuffer(4, {"x": np.int64}, sampler=UniformSampler())
     replay.add(x=7)
     holds, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with replay._lock:
+        with replay._lock, replay._contents.rng.bit_generator.lock if inside else nullcontext():
             holds.set()
             done.wait(holding)
 
@@ -188,7 +193,7 @@ def test_a_forked_child_has_the_buffer_whatever_other_threads_did(
     if child == 0:
         signal.alarm(20)
         with replay._lock:
-            os._exit(0 if replay.sample(2)["x"].tolist() == [7, 7] else 1)
+            os._exit(0 if next(replay.prefetch(2, depth=0))["x"].tolist() == [7, 7] else 1)
     assert os.waitpid(child, 0)[1] == 0
     done.set()
     thread.join()

@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FrameStackObservation, NormalizeObservation
 
 from needreplay import (
+    Episodes,
     FeatureNeedSampler,
     NeedReplayError,
     NeedReplayWarning,
@@ -313,7 +314,10 @@ def test_an_observation_that_is_not_finite_is_named(kind: str, name: str, value:
     assert len(buffer) == 9
 
 
-@pytest.mark.parametrize("reward", [np.float32(np.nan), np.inf, [-np.inf, 0.0]])
+@pytest.mark.parametrize(
+    "reward",
+    [np.float32(np.nan), np.inf, [-np.inf, 0.0], 1e38, -(2.0**125), np.float32(2.0**125), 1e300],
+)
 @pytest.mark.parametrize("kind", ["row", "frames"])
 def test_a_reward_that_is_not_finite_is_rejected(kind: str, reward: Any) -> None:
     """An n-step return, and every priority along its episode, would be lost with it."""
@@ -329,11 +333,28 @@ def test_a_reward_that_is_not_finite_is_rejected(kind: str, reward: Any) -> None
         "terminated": np.zeros(n, bool), "truncated": np.zeros(n, bool),
     }  # fmt: skip
     before = {name: array.copy() for name, array in buffer.arrays().items()}
-    with pytest.raises(NeedReplayError, match=r"reward of row 0 is .*; nothing"):
+    with pytest.raises(NeedReplayError, match=r"reward of row 0 is .* float32. Nothing"):
         buffer.add(**step, reward=reward if n > 1 else np.array([reward]))
     for name, array in buffer.arrays().items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
     buffer.add(**step, reward=np.zeros(n))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n_step", "power"), [(1, 127), (2, 126), (3, 125), (4, 125), (5, 124)])
+def test_a_return_of_finite_rewards_is_finite(n_step: int, power: int, dtype: Any) -> None:
+    """The largest rewards that are taken: n_step * 2^power is at most 2^127, and fits a float32."""
+    columns = {"obs": np.float32, "action": np.int64}
+    buffer = ReplayBuffer(20, columns, episodes=Episodes(n_step=n_step, discount=1.0))
+    largest = np.nextafter(dtype(2.0**power), dtype(0))
+    step = {"obs": 0.0, "next_obs": 0.0, "action": 0, "truncated": False}
+    with pytest.raises(NeedReplayError, match=r"below .* float32"):
+        buffer.add(**step, reward=dtype(2.0**power), terminated=False)
+    for t in range(7):
+        buffer.add(**step, reward=largest, terminated=t == 6)
+    rewards = buffer[:]["reward"]
+    np.testing.assert_allclose(rewards[0], n_step * float(largest), rtol=1e-6)
+    assert np.isfinite(rewards).all()
 
 
 def test_a_plain_buffer_looks_at_columns_of_these_names() -> None:

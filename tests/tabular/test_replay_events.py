@@ -119,6 +119,9 @@ def test_unknown_outcomes_are_no_steps() -> None:
     ("states", "actions", "table", "options", "message"),
     [
         ([1, 2], [1], CORRIDOR, {}, "one length"),
+        ([1, []], [1, 1], CORRIDOR, {}, "states cannot be read as an array"),
+        ([1, 2], [1, []], CORRIDOR, {}, "actions cannot be read"),
+        ([1, 2], [1, 1], [[1], [1, 0]], {}, "next_state cannot be read"),
         ([1, 20], [1, 1], CORRIDOR, {}, "states must be integers from 0 to 19"),
         ([1, -1], [1, 1], CORRIDOR, {}, "states must be"),
         ([1, 2], [1, 2], CORRIDOR, {}, "actions must be integers from 0 to 1"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import run_attacks as attacks
 
 pytest.importorskip("torch")
+import kind_attacks
+import run_attacks as attacks
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,21 @@ def test_nothing_hostile_gets_through(name: str, count: int, tmp_path: Path) -> 
     for number in range(count):
         what, failed = attacks.ATTACKS[name](np.random.default_rng([7, number]), tmp_path)
         assert not failed, f"attack {number}, {what}: {failed}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("attack", "count"),
+    [
+        (kind_attacks.attack_by_trajectories, 30),
+        (kind_attacks.attack_by_kill, 3),
+        (kind_attacks.attack_by_damage, 30),
+    ],
+)
+def test_folders_and_trajectories_of_every_kind(attack: Any, count: int, tmp_path: Path) -> None:
+    for number in range(count):
+        found = attack(np.random.default_rng([3, number]), tmp_path)
+        assert not found[1], (number, *found)
 
 
 @pytest.mark.parametrize("way", attacks.WAYS, ids=lambda way: way.__name__)

@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from needlab.core.tables import Table
-from needlab.tabular.replay_events import DIRECTIONS, FORWARD, NONE, REVERSE, SHORTEST
+from needlab.tabular.replay_events import (
+    DIRECTIONS,
+    FORWARD,
+    NONE,
+    REVERSE,
+    SHORTEST,
+    as_array,
+)
 from needreplay._core.checks import AT_LEAST_ONE, check_number
 from needreplay._core.errors import NeedReplayError
 from needreplay._core.types import BoolArray, FloatArray, IntArray
@@ -81,7 +88,7 @@ def detect_events(
 
 def adjacency_of(world: Any) -> BoolArray:
     """[state, state]: whether one move leads from one state to another; see ``detect_events``."""
-    table = np.asarray(getattr(world, "next_state", world))
+    table = as_array("adjacency", getattr(world, "next_state", world))
     if table.ndim == 2 and table.dtype == np.bool_ and table.shape[0] == table.shape[1]:
         return table
     if table.ndim != 2 or table.dtype.kind not in "iu":
@@ -102,7 +109,7 @@ def adjacency_of(world: Any) -> BoolArray:
 
 
 def _states(states: npt.ArrayLike, count: int) -> IntArray:
-    listed = np.asarray(states)
+    listed = as_array("states", states)
     if listed.dtype.kind == "f":
         # pandas writes whole numbers with gaps as floats, and NaN for a gap.
         filled = np.where(np.isnan(listed), UNKNOWN_STATE, listed)
@@ -142,10 +149,11 @@ def _steps(moves: BoolArray, skip: int, order: npt.ArrayLike | None) -> tuple[Bo
         within |= (within.astype(np.float32) @ moves.astype(np.float32)) > 0.0
     if order is None:
         return within, within.T
-    ranks = np.asarray(order, np.float64)
-    if ranks.shape != (len(moves),):
+    ranks = as_array("order", order)
+    if ranks.shape != (len(moves),) or ranks.dtype.kind not in "biuf" or np.isnan(ranks).any():
         raise NeedReplayError(
-            f"order must have one number per state, {len(moves)}; its shape was {ranks.shape}."
+            f"order must have one number per state, {len(moves)}; it was {ranks.dtype} of shape "
+            f"{ranks.shape}."
         )
     rises = ranks[np.newaxis, :] > ranks[:, np.newaxis]
     near = within | within.T

@@ -12,7 +12,7 @@ passes that, and makes up most of such runs in prioritized sweeping (docs/replay
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +98,8 @@ def replay_events(
         level: of each tail of the test.
         rng: draws the permutations; by default one with a fixed seed.
     """
-    listed, taken, table = np.asarray(states), np.asarray(actions), np.asarray(next_state)
+    listed, taken = as_array("states", states), as_array("actions", actions)
+    table = as_array("next_state", next_state)
     if count not in get_args(Count):
         raise unknown("count", count, get_args(Count))
     check_number("shortest", shortest, int, (2, float("inf")))
@@ -139,6 +140,14 @@ def replay_events(
     for end in ("first", "last"):
         found[end] = kept[found[end]]
     return found
+
+
+def as_array(name: str, values: Any) -> AnyArray:
+    """``values`` as an array, or raise for lists of unequal length."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise NeedReplayError(f"{name} cannot be read as an array: {error}.") from error
 
 
 def check_indices(name: str, values: IntArray, count: int, why: str) -> None:

@@ -12,6 +12,7 @@ PATIENCE = 1.0
 """Seconds that a fork waits for the threads that hold locks, so that it copies no half change."""
 
 _locks: WeakSet[Any] = WeakSet()
+_inner: WeakSet[Any] = WeakSet()
 _guard = Lock()
 _held: list[Any] = []
 
@@ -22,6 +23,12 @@ def fork_safe_lock() -> Any:
     with _guard:
         _locks.add(lock)
     return lock
+
+
+def renew_in_child(lock: Any) -> None:
+    """Free ``lock`` in a child: one that is only ever held by who holds a ``fork_safe_lock``."""
+    with _guard:
+        _inner.add(lock)
 
 
 def _wait_for_all() -> None:
@@ -37,7 +44,7 @@ def _release_all() -> None:
 
 
 def _renew_others() -> None:
-    for lock in set(_locks) - set(_held):
+    for lock in (set(_locks) - set(_held)) | set(_inner):
         lock._at_fork_reinit()  # as ``threading`` does with its own
     _release_all()
 

@@ -28,15 +28,15 @@ class Uninterrupted:
         if get_ident() != threading.main_thread().ident:
             return
         self._waiting: list[tuple[int, FrameType | None]] = []
-        for number in _SIGNALS:
-            handler = _getsignal(number)
-            if callable(handler):
-                self._handlers.append((number, handler))
-                try:
+        try:
+            for number in _SIGNALS:
+                handler = _getsignal(number)
+                if callable(handler):
+                    self._handlers.append((number, handler))
                     _setsignal(number, self._wait)
-                except BaseException:  # of a handler that was due
-                    self.__exit__()
-                    raise
+        except BaseException:  # of a handler that was due
+            self.__exit__()
+            raise
 
     def _wait(self, number: int, frame: FrameType | None) -> None:
         if not self._ended:
@@ -55,7 +55,17 @@ class Uninterrupted:
         try:
             _setsignal(*self._handlers[0])
         finally:
-            for number, handler in self._handlers[1:]:
-                _setsignal(number, handler)
-            for number, frame in self._waiting:
+            try:
+                for number, handler in self._handlers[1:]:
+                    _setsignal(number, handler)
+            finally:
+                self._call_waiting()
+
+    def _call_waiting(self) -> None:
+        """Call the handlers of signals that waited; those of the others also if one raises."""
+        while self._waiting:
+            number, frame = self._waiting.pop(0)
+            try:
                 dict(self._handlers)[number](number, frame)
+            finally:
+                self._call_waiting()

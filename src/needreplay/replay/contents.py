@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from needreplay._core.errors import NeedReplayError
+from needreplay._core.forks import renew_in_child
 from needreplay._core.rng import stream
 from needreplay._core.types import AnyArray, BoolArray, Columns, FloatArray, IntArray
 from needreplay._core.uninterrupted import Uninterrupted
@@ -61,6 +62,7 @@ class Contents:
         self.columns_of = (writer if entries is None else entries).columns
         """The columns of a batch, from those of ``ring``."""
         self.rng = stream(seed, "replay", "draws")
+        renew_in_child(self.rng.bit_generator.lock)
         # In arrays, because kernels change them too.
         self.counts: IntArray = np.zeros(2, dtype=np.int64)
         self.max_seen: FloatArray = np.full(1, FIRST_PRIORITY)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, SHARE, check_number
-from needreplay._core.errors import NeedReplayError, unknown
+from needreplay._core.errors import NeedReplayError, counted, unknown
 from needreplay._core.types import AnyArray, BoolArray, Columns, Env, FloatArray, IntArray
 from needreplay.replay._kernels.columns import Table
 from needreplay.replay._kernels.steps import Windows, follow
@@ -289,12 +289,14 @@ class EpisodeWriter(Writer):
         return np.where(self._state[:, _LAST] == NO_ID, 0, self._state[:, _TIME] + 1)
 
     def _with_rewards(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
-        """``columns``, whose rewards are finite: a return of several steps would be lost, too."""
-        if not (fine := np.isfinite(columns["reward"])).all():
+        """``columns``, whose rewards sum to finite returns: one that is not would be lost."""
+        limit = self.windows.reward_limit
+        if not (fine := np.abs(columns["reward"]) < limit).all():
             row = int(np.argmin(fine))
             raise NeedReplayError(
-                f"reward of row {row} is {columns['reward'][row]}; pass finite numbers; "
-                "nothing was stored."
+                f"reward of row {row} is {columns['reward'][row]}; pass finite numbers below "
+                f"{limit:.2g}: a return of {counted(self.episodes.n_step, 'reward')} is a float32. "
+                "Nothing was stored."
             )
         return columns
 

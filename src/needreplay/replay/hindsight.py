@@ -180,10 +180,12 @@ class HindsightEntries(Entries):
         given = self.hindsight.compute_reward(achieved, desired, [{} for _ in achieved])
         unused = "The steps of this episode are stored, and are not sampled."
         rewards = as_floats("the result of compute_reward", given, unused)
-        if rewards.shape != (len(achieved),) or not np.isfinite(rewards).all():
+        limit = self.writer.windows.reward_limit
+        if rewards.shape != (len(achieved),) or not (np.abs(rewards) < limit).all():
             raise NeedReplayError(
                 f"compute_reward returned shape {rewards.shape} for {len(achieved)} rows, or "
-                f"numbers that are not finite; it must return a finite reward for each. {unused}"
+                f"numbers that are not finite or not below {limit:.2g}; it must return such a "
+                f"reward for each. {unused}"
             )
         return rewards
 

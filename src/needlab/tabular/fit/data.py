@@ -171,7 +171,7 @@ def _whole(
         row = int(np.flatnonzero(wrong)[0])
         raise NeedReplayError(
             f"Row {row + 2} of {where} has {name} {values[row]:g}; it must be a whole number from "
-            f"{least} to {count - 1} in this world."
+            f"{least} to {count - 1}{'' if name == 'length' else ' in this world'}."
         )
     return values.astype(np.int64)
 
@@ -274,7 +274,7 @@ def _events_of(table: Table, world: TabularWorld, where: str, behavior: _Behavio
     known = states >= 0
     _inside(states, world, where)
     actions = _whole(table, "action", where, world.n_actions, UNKNOWN, UNKNOWN)
-    lengths = _column(table, "length", where, 0.0).astype(np.int64)
+    lengths = _whole(table, "length", where, 2**31, 0, 0.0)
     agents = _whole(table, "agent_state", where, world.n_states, UNKNOWN, UNKNOWN)
     number = _column(table, "event", where)
     borders = np.flatnonzero(np.r_[True, np.diff(number) != 0])

@@ -79,7 +79,7 @@ cdef class Core:
         self.continuity, self.until_look = watch.continuity, i64(watch.until_look, 1)
         (self.columns if windows is None else self.windows.step).check(watch.observed)
         if windows is not None:
-            self.windows.step.check(("reward",))
+            self.windows.step.check(("reward",), True, self.windows.reward_limit)
         self.info = None if not info else Table(info) if windows is None else self.windows.info
         self.capacity = len(rows)
         if self.columns.count > 0 and self.columns.rows != self.capacity:
@@ -154,7 +154,7 @@ cdef class Core:
     cdef int look(
         self, Table table, Py_ssize_t count, Py_ssize_t env, Py_ssize_t envs
     ) except -1:
-        """Tell what is noticed in the steps that were taken; 0 if a reward is not finite.
+        """Tell what is noticed in the steps that were taken; 0 if a reward is beyond its limit.
 
         They are of ``envs`` environments from ``env`` on. Of many steps, only the first has to
         follow the one before.

@@ -27,7 +27,8 @@ cdef struct Column:
     int ndim           # of one row
     const npy_intp* shape
     const char* given  # what ``take`` found for this column; NULL: nothing
-    bint checked       # whether NaN and infinity are noticed
+    bint checked       # whether NaN and infinity are noticed, and what is ``limit`` and above
+    Number limit       # as a number of ``f64``
     bint widens        # whether that is float32, for a column of float64
     Number number      # where it was not an array
 

@@ -8,7 +8,7 @@ nothing else: Python then converts the values, or says what is wrong with them.
 from cpython.dict cimport PyDict_GetItem, PyDict_Size
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from libc.math cimport isfinite
+from libc.math cimport INFINITY, isfinite
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -80,10 +80,13 @@ ctypedef fused bits:
     uint64_t
 
 
-cdef Py_ssize_t first_above(const bits* number, Py_ssize_t count, bits infinity) noexcept nogil:
-    """The first of ``count`` floats, given as their bits, that is NaN or infinite; or -1."""
+cdef Py_ssize_t first_above(const bits* number, Py_ssize_t count, bits limit) noexcept nogil:
+    """The first of ``count`` floats that is NaN or, without its sign, ``limit`` or above; or -1.
+
+    All are given as their bits, which are in the order of the numbers.
+    """
     cdef Py_ssize_t i
-    cdef bits found = 0, least = infinity << 1  # without the sign
+    cdef bits found = 0, least = limit << 1  # without the sign
     for i in range(count):  # no branch, so that several are looked at in one instruction
         found |= <bits>(number[i] << 1) >= least
     if found:
@@ -237,33 +240,39 @@ cdef class Table:
             found += 1
         return found
 
-    def check(self, names, bint checked=True):
-        """Notice NaN and infinity in these columns, as far as they have floats; or no longer."""
+    def check(self, names, bint checked=True, double limit=INFINITY):
+        """Notice NaN and numbers of ``limit`` and above in columns of floats; or no longer.
+
+        ``limit`` is a number of float32.
+        """
         for c, (name, _, _) in enumerate(self._arrays):
             if name in names:
                 self.columns[c].checked = checked and (
                     self.columns[c].kind == cnp.NPY_FLOAT32 or self.columns[c].kind == cnp.NPY_FLOAT64
                 )
+                self.columns[c].limit.f64 = limit
 
     def name_of(self, Py_ssize_t column):
         """The name of a column."""
         return self._arrays[column][0]
 
     cdef int not_finite(self, Py_ssize_t rows, Py_ssize_t* row) noexcept:
-        """The first checked column with NaN or infinity in what was taken, and where; or -1."""
+        """The first checked column with a number to notice in what was taken, and where; or -1."""
         cdef Column* column
         cdef Py_ssize_t c, each, at
+        cdef Number limit
         for c in range(self.count):
             column = &self.columns[c]
             if not column.checked or column.given == NULL:
                 continue
             if column.kind == cnp.NPY_FLOAT32 or column.widens:
                 each = column.nbytes // (8 if column.widens else 4)
-                at = first_above[uint32_t](<const uint32_t*>column.given, rows * each, 0x7F800000)
+                limit.f32 = <float>column.limit.f64
+                at = first_above[uint32_t](<const uint32_t*>column.given, rows * each, limit.u32)
             else:
                 each = column.nbytes // 8
                 at = first_above[uint64_t](
-                    <const uint64_t*>column.given, rows * each, 0x7FF0000000000000ULL
+                    <const uint64_t*>column.given, rows * each, column.limit.u64
                 )
             if at >= 0:
                 row[0] = at // each

@@ -22,6 +22,7 @@ cdef class Windows:
     cdef int64_t* following
     cdef int64_t* places
     cdef double discount
+    cdef readonly double reward_limit
     cdef readonly bint skips_resets
 
     cpdef Py_ssize_t block(self, Py_ssize_t envs)

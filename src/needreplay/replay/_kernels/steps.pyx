@@ -38,6 +38,8 @@ cdef class Windows:
         self.next_from, self.next_to, self.reward_at, self.discount_at = layout
         self.discount, self.skips_resets, self.stride = discount, skips_resets, stride
         self.n_envs, self.n_step = arrays["rewards"].shape[0], arrays["rewards"].shape[1] - 1
+        # A power of two below what a float32 holds of n rewards.
+        self.reward_limit = 2.0 ** (127 - (<object>(self.n_step - 1)).bit_length())
         self.capacity = len(arrays["following"])
         n_envs, pairs = self.n_envs, self.n_envs * self.n_step
         self.current = <char*>u8(arrays["step"], n_envs * stride)
