@@ -139,8 +139,11 @@ def opened(source: Source) -> Iterator[SavedBuffer]:
     if not isinstance(source, str | os.PathLike):
         yield SavedBuffer(source, getattr(source, "name", "The file"))
         return
+    path = Path(source)
+    if path.is_fifo():  # opening it would wait for a writer
+        raise NeedReplayError(f"{os.fspath(source)} is a named pipe; pass a file.")
     try:
-        file = Path(source).open("rb")  # noqa: SIM115 - closed by the with below
+        file = path.open("rb")  # noqa: SIM115 - closed by the with below
     except OSError as error:
         raise NeedReplayError(f"{os.fspath(source)} cannot be opened: {reason(error)}.") from error
     with file:
