@@ -189,6 +189,12 @@ def test_foreign_and_missing_files_are_rejected(tmp_path: Path) -> None:
         assert_rejected(path, "not a buffer")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+def test_a_named_pipe_is_rejected_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert_rejected(tmp_path / "pipe", "named pipe")
+
+
 def test_another_format_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = make_buffer()
     monkeypatch.setattr(save, "FORMAT", 99)
