@@ -48,6 +48,7 @@ API: dict[str, tuple[str, tuple[str, ...]]] = {
             "needlab.tabular.pynapple",
             "needlab.tabular.replay_files",
             "needlab.report.replay_log",
+            "needlab.report.recording:record",
         ),
     ),
     "fit": (

@@ -73,3 +73,27 @@ def check_by_need(filled: Callable[[Sampler], ReplayBuffer]) -> None:
     replay.set_states(np.arange(8), states)
     replay.update_priorities(np.arange(8), GAINS)
     check_distribution(replay, GAINS * need[states], need)
+
+
+INTERNAL = {
+    "rank": ("blocks", "block_of", "length", "order", "spare", "sizes"),
+    "recency": ("tree", "base", "clock"),
+    "feature need": ("place", "group", "axes", "axis_counts"),
+}
+"""How ranks are cut into blocks; from when recency counts ages; how vectors are grouped. Steps that
+are added together may make other ones than steps one by one, with the same probabilities."""
+
+
+def differing(one: ReplayBuffer, other: ReplayBuffer) -> list[str]:
+    """The arrays that differ between two buffers, but for how their samplers keep order."""
+    ours, theirs = one.arrays(), other.arrays()
+    free = {f"sampler/{name}" for name in INTERNAL.get(one.sampler.name, ())}
+    names = sorted((ours.keys() | theirs.keys()) - free)
+    return [name for name in names if not _same(ours.get(name), theirs.get(name))]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether both arrays are there and equal; NaN is NaN."""
+    if one is None or other is None:
+        return False
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")

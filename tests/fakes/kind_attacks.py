@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import run_attacks as runs
+from every_sampler import differing
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from served import Attack, Served, serve
 from twins import KINDS, Actor, buffer_of
@@ -94,8 +95,7 @@ def attack_by_trajectories(rng: np.random.Generator, _: Path) -> tuple[str, str]
                 one.cut(), other.cut()
         for buffer in (one, other):
             buffer.check_valid()
-        ours, theirs = one.arrays(), other.arrays()
-        wrong = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
+        wrong = differing(one, other)
     except Exception as error:
         return what, repr(error)
     return what, f"other {', '.join(wrong)}" if wrong else ""

@@ -60,6 +60,7 @@ def test_the_exported_names() -> None:
         "register_worlds",
         "require_discrete",
         "shortest_path_length",
+        "tabular_schedule",
         "tabular_world",
         "world_of_arrays",
         "world_of_env",

@@ -143,7 +143,7 @@ def opened(source: Source) -> Iterator[SavedBuffer]:
     if path.is_fifo():  # opening it would wait for a writer
         raise NeedReplayError(f"{os.fspath(source)} is a named pipe; pass a file.")
     try:
-        file = path.open("rb")  # noqa: SIM115 - closed by the with below
+        file = path.open("rb")
     except OSError as error:
         raise NeedReplayError(f"{os.fspath(source)} cannot be opened: {reason(error)}.") from error
     with file:
