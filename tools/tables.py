@@ -24,6 +24,7 @@ from needreplay._core.rng import stream
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results/bench"
+NOT_NEGATIVE = "cannot be negative"
 VALUES, PRODUCT = ROOT / "results/value-of-backup/data.csv", "gain x need"
 ENDS = ("low", "high")
 BLOCK = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end of table -->)", re.S)
@@ -573,36 +574,67 @@ def mazes_factor() -> list[str]:
 
 def minatar_printed() -> list[str]:
     """The preset `printed` with its own and with PSER's replay parameters."""
-    metrics = {"training": "train_return", "evaluation": "eval_return"}
-    areas: dict[tuple[str, str, str, str], list[float]] = {}
-    for config, rows in printed_runs():
+
+    def arm(config: dict[str, Any]) -> tuple[str, ...]:
         replay = "PSER's" if "gain" in config["overrides"] else "`printed`"
+        return f"`{config['agent']}`", replay
+
+    heads = ["agent", "replay parameters"]
+    return returns_of("minatar-printed", arm, lambda own: (own[0], "`printed`"), heads, "`printed`")
+
+
+def ablation_need() -> list[str]:
+    """Three ways with negative need, as ratios to need that cannot be negative."""
+
+    def arm(config: dict[str, Any]) -> tuple[str, ...]:
+        return (config["overrides"].get("negative", NOT_NEGATIVE),)
+
+    return returns_of("ablation-need", arm, lambda _: (NOT_NEGATIVE,), ["negative need"], "it")
+
+
+def returns_of(
+    study: str,
+    arm_of: Callable[[dict[str, Any]], tuple[str, ...]],
+    control_of: Callable[[tuple[str, ...]], tuple[str, ...]],
+    heads: list[str],
+    control: str,
+) -> list[str]:
+    """Mean returns of a sweep's runs by arm and game, and ratios to the arm's control."""
+    metrics = {"training": "train_return", "evaluation": "eval_return"}
+    areas: dict[tuple[str, tuple[str, ...], str], dict[int, float]] = {}
+    for config, rows in runs_of(study):
         for metric, column in metrics.items():
             mean = statistics.mean(float(row[column]) for row in rows)
-            areas.setdefault((metric, config["agent"], replay, config["world"]), []).append(mean)
-    games = sorted({key[3] for key in areas})
+            key = metric, arm_of(config), config["world"]
+            areas.setdefault(key, {})[config["seed"]] = mean
+    games = sorted({game for _, _, game in areas})
+
+    def order(arm: tuple[str, ...]) -> tuple[str, bool, tuple[str, ...]]:
+        return control_of(arm)[0].strip("`"), arm != control_of(arm), arm
+
     shown = []
     for metric in metrics:
-        for agent, replay in sorted(dict.fromkeys(key[1:3] for key in areas), key=lambda k: k[0]):
-            own = [areas[metric, agent, replay, game] for game in games]
-            cells = [between(student_interval(one)) for one in own]
-            base = [areas[metric, agent, "`printed`", game] for game in games]
-            ratio = geometric_ratio(own, base, stream(0, "minatar printed"))
-            last = "1" if replay == "`printed`" else between(ratio)
-            shown.append([f"{metric} return", f"`{agent}`", replay, *cells, last])
+        for arm in sorted({arm for _, arm, _ in areas}, key=order):
+            own, base = (
+                [list(areas[metric, each, game].values()) for game in games]
+                for each in (arm, control_of(arm))
+            )
+            cells = [between(student_interval(np.array(one))) for one in own]
+            ratio = geometric_ratio(own, base, stream(0, study.replace("-", " ")))
+            last = "1" if arm == control_of(arm) else between(ratio)
+            shown.append([f"{metric} return", *arm, *cells, last])
     names = [game.removeprefix("minatar/").replace("_", " ") for game in games]
-    return table(["", "agent", "replay parameters", *names, "ratio to `printed` [95%]"], shown)
+    return table(["", *heads, *names, f"ratio to {control} [95%]"], shown)
 
 
-def printed_runs() -> list[tuple[dict[str, Any], list[dict[str, str]]]]:
-    """Configuration and metrics of the runs of minatar-printed, in order."""
+def runs_of(study: str) -> list[tuple[dict[str, Any], list[dict[str, str]]]]:
+    """Configuration and metrics of the runs of a sweep, by seed."""
     found = []
-    for done in (ROOT / "results/minatar-printed/runs").glob("*/done.json"):
+    for done in (ROOT / "results" / study / "runs").glob("*/done.json"):
         path = done.parent
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        found.append((config, rows_of(f"minatar-printed/runs/{path.name}/metrics.csv")))
-    names = ("agent", "world", "seed")
-    return sorted(found, key=lambda one: ("gain" in one[0]["overrides"], *map(one[0].get, names)))
+        found.append((config, rows_of(f"{study}/runs/{path.name}/metrics.csv")))
+    return sorted(found, key=lambda one: (one[0]["agent"], one[0]["world"], one[0]["seed"]))
 
 
 def cliffwalk_corrected() -> list[str]:
@@ -804,6 +836,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "minatar-areas": minatar_areas,
     "minatar-eval-areas": minatar_eval_areas,
     "minatar-printed": minatar_printed,
+    "ablation-need": ablation_need,
     "linear-need": linear_need,
     "value-of-backup": value_of_backup,
     "value-of-backup-effects": value_of_backup_effects,
