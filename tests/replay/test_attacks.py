@@ -134,6 +134,7 @@ def test_a_setting_of_another_type_is_another_setting() -> None:
         buffer.load(io.BytesIO(attacks.put_together(header, arrays)))
 
 
+@pytest.mark.filterwarnings("ignore:No transition")
 @pytest.mark.parametrize("sampler", attacks.SAMPLERS)
 @pytest.mark.parametrize("kind", attacks.KINDS)
 def test_pickles_and_copies_go_on_with_the_very_samples(sampler: str, kind: str) -> None:

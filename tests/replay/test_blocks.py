@@ -112,14 +112,14 @@ def test_plain_steps_with_stacks_are_stored_as_any_others(n_step: int) -> None:
     short.check_valid()
 
 
-def test_a_step_that_is_refused_leaves_no_frames() -> None:
+def test_a_step_that_is_rejected_leaves_no_frames() -> None:
     columns = {"obs": (np.uint8, (4, 6, 6)), "action": np.int64}
     buffer = ReplayBuffer(16, columns, episodes=Episodes(frame_stack=4))
     frames = RNG.integers(0, 256, (6, 6, 6), np.uint8)
     add(buffer, frames[:5], False)
     before = buffer.arrays()["writer/numbers"].copy()
     for changes in ({"reward": np.nan}, {"action": "left"}, {"action": 0.5}):
-        with pytest.raises(Exception, match="nothing was stored"):
+        with pytest.raises(Exception, match=r"[Nn]othing was stored"):
             add(buffer, frames[1:], False, **changes)
         np.testing.assert_array_equal(buffer.arrays()["writer/numbers"], before)
     add(buffer, frames[1:], False)

@@ -429,7 +429,8 @@ class Contents:
         occupied = getattr(self.sampler, "occupied", stored)
         if not np.array_equal(occupied, stored):
             raise NeedReplayError("The sampler knows other slots than those in use.")
-        if "features" in self.info and self.method("features").known[~stored].any():
+        has_features = getattr(self.sampler, "n_features", None) is not None
+        if has_features and self.method("features").known[~stored].any():
             raise NeedReplayError("A slot that is not in use has features.")
         priorities = getattr(self.sampler, "priorities", None)
         if priorities is not None and priorities.max(initial=0.0) > self.max_seen[0]:
