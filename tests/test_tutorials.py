@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "tools"))
 
 from tutorials import FOLDER, NAMES, parts_of, run  # noqa: E402
 
-NEEDS = {"dqn": "torch", "sb3": "stable_baselines3", "sweep": "ray"}
+NEEDS = {"cluster": "ray", "dqn": "torch", "sb3": "stable_baselines3", "sweep": "ray"}
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*")
 
 
@@ -38,7 +38,10 @@ def test_the_page_shows_the_program_and_what_it_printed(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.ray if name == "sweep" else ()) for name in NAMES],
+    [
+        pytest.param(name, marks=pytest.mark.ray if NEEDS.get(name) == "ray" else ())
+        for name in NAMES
+    ],
 )
 def test_a_tutorial_runs(name: str, tmp_path: Path) -> None:
     if name in NEEDS:

@@ -156,6 +156,23 @@ def machines_saturate() -> list[str]:
     return table(head, rows)
 
 
+def machines_peers() -> list[str]:
+    """One replay on Ray beside other libraries'."""
+    rows = []
+    for row in json.loads(text("distributed_peers.json")):
+        ratios = [row[f"{job} ratio"] for job in ("add", "sample")]
+        rows.append(
+            [
+                row["kind"],
+                row["library"],
+                *(f"{row[f'{job} rows a second']:,.0f}" for job in ("add", "sample")),
+                *(f"{median:.2g} [{low:.2g}, {high:.2g}]" for median, low, high in ratios),
+            ]
+        )
+    head = ["rows", "library", "added a second", "sampled a second", "time to add, ratio"]
+    return table([*head, "time to sample, ratio"], rows)
+
+
 def need_sampling() -> list[str]:
     """Need by features against a pass over all slots."""
     rows = []
@@ -819,6 +836,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "training-share": training_share,
     "machines-batches": machines_batches,
     "machines-saturate": machines_saturate,
+    "machines-peers": machines_peers,
     "need-sampling": need_sampling,
     "need-sampling-worst": need_sampling_worst,
     "need-cycle": need_cycle,
