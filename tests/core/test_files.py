@@ -16,7 +16,7 @@ import pytest
 
 from needlab.core.tables import write_bytes
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.files import replacing
+from needreplay._core.files import open_to_read, replacing
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
 
@@ -160,3 +160,11 @@ def test_ctrl_c_at_any_line_leaves_neither_parts_nor_descriptors(tmp_path: Path)
         assert target.read_bytes() in (b"old", b"new")
         assert len(list(Path("/dev/fd").iterdir())) == opened, lines
     assert lines > 20
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+def test_what_cannot_be_read_is_named_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in (("pipe", "named pipe"), ("none", "no such file"), (".", "directory")):
+        with pytest.raises(NeedReplayError, match=words):
+            open_to_read(tmp_path / name)

@@ -184,14 +184,14 @@ class Fleet:
         if self._starts_ray:
             cpus = max(self.settings.actors, os.cpu_count() or 1)
             connect(self._ray, address, num_cpus=cpus)
-        self._refuse_too_many()
+        self._check_cpus()
         self.actors: list[_Playing] = []
         self.buffer: RayReplayBuffer | None = None
         self._began = time.monotonic()
         self._before = (0.0, 0, 0, 0.0)
         self._put_at = -1
 
-    def _refuse_too_many(self) -> None:
+    def _check_cpus(self) -> None:
         """Ray would wait forever for resources that the cluster does not have."""
         has = self._ray.cluster_resources()
         actors, gpus = self.settings.actors, self.settings.actors * self._gpus

@@ -83,6 +83,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         cleanup.run()
 
 
+def open_to_read(path: str | os.PathLike[str]) -> BinaryIO:
+    """An open file; raises in a sentence where there is none, and for a named pipe."""
+    name = os.fspath(path)
+    if Path(path).is_fifo():  # opening it would wait for a writer
+        raise NeedReplayError(f"{name} is a named pipe; pass a file.")
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise NeedReplayError(f"{name} cannot be opened: {reason(error)}.") from error
+
+
 def _close(file: BinaryIO) -> None:
     """Without an error for what a full disk does not take: the write that failed has one."""
     with suppress(OSError):

@@ -18,7 +18,7 @@ import numpy as np
 
 from needreplay._core.checks import COUNT, check_number
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.files import replacing
+from needreplay._core.files import open_to_read, replacing
 from needreplay._core.types import AnyArray
 from needreplay.distributed.index import Block
 from needreplay.replay.save import Source
@@ -159,7 +159,7 @@ def load_blocks(buffer: RayReplayBuffer, source: Source, load_index: Callable[[A
     """Read what ``save_blocks`` wrote: rows go to the shards, and ``load_index`` reads the rest."""
     with ExitStack() as stack:
         if isinstance(source, str | os.PathLike):
-            file: BinaryIO = stack.enter_context(Path(source).open("rb"))
+            file: BinaryIO = stack.enter_context(open_to_read(source))
             name = os.fspath(source)
         else:
             file, name = source, "The file"

@@ -7,7 +7,6 @@ import io
 import os
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from needreplay._core.checks import AT_LEAST_ONE, COUNT, check_number
 from needreplay._core.errors import NeedReplayError, warn
-from needreplay._core.files import replacing
+from needreplay._core.files import open_to_read, replacing
 from needreplay._core.types import Columns, Device, Env, FloatArray, IntArray, Observation
 from needreplay.need.controls import ShuffledNeed
 from needreplay.need.form import LEARN_EVERY, REFRESH, UNIFORM_MIX
@@ -394,7 +393,7 @@ class NeedBuffer:
                 ``ReplayBuffer.load``; the model computes all vectors again.
         """
         try:
-            with Path(path).open("rb") as file:
+            with open_to_read(path) as file:
                 if file.read(len(_MAGIC)) != _MAGIC:
                     raise ValueError("it does not begin as one")
                 (size,) = struct.unpack("<Q", file.read(8))

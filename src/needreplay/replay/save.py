@@ -14,13 +14,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import index
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from needreplay._core.errors import NeedReplayError
-from needreplay._core.files import reason, replacing
+from needreplay._core.files import open_to_read, replacing
 from needreplay._core.types import AnyArray
 from needreplay._core.uninterrupted import Uninterrupted
 from needreplay.replay.storage import MOST_IDS, Bytes
@@ -139,14 +138,7 @@ def opened(source: Source) -> Iterator[SavedBuffer]:
     if not isinstance(source, str | os.PathLike):
         yield SavedBuffer(source, getattr(source, "name", "The file"))
         return
-    path = Path(source)
-    if path.is_fifo():  # opening it would wait for a writer
-        raise NeedReplayError(f"{os.fspath(source)} is a named pipe; pass a file.")
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise NeedReplayError(f"{os.fspath(source)} cannot be opened: {reason(error)}.") from error
-    with file:
+    with open_to_read(source) as file:
         yield SavedBuffer(file, os.fspath(source))
 
 
